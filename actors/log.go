@@ -46,7 +46,8 @@ func (l *Lock) log(ev events.Event) {
 			fields = append(fields, zap.Duration("waited", time.Since(origin)-l.born))
 		} else {
 			fields = append(fields,
-				zap.Int64("token", grant.Token), zap.Duration("waited", grant.Waited), zap.Duration("held", ev.Held))
+				zap.Int64("token", grant.Token), zap.Duration("waited", grant.Waited),
+				zap.Duration("held", ev.Held))
 		}
 	default: // logLoss reports a loss, and the session its own events
 	}
@@ -61,6 +62,7 @@ func (l *Lock) logLoss(lost events.Lost) {
 	}
 	if ce := l.cfg.Logger.Check(zap.WarnLevel, what); ce != nil {
 		ce.Write(zap.String("path", lost.Path), zap.Uint64("id", lost.ID),
-			zap.Int64("token", lost.Token), zap.Stringer("reason", lost.Reason), zap.Duration("held", lost.Held))
+			zap.Int64("token", lost.Token), zap.Stringer("reason", lost.Reason),
+			zap.Duration("held", lost.Held))
 	}
 }

@@ -91,7 +91,8 @@ func kindOf(ev events.Event) kind {
 }
 
 func newOutbox(group *Group) *outbox {
-	b := &outbox{group: group, out: make(chan events.Event), poke: make(chan struct{}, 1), pending: map[slot]*entry{}}
+	b := &outbox{group: group, out: make(chan events.Event), poke: make(chan struct{}, 1),
+		pending: map[slot]*entry{}}
 	b.settled.L = &b.mu
 	return b
 }

@@ -240,7 +240,8 @@ func (o *ownerOfActor) Explain(end actors.End) error {
 		return l.kind.explain(l, end)
 	default:
 		if errors.Is(end.Cause, session.ErrGuard) {
-			return fmt.Errorf("%w: %s: the write lock is no longer held, and its place is lost", ErrNotAcquired, path)
+			return fmt.Errorf("%w: %s: the write lock is no longer held, and its place is lost",
+				ErrNotAcquired, path)
 		}
 		cause := end.Cause
 		if at := (*session.MemberError)(nil); errors.As(cause, &at) {
@@ -282,7 +283,8 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 		switch {
 		case held.lock.c != l.c || at == nil || !held.actor.Holding():
 		case !at.isOfKind(l): // it would not wait for itself, but use two kinds of lock
-			return nil, nil, fmt.Errorf("%w: %s is used as %s in this context, not as %s", ErrKind, l.path, at.usedAs(), l.usedAs())
+			return nil, nil, fmt.Errorf("%w: %s is used as %s in this context, not as %s",
+				ErrKind, l.path, at.usedAs(), l.usedAs())
 		case held.lock.permits() > 0 && permits > 0: // they add up
 			permits += int64(held.lock.permits())
 		case l.cfg.reentrant && held.lock.rule == l.rule:
@@ -295,7 +297,8 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 		}
 	}
 	if permits > int64(semaphore.Size) && !semaphore.Adopt {
-		deadlock = fmt.Errorf("%w: the context would hold %d permits of %s, which has %d", ErrDeadlock, permits, l.path, semaphore.Size)
+		deadlock = fmt.Errorf("%w: the context would hold %d permits of %s, which has %d",
+			ErrDeadlock, permits, l.path, semaphore.Size)
 	}
 	if deadlock != nil && owners == nil {
 		return nil, nil, deadlock

@@ -84,7 +84,8 @@ func cacheConfig(options []Option) (cache.Config, error) {
 		}
 	}
 	if cfg.Size < 0 || cfg.Idle < 0 {
-		return cfg, fmt.Errorf("%w: WithCacheSize(%d) or WithCacheIdle(%v) is negative", ErrInvalid, cfg.Size, cfg.Idle)
+		return cfg, fmt.Errorf("%w: WithCacheSize(%d) or WithCacheIdle(%v) is negative",
+			ErrInvalid, cfg.Size, cfg.Idle)
 	}
 	return cfg, nil
 }
@@ -102,7 +103,8 @@ func (k *keeper) Queue(data string, tell actors.Beside) (*actors.Lookout, error)
 	if err := k.c.live.hold(); err != nil {
 		return nil, err
 	}
-	place := session.Place{Dir: k.path, Kind: k.rule.Kind(), ACL: k.cfg.acl, Marks: k.marks | events.MarkCached}
+	place := session.Place{Dir: k.path, Kind: k.rule.Kind(), ACL: k.cfg.acl,
+		Marks: k.marks | events.MarkCached}
 	if data != "" {
 		place.Data = []byte(data)
 	}
@@ -164,7 +166,8 @@ func (l *Lock) checkCached() error {
 	case l.kind != kindMutex || l.cfg.detect:
 		return fmt.Errorf("%w: %s cannot be cached: %s", errInvalidKind, l.usedAs(), l.path)
 	case c.Handoffs < 0 || c.Handoffs > mostHandoffs || c.For < 0:
-		return fmt.Errorf("%w: CacheHandoffs is not between 0 and %d, or CacheFor(%v) is negative: %s", ErrInvalid, mostHandoffs, c.For, l.path)
+		return fmt.Errorf("%w: CacheHandoffs is not between 0 and %d, or CacheFor(%v) is negative: %s",
+			ErrInvalid, mostHandoffs, c.For, l.path)
 	default:
 		return nil
 	}

@@ -83,10 +83,13 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 		err = fmt.Errorf("zkgrant: closed, but functions under a lock are still running: %d", running)
 	}
 	if !c.session.Close(farewell) && left > 0 {
-		err = joined(err, fmt.Errorf("zkgrant: closed, but no server has confirmed the end of the session; acquisitions whose nodes may stay until it expires: %d", left))
+		err = joined(err,
+			fmt.Errorf("zkgrant: closed, but no server has confirmed the end of the session; acquisitions whose nodes may stay until it expires: %d", left))
 	}
 	if records > 0 {
-		err = joined(err, fmt.Errorf("zkgrant: closed, but crash records may stay for crashes that did not happen: %d", records))
+		err = joined(err,
+			fmt.Errorf("zkgrant: closed, but crash records may stay for crashes that did not happen: %d",
+				records))
 	}
 	if err != nil {
 		err = joined(context.Cause(ctx), err)

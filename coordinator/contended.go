@@ -18,7 +18,9 @@ func (a *Acquisition) Contended() <-chan struct{} { return a.actor.Contended(a.w
 
 // watchNewcomers calls hear with the contenders that the Grant keeps out, and the rest,
 // until ctx ends.
-func (a *Acquisition) watchNewcomers(ctx context.Context, grant events.Grant, hear func(kept, rest []string, interval time.Duration)) {
+func (a *Acquisition) watchNewcomers(
+	ctx context.Context, grant events.Grant, hear func(kept, rest []string, interval time.Duration),
+) {
 	s := a.lock.c.session
 	locks := []*Lock{a.lock}
 	if a.lock.members != nil {

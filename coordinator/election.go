@@ -38,7 +38,8 @@ func (e *Election) acquire(ctx context.Context, cfg acquireConfig) *Acquisition 
 }
 
 // Do campaigns once, runs f while leading, and resigns; see [Lock.Do].
-func (e *Election) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
+func (e *Election) Do(ctx context.Context, f func(context.Context, events.Grant) error,
+	options ...AcquireOption) error {
 	return do(ctx, e, f, options)
 }
 
@@ -58,7 +59,9 @@ func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq
 }
 
 // term campaigns once and runs the body as the leader. It reports whether to continue.
-func (e *Election) term(ctx context.Context, cfg acquireConfig, terms *recipes.Terms, yield func(*Acquisition, error) bool) (more bool) {
+func (e *Election) term(
+	ctx context.Context, cfg acquireConfig, terms *recipes.Terms, yield func(*Acquisition, error) bool,
+) (more bool) {
 	cfg.keep = true // only the body knows when its work has stopped
 	a := e.lock.acquire(ctx, cfg)
 	defer a.Abandon() // if the body panics
@@ -74,7 +77,8 @@ func (e *Election) term(ctx context.Context, cfg acquireConfig, terms *recipes.T
 		return false
 	case err == nil:
 		lasted, end := time.Since(began), a.giveBack(ctx)
-		return e.goesOn(ctx, end, yield) && e.pause(ctx, terms.Ended(lasted, errors.As(end, &lost), rand.Float64()), yield)
+		return e.goesOn(ctx, end, yield) &&
+			e.pause(ctx, terms.Ended(lasted, errors.As(end, &lost), rand.Float64()), yield)
 	case ctx.Err() != nil: // comes before the loss: the cause may be the loss of another lock, and would stay one forever
 		yield(nil, context.Cause(ctx))
 		return false
@@ -127,7 +131,8 @@ func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { retu
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := cmp.Or(c.checkPath(e.lock.path), e.lock.checkOptions()); err != nil {
-		c.cfg.Logger.Warn("cannot read the election's leader", zap.String("path", e.lock.path), zap.Error(err))
+		c.cfg.Logger.Warn("cannot read the election's leader", zap.String("path", e.lock.path),
+			zap.Error(err))
 		none := make(chan events.Leader)
 		close(none)
 		return none

@@ -122,8 +122,9 @@ func (e *LostError) Error() string {
 // Unwrap returns the error of the reason.
 func (e *LostError) Unwrap() error {
 	sentinels := [...]error{
-		events.ReasonSessionExpired: ErrSessionExpired, events.ReasonLeaseRanOut: ErrLeaseRanOut, events.ReasonNodeRemoved: ErrNodeRemoved,
-		events.ReasonSuspended: ErrSuspended, events.ReasonRevoked: ErrRevoked,
+		events.ReasonSessionExpired: ErrSessionExpired, events.ReasonLeaseRanOut: ErrLeaseRanOut,
+		events.ReasonNodeRemoved: ErrNodeRemoved,
+		events.ReasonSuspended:   ErrSuspended, events.ReasonRevoked: ErrRevoked,
 	}
 	if int(e.Reason) < len(sentinels) {
 		return sentinels[e.Reason]

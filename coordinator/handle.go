@@ -60,12 +60,15 @@ func hold(ctx context.Context, h Handle, options []AcquireOption) (*Acquisition,
 //
 // The node stays until f returns, even after a loss, so f must not wait for the same lock
 // then. If f panics, Do abandons the lock, and the panic continues.
-func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
+func (l *Lock) Do(ctx context.Context, f func(context.Context, events.Grant) error,
+	options ...AcquireOption) error {
 	return do(ctx, l, f, options)
 }
 
 // do runs f under the lock of the handle.
-func do(ctx context.Context, h Handle, f func(context.Context, events.Grant) error, options []AcquireOption) error {
+func do(
+	ctx context.Context, h Handle, f func(context.Context, events.Grant) error, options []AcquireOption,
+) error {
 	if f == nil {
 		return fmt.Errorf("%w: Do without a function: %s", ErrInvalid, h.Path())
 	}

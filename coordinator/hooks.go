@@ -49,7 +49,8 @@ func hooksOf(options []Option) (h hookSet, _ error) {
 		added, _ := o.(hooksOption)
 		for _, hook := range added.all {
 			if !h.add(hook) {
-				return hookSet{}, fmt.Errorf("%w: a hook of type %T has none of the hook methods", ErrInvalid, hook)
+				return hookSet{},
+					fmt.Errorf("%w: a hook of type %T has none of the hook methods", ErrInvalid, hook)
 			}
 		}
 	}

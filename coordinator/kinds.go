@@ -39,18 +39,24 @@ const (
 //
 //nolint:gochecknoglobals // they are constant
 var (
-	kindMutex     = &kind{name: "a mutex", word: "mutex", kazoo: kazooMutex, can: canDetect | canRevoke | canReenter | canJoin}
-	kindReadWrite = &kind{name: "a read/write lock", word: "write", kazoo: kazooReadWrite, can: canDetect | canRevoke | canReenter | canJoin}
-	kindElection  = &kind{name: "an election", word: "election", kazoo: kazooElection, can: canDetect | canRevoke | canReenter, leads: true}
+	kindMutex = &kind{name: "a mutex", word: "mutex", kazoo: kazooMutex,
+		can: canDetect | canRevoke | canReenter | canJoin}
+	kindReadWrite = &kind{name: "a read/write lock", word: "write", kazoo: kazooReadWrite,
+		can: canDetect | canRevoke | canReenter | canJoin}
+	kindElection = &kind{name: "an election", word: "election", kazoo: kazooElection,
+		can: canDetect | canRevoke | canReenter, leads: true}
 	kindUnfair    = &kind{name: "an unfair lock", word: "unfair"}
 	kindSemaphore = &kind{
 		name: "a semaphore", word: "semaphore", can: canRevoke, permits: true,
 		check: (*Lock).checkPermits, place: (*Lock).placePermits, explain: (*Lock).explainSize,
 	}
 
-	kazooMutex     = &kind{name: "a mutex with kazoo's names", word: "mutex", can: canDetect | canRevoke | canReenter | canJoin | isKazoo}
-	kazooReadWrite = &kind{name: "a read/write lock with kazoo's names", word: "write", can: canDetect | canRevoke | canReenter | canJoin | isKazoo}
-	kazooElection  = &kind{name: "an election with kazoo's names", word: "election", can: canDetect | canRevoke | canReenter | isKazoo, leads: true}
+	kazooMutex = &kind{name: "a mutex with kazoo's names", word: "mutex",
+		can: canDetect | canRevoke | canReenter | canJoin | isKazoo}
+	kazooReadWrite = &kind{name: "a read/write lock with kazoo's names", word: "write",
+		can: canDetect | canRevoke | canReenter | canJoin | isKazoo}
+	kazooElection = &kind{name: "an election with kazoo's names", word: "election",
+		can: canDetect | canRevoke | canReenter | isKazoo, leads: true}
 )
 
 // as returns the kind with kazoo's names, if the config asks for them and kazoo has the
@@ -71,7 +77,8 @@ func (l *Lock) checkOptions() error {
 	case l.cfg.detect && l.kind.can&canDetect == 0:
 		return fmt.Errorf("%w: %s cannot report crashes: %s", errInvalidKind, l.kind.name, l.path)
 	case l.cfg.delay < 0 || l.cfg.delay > session.MaxLockDelay:
-		return fmt.Errorf("%w: a lock-delay of %v is not between 0 and %v: %s", ErrInvalid, l.cfg.delay, session.MaxLockDelay, l.path)
+		return fmt.Errorf("%w: a lock-delay of %v is not between 0 and %v: %s",
+			ErrInvalid, l.cfg.delay, session.MaxLockDelay, l.path)
 	case l.cfg.revocable && l.kind.can&canRevoke == 0:
 		return fmt.Errorf("%w: %s cannot be revoked: %s", errInvalidKind, l.kind.name, l.path)
 	case l.cfg.kazoo && l.kind.can&isKazoo == 0:

@@ -237,7 +237,8 @@ func (l *Lock) wrong() error {
 		return err
 	}
 	if l.path == "/" && l.cfg.detect {
-		return fmt.Errorf("%w: a lock at / cannot report crashes, because its record would be next to /", ErrPath)
+		return fmt.Errorf("%w: a lock at / cannot report crashes, because its record would be next to /",
+			ErrPath)
 	}
 	return nil
 }

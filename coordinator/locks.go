@@ -136,7 +136,8 @@ func (w *walk) look(ctx context.Context, until time.Time) error {
 		var below []spot
 		for _, child := range sights.below() {
 			w.ahead[i].leaf = false
-			if w.c.chroot+child != systemTree && !session.IsRootOnly(ctx) && (w.leave == nil || !w.leave(ctx, child)) {
+			if w.c.chroot+child != systemTree && !session.IsRootOnly(ctx) &&
+				(w.leave == nil || !w.leave(ctx, child)) {
 				below = append(below, spot{path: child})
 			}
 		}
@@ -192,12 +193,17 @@ type inspected struct {
 func (n inspected) partial() bool { return n.node.Partial || n.waiting.Partial || n.permits.Partial }
 
 // inspect looks at nodes, until there is no time left.
-func (c *Coordinator) inspect(ctx context.Context, paths []string, known *session.Known, until time.Time) (all []inspected, _ error) {
-	look := func(ctx context.Context, paths []string, wanted func(name string) bool) ([]session.Inspected, error) {
+func (c *Coordinator) inspect(
+	ctx context.Context, paths []string, known *session.Known, until time.Time,
+) (all []inspected, _ error) {
+	look := func(
+		ctx context.Context, paths []string, wanted func(name string) bool,
+	) ([]session.Inspected, error) {
 		return c.session.Inspect(ctx, paths, session.Inspection{Wanted: wanted, Known: known, Until: until})
 	}
 	err := c.whileOpen(ctx, func(ctx context.Context) error {
-		nodes, err := look(ctx, paths, func(name string) bool { return isContender(name) || name == session.SizeNode })
+		nodes, err := look(ctx, paths,
+			func(name string) bool { return isContender(name) || name == session.SizeNode })
 		if err != nil {
 			return err
 		}
@@ -266,7 +272,8 @@ func (n inspected) isSemaphore() bool {
 		}
 	}
 	waiting, permits := session.SemaphoreDirs("")
-	others := slices.ContainsFunc(n.node.Rest, func(name string) bool { return name != waiting && name != permits })
+	others := slices.ContainsFunc(n.node.Rest,
+		func(name string) bool { return name != waiting && name != permits })
 	return n.size() > 0 && !others && len(n.contenders()) == 0
 }
 
@@ -280,12 +287,14 @@ func (n inspected) locks() (all []sighting) {
 		for _, f := range n.node.Found {
 			holder := contender(path.Dir(n.path), f)
 			holder.Kind, holder.Holding = events.KindUnfair, true
-			all = append(all, sighting{info: events.LockInfo{Path: n.path, Kind: events.LockUnfair, Contenders: []events.Contender{holder}, Seen: n.seen}})
+			all = append(all, sighting{info: events.LockInfo{Path: n.path, Kind: events.LockUnfair,
+				Contenders: []events.Contender{holder}, Seen: n.seen}})
 		}
 	default:
 		if found := n.contenders(); len(found) > 0 {
 			kind, rule := kindOf(found)
-			all = append(all, sighting{info: events.LockInfo{Path: n.path, Kind: kind, Contenders: queueOf(n.path, rule, found), Seen: n.seen}})
+			all = append(all, sighting{info: events.LockInfo{Path: n.path, Kind: kind,
+				Contenders: queueOf(n.path, rule, found), Seen: n.seen}})
 		}
 	}
 	if !n.isSemaphore() {
@@ -296,12 +305,14 @@ func (n inspected) locks() (all []sighting) {
 	}
 	waiting, permits := session.SemaphoreDirs(n.path)
 	queue := withPermits(queueOf(waiting, recipes.Mutex{}, n.waiting.Found), permits, n.permits.Found)
-	return append(all, sighting{info: events.LockInfo{Path: n.path, Kind: events.LockSemaphore, Size: n.size(), Contenders: queue, Seen: n.seen}})
+	return append(all, sighting{info: events.LockInfo{Path: n.path, Kind: events.LockSemaphore,
+		Size: n.size(), Contenders: queue, Seen: n.seen}})
 }
 
 // unseen is what is yielded for a lock that cannot be read.
 func (n inspected) unseen(kind events.LockKind, err error) sighting {
-	return sighting{events.LockInfo{Path: n.path, Kind: kind, Seen: n.seen}, fmt.Errorf("zkgrant: reading %s: %w", n.path, err)}
+	return sighting{events.LockInfo{Path: n.path, Kind: kind, Seen: n.seen},
+		fmt.Errorf("zkgrant: reading %s: %w", n.path, err)}
 }
 
 // below returns the nodes below n that may be locks, or have locks below them, in order.
@@ -337,7 +348,8 @@ func kindOf(found []session.Found) (events.LockKind, recipes.Rule) {
 	for _, f := range found {
 		owned = owned || session.Ephemeral(f.Stat)
 		switch name, _ := events.ParseName(f.Name); name.Kind {
-		case events.KindRead, events.KindWrite, events.KindKazooRead, events.KindRecipeRead, events.KindRecipeWrite:
+		case events.KindRead, events.KindWrite, events.KindKazooRead, events.KindRecipeRead,
+			events.KindRecipeWrite:
 			sided = true
 		default:
 		}

@@ -48,7 +48,8 @@ func limited(logger *zap.Logger) *zap.Logger {
 		if err != nil { // the core's own level is higher than that already
 			above = core
 		}
-		return zapcore.NewTee(debugOnly{core}, zapcore.NewSamplerWithOptions(above, time.Second, linesPerSecond, oneInSoMany))
+		return zapcore.NewTee(debugOnly{core},
+			zapcore.NewSamplerWithOptions(above, time.Second, linesPerSecond, oneInSoMany))
 	}))
 }
 

@@ -116,14 +116,18 @@ func contender(dir string, f session.Found) events.Contender {
 
 // readQueue reads the wanted nodes of a directory, in no order, with the errors of
 // [Lock.Queue].
-func (c *Coordinator) readQueue(ctx context.Context, dir string, wanted func(name string) bool) ([]session.Found, error) {
+func (c *Coordinator) readQueue(
+	ctx context.Context, dir string, wanted func(name string) bool,
+) ([]session.Found, error) {
 	return c.look(ctx, dir, func(ctx context.Context) ([]session.Found, error) {
 		return c.session.ReadQueue(ctx, dir, wanted)
 	})
 }
 
 // look reads something at the path until ctx ends or the coordinator is closed.
-func (c *Coordinator) look(ctx context.Context, at string, read func(context.Context) ([]session.Found, error)) (found []session.Found, _ error) {
+func (c *Coordinator) look(
+	ctx context.Context, at string, read func(context.Context) ([]session.Found, error),
+) (found []session.Found, _ error) {
 	if err := c.checkPath(at); err != nil {
 		return nil, err
 	}
@@ -220,7 +224,8 @@ func (l *Lock) Watch(ctx context.Context) <-chan []events.Contender {
 	}
 	places := make([]session.QueuePlace, len(locks))
 	for i := 0; i < len(locks) && err == nil; i++ {
-		places[i], err = session.QueuePlace{Path: locks[i].path, Form: locks[i].form()}, l.c.checkPath(locks[i].path)
+		places[i], err = session.QueuePlace{Path: locks[i].path, Form: locks[i].form()},
+			l.c.checkPath(locks[i].path)
 	}
 	if err != nil {
 		l.c.cfg.Logger.Warn("cannot read the lock's queue", zap.String("path", l.path), zap.Error(err))

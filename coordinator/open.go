@@ -69,7 +69,8 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 			Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Level: zap.DebugLevel,
 		},
 		terms: actors.House{
-			Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Elects: true, Level: zap.InfoLevel,
+			Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Elects: true,
+			Level: zap.InfoLevel,
 		},
 		keepers: actors.House{Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop()},
 		caches:  caches,

@@ -164,7 +164,9 @@ func restAfter(nodes int) time.Duration {
 }
 
 // visit looks at known places again, and reports whether the caller wants more.
-func (p *poll) visit(ctx context.Context, until time.Time, yield func(events.LockInfo, error) bool) (more bool, _ error) {
+func (p *poll) visit(
+	ctx context.Context, until time.Time, yield func(events.LockInfo, error) bool,
+) (more bool, _ error) {
 	paths := p.unseen(func(a, b string) int {
 		return cmp.Or(p.places[a].seen.Compare(p.places[b].seen), compareInTree(a, b))
 	})

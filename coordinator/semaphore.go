@@ -50,7 +50,8 @@ func (s *Semaphore) acquire(ctx context.Context, cfg acquireConfig) *Acquisition
 }
 
 // Do runs f while holding the permits; see [Lock.Do].
-func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...AcquireOption) error {
+func (s *Semaphore) Do(ctx context.Context, f func(context.Context, events.Grant) error,
+	options ...AcquireOption) error {
 	return do(ctx, s, f, options)
 }
 
@@ -106,7 +107,8 @@ func (s *Semaphore) taking(cfg acquireConfig) *Lock {
 		permits = int64(*cfg.permits)
 	}
 	l := *s.lock
-	l.rule = recipes.Semaphore{Size: fitting(s.size), Permits: fitting(permits), Adopt: s.lock.cfg.adopt || s.resizing > 0}
+	l.rule = recipes.Semaphore{Size: fitting(s.size), Permits: fitting(permits),
+		Adopt: s.lock.cfg.adopt || s.resizing > 0}
 	return &l
 }
 
@@ -137,7 +139,8 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	s, _ := l.rule.(recipes.Semaphore)
 	switch {
 	case s.Size <= 0:
-		return fmt.Errorf("%w: the size of %s is not between 1 and %d", errInvalidPermits, l.path, math.MaxInt32)
+		return fmt.Errorf("%w: the size of %s is not between 1 and %d",
+			errInvalidPermits, l.path, math.MaxInt32)
 	case s.Permits <= 0:
 		return fmt.Errorf("%w: %d of %s", errInvalidPermits, *cfg.permits, l.path)
 	case s.Permits > s.Size && !s.Adopt:

@@ -45,7 +45,8 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 }
 
 // use returns the seat of the held node, until done is called.
-func (a *Acquisition) use() (seat *session.Seat, grant events.Grant, epoch recipes.Epoch, done func(spent bool), _ error) {
+func (a *Acquisition) use() (seat *session.Seat, grant events.Grant, epoch recipes.Epoch,
+	done func(spent bool), _ error) {
 	// Tenure is one look. With two looks the Grant could come in between: the transaction
 	// would be made because the lock is held, with the guard of no Grant, for any epoch.
 	grant, epoch, held := a.actor.Tenure()

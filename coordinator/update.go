@@ -46,7 +46,8 @@ func (a *Acquisition) read(ctx context.Context, path string) (session.Node, erro
 // It writes only while the lock is held, and only if nothing else has written since f got
 // old; otherwise f runs again. If f fails or returns old, nothing is written. After
 // [ErrOutcomeUnknown] the write may have been executed; after any other error it was not.
-func (a *Acquisition) Update(ctx context.Context, path string, f func(old []byte, exists bool) ([]byte, error)) error {
+func (a *Acquisition) Update(ctx context.Context, path string,
+	f func(old []byte, exists bool) ([]byte, error)) error {
 	if f == nil {
 		return fmt.Errorf("%w: Update without a function: %s", ErrInvalid, path)
 	}

@@ -85,7 +85,8 @@ func (c *Coordinator) logWait(a *Acquisition, waited time.Duration, waiters int)
 		what = "still waiting for leadership"
 	}
 	fields := []zap.Field{
-		zap.String("path", a.lock.path), zap.Uint64("id", a.id), zap.Duration("waited", waited.Round(time.Millisecond)),
+		zap.String("path", a.lock.path), zap.Uint64("id", a.id),
+		zap.Duration("waited", waited.Round(time.Millisecond)),
 		zap.Int("waiters", waiters),
 	}
 	if ahead, ok := a.Position(); ok {
@@ -100,8 +101,10 @@ func (c *Coordinator) logWait(a *Acquisition, waited time.Duration, waiters int)
 			fields = append(fields, zap.Error(err))
 		case len(found) > 0:
 			by := contender(path.Dir(a.seat.Ahead()), found[0])
-			fields = append(fields, zap.String("node", by.Node), zap.String("session", fmt.Sprintf("0x%x", uint64(by.Session))),
-				zap.Time("since", by.Since), zap.ByteString("data", by.Data[:min(len(by.Data), mostLoggedData)]))
+			fields = append(fields, zap.String("node", by.Node),
+				zap.String("session", fmt.Sprintf("0x%x", uint64(by.Session))),
+				zap.Time("since", by.Since),
+				zap.ByteString("data", by.Data[:min(len(by.Data), mostLoggedData)]))
 		}
 	}
 	c.cfg.Logger.Info(what, fields...)

@@ -30,7 +30,8 @@ const (
 // String returns the name of the kind in lower case.
 func (k LockKind) String() string {
 	names := [...]string{
-		LockMutex: "mutex", LockReadWrite: "readwrite", LockSemaphore: "semaphore", LockUnfair: "unfair", LockUnknown: "unknown",
+		LockMutex: "mutex", LockReadWrite: "readwrite", LockSemaphore: "semaphore", LockUnfair: "unfair",
+		LockUnknown: "unknown",
 	}
 	if k > 0 && int(k) < len(names) {
 		return names[k]
@@ -47,5 +48,6 @@ type HeldError struct {
 
 // Error implements error.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("%s has been held by session 0x%x since %s", e.Path, uint64(e.Holder.Session), e.Holder.Since.Format(time.RFC3339))
+	return fmt.Sprintf("%s has been held by session 0x%x since %s", e.Path, uint64(e.Holder.Session),
+		e.Holder.Since.Format(time.RFC3339))
 }

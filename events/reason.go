@@ -27,8 +27,9 @@ const (
 // String returns the reason in lower case, as in a log line.
 func (r Reason) String() string {
 	names := [...]string{
-		ReasonSessionExpired: "session expired", ReasonLeaseRanOut: "lease ran out", ReasonNodeRemoved: "node removed",
-		ReasonSuspended: "connection suspended", ReasonRevoked: "revoked",
+		ReasonSessionExpired: "session expired", ReasonLeaseRanOut: "lease ran out",
+		ReasonNodeRemoved: "node removed", ReasonSuspended: "connection suspended",
+		ReasonRevoked: "revoked",
 	}
 	if r > 0 && int(r) < len(names) {
 		return names[r]

@@ -227,9 +227,11 @@ const (
 // String returns the reason in lower case.
 func (w Why) String() string {
 	names := [...]string{
-		WhyReleased: "released", WhyContext: "context ended", WhyTimeout: "waited too long", WhyClosed: "closed", WhyBusy: "busy",
+		WhyReleased: "released", WhyContext: "context ended", WhyTimeout: "waited too long",
+		WhyClosed: "closed", WhyBusy: "busy",
 		WhyLost: "lost", WhyRefused: "refused", WhySequenceEnd: "end of sequence",
-		WhySizeMismatch: "size mismatch", WhyPermits: "more permits than there are", WhyMixed: "mixed queue", WhyPanicked: "panicked", WhyNoSession: "no session",
+		WhySizeMismatch: "size mismatch", WhyPermits: "more permits than there are", WhyMixed: "mixed queue",
+		WhyPanicked: "panicked", WhyNoSession: "no session",
 	}
 	if int(w) < len(names) && names[w] != "" {
 		return names[w]

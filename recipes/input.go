@@ -268,7 +268,8 @@ const (
 
 // String returns the name of the request's effect.
 func (o Op) String() string {
-	return [...]string{"no request", "Create", "List", "Watch", "Claim", "Delete", "Advance", "Survey", "Enter", "Arm"}[o]
+	return [...]string{"no request", "Create", "List", "Watch", "Claim", "Delete", "Advance", "Survey",
+		"Enter", "Arm"}[o]
 }
 
 func (Started) isInput()     {}

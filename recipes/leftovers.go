@@ -106,7 +106,8 @@ func (l *Leftovers) Made(dir string, czxid int64, now time.Time) {
 	if l.known == nil {
 		l.known = map[string]*leftover{}
 	}
-	l.move(&leftover{Leftover: Leftover{Dir: dir, czxid: czxid, bare: true}, due: now.Add(LeftoverAfter)}, &l.bare)
+	l.move(&leftover{Leftover: Leftover{Dir: dir, czxid: czxid, bare: true}, due: now.Add(LeftoverAfter)},
+		&l.bare)
 }
 
 // Entered notes that another contender of the session needs the directory.

@@ -271,7 +271,8 @@ func (e *Errand) enteredAtOnce(p Plan, a Answer) Meaning {
 	if len(a.Nodes) == 0 || len(a.Stats) < 2 {
 		return e.unknown() // the permits may stand, and a look-up finds them
 	}
-	in, permits, queue := Entered{Epoch: e.Epoch, Size: e.Count, Token: a.Stats[0].Mzxid}, a.Stats[0], a.Stats[1]
+	in := Entered{Epoch: e.Epoch, Size: e.Count, Token: a.Stats[0].Mzxid}
+	permits, queue := a.Stats[0], a.Stats[1]
 	for _, node := range a.Nodes {
 		in.Permits = append(in.Permits, PermitName(node))
 	}

@@ -223,7 +223,8 @@ func (m *Machine) stepCreating(in Input) []Effect {
 			return nil
 		}
 		first := all.Nodes[0] // its name represents all
-		if m.why == 0 && slices.ContainsFunc(all.Nodes, func(n events.Name) bool { return n.Check() != nil }) {
+		if m.why == 0 &&
+			slices.ContainsFunc(all.Nodes, func(n events.Name) bool { return n.Check() != nil }) {
 			m.own = Own{Name: first}
 			return m.fail(WhySequenceEnd)
 		}
@@ -542,7 +543,8 @@ func (m *Machine) surveyed(in Surveyed) []Effect {
 		floor := m.waited && m.leads()
 		m.state, m.permits.unproven = Entering, false
 		s, _ := m.rule.(Semaphore)
-		return []Effect{Enter{Epoch: m.epoch, Node: m.own.Name, Permits: s.Permits, Version: in.Version, Floor: floor}}
+		return []Effect{Enter{Epoch: m.epoch, Node: m.own.Name, Permits: s.Permits, Version: in.Version,
+			Floor: floor}}
 	case m.permits.changed:
 		return m.look()
 	case m.try && m.permits.full:

@@ -38,7 +38,8 @@ type Warmth struct {
 // warm adds the effect that keeps the session warm, if the contender ahead is the only
 // one and its end alone is enough for a claim that a session may know.
 func (m *Machine) warm(effects []Effect) []Effect {
-	if _, several := m.rule.(Multi); several || m.ahead != 1 || m.detect || m.queues() || replaceable(m.rule, m.older[0]) {
+	if _, several := m.rule.(Multi); several || m.ahead != 1 || m.detect || m.queues() ||
+		replaceable(m.rule, m.older[0]) {
 		return effects
 	}
 	return append(effects, Warm{})
