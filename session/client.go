@@ -121,7 +121,11 @@ func (s *Session) connect(epoch recipes.Epoch) {
 		clock:      s.clock,
 		lease:      lease.New(s.cfg.Tick),
 		containers: &s.containers,
-		dirs:       newDirectories(),
+		dirs: &directories{
+			known: map[string]recipes.DirectoryBook{},
+			sizes: map[string]sizeRead{},
+			left:  map[string]recipes.LeaverBook[string]{},
+		},
 		owners:     &owners{at: map[string]recipes.OwnerBook[*Seat]{}},
 		listings:   map[string]*listing{},
 		logger:     s.cfg.Logger.With(zap.Uint32("epoch", uint32(epoch))),
@@ -276,12 +280,13 @@ func longTick(asked, granted, told time.Duration) (tick time.Duration) {
 // that implies. It returns what longTick does.
 func (s *Session) compareTimeout(c *client) (long time.Duration) {
 	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.Timeout() // as a request names it
+	if asked == granted {
+		s.clamped = 0
+		return 0
+	}
 	told := lease.Tick(s.cfg.Tick, granted)
 	long = longTick(asked, granted, told)
-	switch {
-	case asked == granted:
-		s.clamped = 0
-	case granted != s.clamped:
+	if granted != s.clamped {
 		s.clamped = granted
 		c.logger.Warn("the servers have changed the session timeout", zapSession(c),
 			zap.Duration("asked", asked), zap.Duration("granted", granted), zapServer(c))
@@ -343,6 +348,25 @@ func (s *Session) resume(c *client) {
 	}
 }
 
+// nextConnection returns a channel. It is closed when there is another connection that
+// requests may be made on, or when the session is closed.
+func (s *Session) nextConnection() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view.renewed
+}
+
+// renew has all watchers look again. Once the session is closed the channel stays closed,
+// because a call that is in progress by then may have begun since.
+func (s *Session) renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.view.renewed)
+	if !s.view.closed {
+		s.view.renewed = make(chan struct{})
+	}
+}
+
 // expire: the session is over, by a server's word or because the wire would not let the
 // client go on.
 func (s *Session) expire(c *client) {
@@ -370,7 +394,7 @@ func (s *Session) expire(c *client) {
 // retire lets the requests in progress be answered until the grace is over, and then
 // hangs up. After that it ends the client, and a server has the time of the farewell to
 // answer that. The client is not ended before, because no request may be in progress then
-// (see [client.close]), and a later answer could find no session to take it.
+// (see [Session.endClient]), and a later answer could find no session to take it.
 func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	c.phase.Store(phaseOver)
 	c.farewell = time.Now().Add(grace + farewell)
@@ -617,24 +641,35 @@ func (s *Session) noticeOutage() {
 	s.away.Reset(laterNotice)
 }
 
-// close ends the session if the server can be reached within the time, and the client's
-// goroutines in any case. It returns when they have ended. No request may be in progress
-// or be made meanwhile: the client answers a request twice that is queued while the
-// client quits, and has not always room for both answers.
-//
-// close waits for a connection that is being made: a session that is just beginning
-// should be ended and not forgotten. If there is no connection by then, a [farewell]
-// stands in.
-func (c *client) close(wait time.Duration) {
-	c.dialer.Stop()
-	timer := time.AfterFunc(wait, c.hangUp)
-	defer timer.Stop()
-	for !c.dialer.Leave() || c.conn.State() != zk.StateHasSession { // in this order: Leave keeps the state
-		<-c.greeted
+// endClient ends the session of a client if the server can be reached by the time of the
+// farewell, and the client's goroutines in any case. No request may be in progress or be
+// made meanwhile: the client answers a request twice that is queued while the client
+// quits, and has not always room for both answers.
+func (s *Session) endClient(c *client) {
+	if c.phase.Load() == phaseEnding {
+		return
 	}
-	c.conn.Close()
-	<-c.ended
-	c.hangUp()
+	c.phase.Store(phaseEnding)
+	s.group.Go(func() {
+		c.dialer.Stop()
+		timer := time.AfterFunc(time.Until(c.farewell), c.hangUp)
+		defer timer.Stop()
+		// A connection that is being made is waited for: a session that is just beginning
+		// should be ended and not forgotten. If there is no connection by then, the
+		// dialer's farewell stands in.
+		for !c.dialer.Leave() || c.conn.State() != zk.StateHasSession { // in this order: Leave keeps the state
+			<-c.greeted
+		}
+		c.conn.Close()
+		<-c.ended
+		c.hangUp()
+		s.loop.Post(func() {
+			delete(s.living, c)
+			if s.closing {
+				s.checkClosed()
+			}
+		})
+	})
 }
 
 // hangUp closes the socket without a word.
@@ -654,22 +689,6 @@ type clientLogger struct {
 func (l clientLogger) Printf(format string, args ...any) {
 	l.link.Complained()
 	l.Sugar().Debugf("client: "+format, args...)
-}
-
-func (s *Session) endClient(c *client) {
-	if c.phase.Load() == phaseEnding {
-		return
-	}
-	c.phase.Store(phaseEnding)
-	s.group.Go(func() {
-		c.close(time.Until(c.farewell))
-		s.loop.Post(func() {
-			delete(s.living, c)
-			if s.closing {
-				s.checkClosed()
-			}
-		})
-	})
 }
 
 // zapSession logs the session's id in the form of ZooKeeper's own logs.

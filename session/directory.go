@@ -28,10 +28,6 @@ type directories struct {
 	left  map[string]recipes.LeaverBook[string] // only of directories in which a seat of ours had to wait
 }
 
-func newDirectories() *directories {
-	return &directories{known: map[string]recipes.DirectoryBook{}, sizes: map[string]sizeRead{}, left: map[string]recipes.LeaverBook[string]{}}
-}
-
 // book returns what is known of the directory.
 func (d *directories) book(dir string) recipes.DirectoryBook {
 	d.mu.Lock()

@@ -30,3 +30,7 @@ func TestAnEmptyBookIsNotKept(t *testing.T) {
 		t.Errorf("%v are kept, want nothing", d.known)
 	}
 }
+
+func newDirectories() *directories {
+	return &directories{known: map[string]recipes.DirectoryBook{}, sizes: map[string]sizeRead{}, left: map[string]recipes.LeaverBook[string]{}}
+}

@@ -34,7 +34,7 @@ type Seat struct {
 	place   int32        // among the session's seats
 	turn    bool         // its latest list request was made because its turn may have come
 	listed  bool         // with its node, on the present connection
-	counts  bool         // its nodes have room in the budget, see room.go
+	counts  bool         // its nodes have room in the budget, see [seeker]
 	leaving bool         // and are about to go, because others need the room
 	passed  bool         // a node that it had watched is gone, and it has not listed since
 
@@ -333,7 +333,7 @@ func (t *Seat) eachDir(do func(dir string)) {
 	}
 }
 
-// load returns the room that the nodes of an attempt take, see room.go. A place in a queue
+// load returns the room that the nodes of an attempt take, see [seeker]. A place in a queue
 // takes its path and the length of that, as in [budget.Node]. Permits take the place of
 // that node in one transaction, and take more than it does.
 func (t *Seat) load() (all budget.Load) {

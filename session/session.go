@@ -77,7 +77,7 @@ type Session struct {
 	quiet     chan<- struct{}         // closed when the last flight was answered; nil: none waits for it
 	last      bool                    // the last flight has gone: no request is sent any more
 	leaving   map[string]*seatRequest // the parked deletes that a create may join, by directory
-	budget    budget.Budget           // of the nodes, see room.go
+	budget    budget.Budget           // of the nodes, see [seeker]
 	nodes     budget.Nodes            // that users made in transactions
 	roomless  []roomRequest           // the requests that wait for room, the oldest first
 	waiting   budget.Load             // what they need together

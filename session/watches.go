@@ -359,25 +359,6 @@ func (w *watcher) wait(ctx context.Context, last <-chan time.Time) bool {
 	return true
 }
 
-// nextConnection returns a channel. It is closed when there is another connection that
-// requests may be made on, or when the session is closed.
-func (s *Session) nextConnection() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.view.renewed
-}
-
-// renew has all watchers look again. Once the session is closed the channel stays closed,
-// because a call that is in progress by then may have begun since.
-func (s *Session) renew() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.view.renewed)
-	if !s.view.closed {
-		s.view.renewed = make(chan struct{})
-	}
-}
-
 // arm watches the own node and the directory, and looks for other contenders there.
 func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
 	var own sync.WaitGroup

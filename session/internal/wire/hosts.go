@@ -60,7 +60,7 @@ func NewHosts(names []string, rng *rand.Rand) *Hosts {
 // Init is called by the client before anything else. The list it hands over is the one it
 // was created with, but shuffled by its own random source; ours is kept instead.
 func (h *Hosts) Init([]string) error {
-	if h.Len() == 0 {
+	if len(h.servers) == 0 {
 		return errNoHosts
 	}
 	return nil

@@ -501,7 +501,7 @@ func (w *wire) greeted(answer []byte) error {
 	// Nothing between here and the client can fail any more. If it could, the client
 	// might not know of a session that the link knows of, ask for a new one, and be
 	// refused forever.
-	if asked != 0 {
+	if asked != 0 && id != 0 {
 		w.noteResumed()
 	}
 	now, code := w.link.Events.Now(), zkerr.CodeSessionExpired
