@@ -213,7 +213,8 @@ func notOwn(in recipes.Input, err error) (recipes.Input, error) {
 // barrier is a write through the quorum that changes nothing. If there is no directory,
 // that is an answer of the quorum as well.
 func (c *client) barrier(dir string) (zkerr.Outcome, error) {
-	outcome, _, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: dir, Version: anyVersion}))
+	check := &zk.CheckVersionRequest{Path: dir, Version: anyVersion}
+	outcome, _, err := zkerr.ClassifyMulti(c.conn.Multi(check))
 	if errors.Is(err, zk.ErrNoNode) {
 		return zkerr.Done, nil
 	}

@@ -22,7 +22,8 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 	}
 	claims, floor := a.Wants(recipes.PartClaim), a.Wants(recipes.PartFloor)
 	claim := func() {
-		in, err = c.carryOut(t, &recipes.Errand{Op: recipes.OpAdvance, Epoch: e.Epoch, Nodes: []string{t.at(e.Node)}})
+		in, err = c.carryOut(t,
+			&recipes.Errand{Op: recipes.OpAdvance, Epoch: e.Epoch, Nodes: []string{t.at(e.Node)}})
 	}
 	var wait sync.WaitGroup
 	var unread error // without a floor the next contender's node or a listing shows it
@@ -161,7 +162,8 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	var whose []int // of the claims, for each check
 	for i, r := range j.of {
 		for _, node := range r.nodes {
-			checks, whose = append(checks, &zk.CheckVersionRequest{Path: node, Version: anyVersion}), append(whose, i)
+			checks, whose = append(checks, &zk.CheckVersionRequest{Path: node, Version: anyVersion}),
+				append(whose, i)
 		}
 	}
 	outcome, failed, err := zkerr.ClassifyMulti(c.conn.Multi(checks...))

@@ -138,7 +138,8 @@ func (s *Session) connect(epoch recipes.Epoch) {
 		Now: s.clock.now, Start: s.group.Go,
 		OnAnswered: c.onAnswered, OnFailed: c.onFailed, OnRequest: s.cfg.OnRequest,
 		OnUnresolved: func(server string, err error) {
-			c.logger.Warn("name not resolved; dialing its earlier addresses", zap.String("server", server), zap.Error(err))
+			c.logger.Warn("name not resolved; dialing its earlier addresses", zap.String("server", server),
+				zap.Error(err))
 		},
 	})
 	identities := func() []Auth { return s.cfg.Auth }
@@ -209,7 +210,8 @@ func (s *Session) onConnection(c *client, server string) {
 		// Requests wait for the watches: the client restores them by a request that
 		// others can overtake. A request could then read what a missed event should have
 		// announced, before the event.
-		time.AfterFunc(min(restoreWait, c.link.Timeout()/10), func() { s.postFor(c, func() { s.restored(c) }) })
+		time.AfterFunc(min(restoreWait, c.link.Timeout()/10),
+			func() { s.postFor(c, func() { s.restored(c) }) })
 	case c.announced:
 		s.resume(c)
 	case c.phase.Load() == phaseDialing:
@@ -410,7 +412,8 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	time.AfterFunc(grace, func() {
 		s.loop.Post(func() {
 			if c.phase.Load() != phaseEnding {
-				c.logger.Warn("requests are not answered; closing the connection", zap.Int("requests", c.inflight))
+				c.logger.Warn("requests are not answered; closing the connection",
+					zap.Int("requests", c.inflight))
 				c.hangUp() // which answers them, and the last answer ends the client
 			}
 		})
@@ -485,7 +488,8 @@ func (s *Session) announce(c *client) {
 	c.announced = true
 	c.phase.Store(phaseUp)
 	s.show(c)
-	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()), zapServer(c))
+	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()),
+		zapServer(c))
 	long := s.compareTimeout(c)
 	s.news(events.Connected{
 		Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server(), LongTick: long,
@@ -554,7 +558,8 @@ func (c *client) onAnswered(a wire.Answer) {
 			s.cfg.OnLease(Lease{Session: c.link.Session(), Deadline: c.clock.ordinary(deadline)})
 		}
 	}
-	if a.Err != zkerr.CodeNone && zkerr.IsMadeAgain(a.Err) && c.throttle.TurnedAway(a.Answered, c.link.Timeout()) {
+	if a.Err != zkerr.CodeNone && zkerr.IsMadeAgain(a.Err) &&
+		c.throttle.TurnedAway(a.Answered, c.link.Timeout()) {
 		c.logger.Warn(TurnedAway, zapSession(c), zapServer(c), zap.Error(zkerr.ErrorOf(a.Err)))
 	}
 	switch a.Op {

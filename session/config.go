@@ -76,7 +76,8 @@ func (f option) apply(c *Config) { f(c) }
 // NewConfig returns the defaults, changed by the options in order: a timeout of 10 s, no
 // logging, nodes open to every client.
 func NewConfig(options ...Option) Config {
-	cfg := Config{Timeout: 10 * time.Second, Logger: zap.NewNop(), ACL: zk.WorldACL(zk.PermAll), NodeBudget: DefaultNodeBudget}
+	cfg := Config{Timeout: 10 * time.Second, Logger: zap.NewNop(), ACL: zk.WorldACL(zk.PermAll),
+		NodeBudget: DefaultNodeBudget}
 	for _, o := range options {
 		if o != nil {
 			o.apply(&cfg)
@@ -89,16 +90,19 @@ func NewConfig(options ...Option) Config {
 func (c Config) Check() error {
 	switch {
 	case c.Timeout < minTimeout || c.Timeout > maxTimeout:
-		return fmt.Errorf("%w: a session timeout of %v is not between %v and %v", ErrInvalid, c.Timeout, minTimeout, maxTimeout)
+		return fmt.Errorf("%w: a session timeout of %v is not between %v and %v",
+			ErrInvalid, c.Timeout, minTimeout, maxTimeout)
 	case len(c.ACL) == 0:
 		return fmt.Errorf("%w: empty access control list", ErrInvalid)
 	case c.Tick < 0 || c.Tick > c.Timeout/2:
 		// Servers refuse timeouts below two ticks, unless they are configured otherwise.
-		return fmt.Errorf("%w: a tickTime of %v is not between 0 and half the session timeout of %v", ErrInvalid, c.Tick, c.Timeout)
+		return fmt.Errorf("%w: a tickTime of %v is not between 0 and half the session timeout of %v",
+			ErrInvalid, c.Tick, c.Timeout)
 	case c.ProbeInterval < 0 || c.ProbeInterval > c.Timeout/probeMin:
 		return fmt.Errorf("%w: a probe interval of %v is not between 0 and a quarter of the session timeout of %v", ErrInvalid, c.ProbeInterval, c.Timeout)
 	case c.NodeBudget < 1 || c.NodeBudget > math.MaxInt32:
-		return fmt.Errorf("%w: a node budget of %d bytes is not between 1 and %d", ErrInvalid, c.NodeBudget, math.MaxInt32)
+		return fmt.Errorf("%w: a node budget of %d bytes is not between 1 and %d",
+			ErrInvalid, c.NodeBudget, math.MaxInt32)
 	}
 	if checker, is := c.SASL.(sasl.Checker); is {
 		if err := checker.Check(); err != nil {

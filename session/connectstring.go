@@ -50,7 +50,8 @@ func (s Servers) String() string {
 // says which entry is wrong and why. Names are not resolved.
 func ParseConnectString(s string) (Servers, error) {
 	if strings.Contains(s, "://") {
-		return Servers{}, fmt.Errorf("%w: %q has a scheme; write host1:2181,host2:2181/chroot", ErrConnectString, s)
+		return Servers{},
+			fmt.Errorf("%w: %q has a scheme; write host1:2181,host2:2181/chroot", ErrConnectString, s)
 	}
 	list, chroot := strings.TrimSpace(s), ""
 	if i := strings.IndexByte(list, '/'); i >= 0 {
@@ -60,7 +61,8 @@ func ParseConnectString(s string) (Servers, error) {
 		return Servers{}, fmt.Errorf("%w: no host in %q", ErrConnectString, s)
 	}
 	if strings.Contains(chroot, ",") {
-		return Servers{}, fmt.Errorf("%w: chroot %q: it may appear only once, after the last host", ErrConnectString, chroot)
+		return Servers{}, fmt.Errorf("%w: chroot %q: it may appear only once, after the last host",
+			ErrConnectString, chroot)
 	}
 	switch chroot {
 	case "", "/":
@@ -134,7 +136,8 @@ func parsePort(port string) (int, error) {
 // which is the name of an interface. Underscores are not legal in host names but are
 // common in container networks, and the resolvers take them.
 func isForeign(r rune) bool {
-	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
+	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) &&
+		!strings.ContainsRune("-_.", r)
 }
 
 // checkHostName accepts DNS names and IPv4 literals.
@@ -180,7 +183,8 @@ func ValidatePath(path string) error {
 		case "":
 			return fmt.Errorf("%w: %q: empty component at byte %d", ErrPath, clip(path), at)
 		case ".", "..":
-			return fmt.Errorf("%w: %q: relative component %q at byte %d", ErrPath, clip(path), clip(component), at)
+			return fmt.Errorf("%w: %q: relative component %q at byte %d",
+				ErrPath, clip(path), clip(component), at)
 		}
 		at += len(component) + 1
 	}
@@ -199,10 +203,12 @@ func ValidatePath(path string) error {
 func ValidateNew(path string, lock bool) error {
 	for component := range strings.SplitSeq(path, "/") {
 		if _, contends := events.ParseName(component); contends {
-			return fmt.Errorf("%w: in %q, %q is the name of a contender; %s", ErrPath, clip(path), clip(component), escaping)
+			return fmt.Errorf("%w: in %q, %q is the name of a contender; %s",
+				ErrPath, clip(path), clip(component), escaping)
 		}
 		if lock && strings.HasSuffix(component, RecordSuffix) {
-			return fmt.Errorf("%w: in %q, %q is the name of a lock's record; %s", ErrPath, clip(path), clip(component), escaping)
+			return fmt.Errorf("%w: in %q, %q is the name of a lock's record; %s",
+				ErrPath, clip(path), clip(component), escaping)
 		}
 	}
 	return nil

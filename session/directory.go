@@ -165,7 +165,8 @@ func (c *client) makeDirectory(dir string, data []byte, acl []zk.ACL, stay bool)
 		on, _ := c.dialer.Owing()
 		_, err := c.conn.CreateContainer(dir, data, zk.FlagContainer, acl)
 		if c.containers.heard(on, err) {
-			c.logger.Warn("the servers have no container nodes; empty lock directories may stay", zap.Error(err))
+			c.logger.Warn("the servers have no container nodes; empty lock directories may stay",
+				zap.Error(err))
 		}
 		if err == nil || zkerr.Unnamed(err) != zkerr.CodeUnimplemented {
 			return err
@@ -198,7 +199,9 @@ func (c *client) isFresh(t *Seat, x *recipes.Errand) bool {
 // connection ends, and sends it on the next one. By then the seat may have been withdrawn,
 // and its caller, who does not wait for the node during an outage, may have acquired the
 // lock again.
-func (c *client) createFresh(t *Seat, x *recipes.Errand, p recipes.Plan) (a recipes.Answer, made bool, err error) {
+func (c *client) createFresh(
+	t *Seat, x *recipes.Errand, p recipes.Plan,
+) (a recipes.Answer, made bool, err error) {
 	parent := x.Dir // the errand itself stays off the heap
 	dir := c.link.Await(parent, nil)
 	node := c.link.Await(x.Nodes[0], dir)

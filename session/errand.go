@@ -82,8 +82,9 @@ func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error)
 		c.dirs.leaves(t.dir, e.Node.Text) // before any seat can learn that it is gone
 	}
 	return c.carryOut(t, &recipes.Errand{
-		Op: recipes.OpEnter, Epoch: e.Epoch, Dir: t.dir, Nodes: []string{own}, Data: t.dataIn(c), Floor: e.Floor,
-		Size: t.permits.size, Version: e.Version,
+		Op: recipes.OpEnter, Epoch: e.Epoch, Dir: t.dir, Nodes: []string{own}, Data: t.dataIn(c),
+		Floor: e.Floor,
+		Size:  t.permits.size, Version: e.Version,
 		Permit: path.Join(t.permits.dir, permitHead(id, t.token(own))), Permits: e.Permits,
 	})
 }
@@ -338,7 +339,9 @@ func (c *client) makeParentsOf(t *Seat, dir string, member int) (made []string, 
 }
 
 // removeApart deletes the nodes one by one.
-func (c *client) removeApart(t *Seat, x *recipes.Errand, nodes []string) (refused recipes.Input, refusal error) {
+func (c *client) removeApart(
+	t *Seat, x *recipes.Errand, nodes []string,
+) (refused recipes.Input, refusal error) {
 	for i := range nodes {
 		one := &recipes.Errand{Op: recipes.OpDelete, Epoch: x.Epoch, Nodes: nodes[i : i+1]}
 		switch in, err := c.carryOut(t, one); in.(type) {

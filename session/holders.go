@@ -243,7 +243,8 @@ func (s *Session) cover(c *client) {
 
 // ranOut ends the holds: the holders get LeaseRanOut, and hold nothing from then on.
 func (s *Session) ranOut(c *client) {
-	c.logger.Warn("lease ran out; every held lock counts as lost", zapSession(c), zap.Int("holders", len(s.holders)))
+	c.logger.Warn("lease ran out; every held lock counts as lost", zapSession(c),
+		zap.Int("holders", len(s.holders)))
 	if s.cfg.OnLease != nil {
 		s.cfg.OnLease(Lease{Session: c.link.Session(), Deadline: c.deadline(), RanOut: true})
 	}
@@ -281,7 +282,8 @@ func (s *Session) tend(c *client) {
 	}
 	s.cover(c)
 	pace := lease.Pace{
-		Interval: s.interval(c), Timeout: c.link.Timeout(), Written: c.lease.State().Written, Probed: c.probed, UnderWay: c.probes,
+		Interval: s.interval(c), Timeout: c.link.Timeout(), Written: c.lease.State().Written,
+		Probed: c.probed, UnderWay: c.probes,
 	}
 	if wait := pace.Due(now); wait > 0 {
 		s.pace(c, s.outwait(c, now, wait))
@@ -339,7 +341,8 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 		c.silence, c.others = since, wire.OthersUnknown
 		c.stopAsking()
 	}
-	q := wire.Silence{Timeout: timeout, Since: since, Took: c.lease.State().Took, Before: c.hungUp, Others: c.others}
+	q := wire.Silence{Timeout: timeout, Since: since, Took: c.lease.State().Took, Before: c.hungUp,
+		Others: c.others}
 	move, next := q.Next(now)
 	switch move {
 	case wire.MoveNone:
@@ -352,7 +355,8 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 	case wire.MoveHangUp:
 	}
 	c.hungUp = [2]time.Time{now, c.hungUp[0]}
-	c.logger.Warn("server does not answer, but another one does; closing the connection", zapSession(c), zapServer(c), zap.Duration("for", now.Sub(since)))
+	c.logger.Warn("server does not answer, but another one does; closing the connection", zapSession(c),
+		zapServer(c), zap.Duration("for", now.Sub(since)))
 	_ = w.Fail(wire.ErrSilent) // the client learns of it from Read, and moves on to the next server
 	return wait
 }

@@ -60,7 +60,8 @@ func (w *credentials) dial(c *client) []Auth {
 	before := w.now
 	w.now = before.dial(said, w.nodes && c.link.Session() != 0) // a session that is to begin has no node
 	if w.now.waits() && !slices.EqualFunc(before.told, said, sameIdentity) {
-		c.logger.Warn("the identities have changed; the old ones are used until the session has no nodes", zapSession(c))
+		c.logger.Warn("the identities have changed; the old ones are used until the session has no nodes",
+			zapSession(c))
 	}
 	return w.now.used
 }

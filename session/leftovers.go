@@ -146,7 +146,8 @@ func (c *client) fateOf(x recipes.Leftover, err error) (recipes.Fate, error) {
 	case errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrBadVersion):
 		return recipes.FateUsed, nil
 	default:
-		c.logger.Debug("empty directory not deleted; the servers may delete it", zap.String("directory", x.Dir), zap.Error(err))
+		c.logger.Debug("empty directory not deleted; the servers may delete it",
+			zap.String("directory", x.Dir), zap.Error(err))
 		return recipes.FateOther, err
 	}
 }

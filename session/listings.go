@@ -287,7 +287,8 @@ func (n *names) own(kind events.Kind, id guid) (name events.Name, ok bool) {
 	mine := head(kind, id)
 	from := 0
 	if n.indexed {
-		from, _ = slices.BinarySearchFunc(n.queue, mine, func(name events.Name, text string) int { return cmp.Compare(name.Text, text) })
+		from, _ = slices.BinarySearchFunc(n.queue, mine,
+			func(name events.Name, text string) int { return cmp.Compare(name.Text, text) })
 	}
 	for _, name := range n.queue[from:] {
 		switch {

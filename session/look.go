@@ -130,7 +130,8 @@ func (s *Session) ReadQueue(ctx context.Context, dir string, wanted func(name st
 		if err != nil {
 			return nil, err
 		}
-		names := slices.DeleteFunc(children, func(child string) bool { return wanted != nil && !wanted(child) })
+		names := slices.DeleteFunc(children,
+			func(child string) bool { return wanted != nil && !wanted(child) })
 		return c.readAll(ctx, dir, names, nil)
 	})
 }

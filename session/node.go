@@ -50,7 +50,8 @@ func (n Node) Replace(path string, data []byte, acl []zk.ACL) (ops []any) {
 // IsOutdated reports whether [Node.Replace] was refused because the nodes have changed
 // since they were read.
 func IsOutdated(err error) bool {
-	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)
+	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) ||
+		errors.Is(err, zk.ErrNoNode)
 }
 
 // Read reads a node in the session of the epoch, and in no other: what made the Grant is
@@ -180,7 +181,8 @@ func withTimeout(user []byte, timeout time.Duration) []byte {
 	if user != nil {
 		data = append(append(data, user...), '\n')
 	}
-	return fmt.Appendf(data, "%s%d%s", timeoutKey, min(max(timeout.Milliseconds(), 0), math.MaxInt32), timeoutEnd)
+	return fmt.Appendf(data, "%s%d%s", timeoutKey, min(max(timeout.Milliseconds(), 0), math.MaxInt32),
+		timeoutEnd)
 }
 
 // splitTimeout is the inverse of withTimeout. Without a line the data are the user's, and

@@ -57,7 +57,9 @@ type observer[W, T any] struct {
 // observe returns a channel with one place, in which a later word replaces one that was
 // not read. It is closed when ctx ends, when the session is closed, and when a server
 // refuses the reading of a place. The function show makes the observer's own word.
-func (f *followers[W, T]) observe(ctx context.Context, show func(seen []*W) T, places ...QueuePlace) <-chan T {
+func (f *followers[W, T]) observe(
+	ctx context.Context, show func(seen []*W) T, places ...QueuePlace,
+) <-chan T {
 	o := &observer[W, T]{words: make(chan T, 1), show: show, seen: make([]*W, len(places))}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +119,8 @@ func (f *followers[W, T]) end(o *observer[W, T]) {
 	close(o.words)
 	o.seen = nil
 	for _, w := range o.at {
-		w.observers = slices.DeleteFunc(w.observers, func(of observation[W, T]) bool { return of.observer == o })
+		w.observers = slices.DeleteFunc(w.observers,
+			func(of observation[W, T]) bool { return of.observer == o })
 		if len(w.observers) == 0 {
 			w.end()
 			w.remove()
@@ -389,16 +392,20 @@ type QueuePlace struct {
 // All observers of a place share a watch and a listing, at most one per probe interval.
 // Data are read once, except those of FormNode. While there is no connection the last
 // value stands. show must not block or change the nodes, which other observers share.
-func (s *Session) WatchQueues(ctx context.Context, places []QueuePlace, show func([]*QueueNodes) []events.Contender) <-chan []events.Contender {
+func (s *Session) WatchQueues(
+	ctx context.Context, places []QueuePlace, show func([]*QueueNodes) []events.Contender,
+) <-chan []events.Contender {
 	return s.queues.observe(ctx, show, places...)
 }
 
 // sameNodes reports whether both have the same contenders.
 func sameNodes(a, b QueueNodes) bool {
 	same := func(a, b Found) bool {
-		return a.Name == b.Name && (a.Stat == nil || a.Stat.Czxid == b.Stat.Czxid) && bytes.Equal(a.Data, b.Data)
+		return a.Name == b.Name && (a.Stat == nil || a.Stat.Czxid == b.Stat.Czxid) &&
+			bytes.Equal(a.Data, b.Data)
 	}
-	return a.Size == b.Size && slices.EqualFunc(a.Queue, b.Queue, same) && slices.EqualFunc(a.Permits, b.Permits, same)
+	return a.Size == b.Size && slices.EqualFunc(a.Queue, b.Queue, same) &&
+		slices.EqualFunc(a.Permits, b.Permits, same)
 }
 
 // queueWatch reads the queue of a lock. A semaphore's has two directories, which have a

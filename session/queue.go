@@ -480,7 +480,8 @@ func (s *Session) fullness(need budget.Load) error {
 	used := s.budget.Used
 	if need.Bytes > s.budget.Limit() {
 		return fmt.Errorf("%w: one request needs %d bytes for its nodes, and the budget is %d: "+
-			"request less, or raise WithNodeBudget as far as the servers can read", ErrSessionFull, need.Bytes, s.budget.Limit())
+			"request less, or raise WithNodeBudget as far as the servers can read", ErrSessionFull,
+			need.Bytes, s.budget.Limit())
 	}
 	return fmt.Errorf("%w: its %d nodes take %d of %d bytes, and this acquisition needs %d more: "+
 		"release locks, spread them over several coordinators, or raise WithNodeBudget as far as the servers can read",

@@ -48,7 +48,8 @@ type holding struct {
 }
 
 func (h holding) bytes() []byte {
-	head := fmt.Appendf(nil, "%snode %s\ntoken 0x%x\nsince %s\n", recordMagic, h.node, h.token, h.since.UTC().Format(time.RFC3339Nano))
+	head := fmt.Appendf(nil, "%snode %s\ntoken 0x%x\nsince %s\n", recordMagic, h.node, h.token,
+		h.since.UTC().Format(time.RFC3339Nano))
 	return append(append(h.lockDelay.append(head), '\n'), h.data...)
 }
 
@@ -142,10 +143,12 @@ func (c *client) readRecord(t *Seat, x *recipes.Errand) (m recipes.Meaning, _ er
 		return m, err
 	}
 	next := x.Read(found, &events.Abandoned{
-		Node: path.Join(strings.TrimPrefix(t.dir, t.session.chroot), h.node), Data: h.data, Token: h.token, Since: h.since,
+		Node: path.Join(strings.TrimPrefix(t.dir, t.session.chroot), h.node), Data: h.data, Token: h.token,
+		Since: h.since,
 	})
 	if next.Then != recipes.ThenTell && !found.Gone && len(found.Mark)+2*len(node)+MarkRoom/2 > MaxRequest {
-		return m, fmt.Errorf("%w: the record %s has %d bytes and no room for its lock-delay", ErrTooLarge, node, len(data))
+		return m, fmt.Errorf("%w: the record %s has %d bytes and no room for its lock-delay",
+			ErrTooLarge, node, len(data))
 	}
 	return next, nil
 }

@@ -26,8 +26,9 @@ type pairReply struct {
 func (c *client) turnOver(old, next *seatRequest) (left, entered pairReply, _ error) {
 	t := next.seat
 	x := &recipes.Errand{
-		Op: recipes.OpCreate, Epoch: next.epoch, Layout: t.layout, Dir: t.dir, Leavers: old.seat.nodes(old.node),
-		Nodes: t.prefixes(next.guid), Data: t.dataIn(c),
+		Op: recipes.OpCreate, Epoch: next.epoch, Layout: t.layout, Dir: t.dir,
+		Leavers: old.seat.nodes(old.node),
+		Nodes:   t.prefixes(next.guid), Data: t.dataIn(c),
 	}
 	if t.permits != nil {
 		c.mayEnterAtOnce(t, x, next.guid)
@@ -42,7 +43,8 @@ func (c *client) turnOver(old, next *seatRequest) (left, entered pairReply, _ er
 	if m.Then == recipes.ThenApart {
 		return c.oneByOne(old, next)
 	}
-	if _, counted := m.In.(recipes.Entered); !counted && a.Result == recipes.ResultDone && old.seat.permits != nil {
+	if _, counted := m.In.(recipes.Entered); !counted && a.Result == recipes.ResultDone &&
+		old.seat.permits != nil {
 		c.permitsLeft(old.seat, x.Leavers)
 	}
 	entered.in, entered.err = m.In, t.explain(p, a, m.In, err)
@@ -202,7 +204,8 @@ func (c *client) discard(node string) (again, gone bool) {
 	case !outcome.Settled():
 		return true, false
 	default:
-		c.logger.Error("could not delete a node of an earlier session", zap.String("node", node), zap.Error(err))
+		c.logger.Error("could not delete a node of an earlier session", zap.String("node", node),
+			zap.Error(err))
 		return false, false
 	}
 }

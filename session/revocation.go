@@ -245,7 +245,8 @@ func (e *eviction) holders(c *client) (found []*target, _ error) {
 			case !exists:
 				continue
 			case !Ephemeral(stat):
-				return nil, verdict{fmt.Errorf("%w: %s is not ephemeral, so it does not belong to a holder", ErrKind, e.pathOf(t))}
+				return nil, verdict{fmt.Errorf("%w: %s is not ephemeral, so it does not belong to a holder",
+					ErrKind, e.pathOf(t))}
 			}
 			t.born = stat.Czxid
 		}
@@ -310,7 +311,8 @@ func (t *target) follow(ctx context.Context) error {
 	for again := true; again; again = t.wait(ctx, last) {
 		gone, err := call(ctx, t.session, terms{urgent: observing}, t.see)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
-			t.session.cfg.Logger.Warn("cannot send a holder the revocation request", t.zapNode(), zap.Error(err))
+			t.session.cfg.Logger.Warn("cannot send a holder the revocation request", t.zapNode(),
+				zap.Error(err))
 		}
 		if err != nil || gone {
 			return err
@@ -363,7 +365,8 @@ func (t *target) see(c *client) (gone bool, _ error) {
 func (t *target) deal(c *client, data []byte, version int32) error {
 	now := time.Now()
 	if t.asked() && !now.Before(t.last) {
-		c.logger.Warn("evicting a holder that has not released the lock after a revocation request", t.zapNode())
+		c.logger.Warn("evicting a holder that has not released the lock after a revocation request",
+			t.zapNode())
 		return t.remove(c, version)
 	}
 	standing, rest := read(data)

@@ -357,7 +357,8 @@ func (r *seatRequest) log(c *client, in recipes.Input, err error) {
 			level, what = zap.ErrorLevel, "could not delete a node; it stays until the session ends"
 		}
 	}
-	c.logger.Log(level, what, zap.Stringer("request", r.op), zap.String("path", r.seat.path()), zap.Error(err))
+	c.logger.Log(level, what, zap.Stringer("request", r.op), zap.String("path", r.seat.path()),
+		zap.Error(err))
 }
 
 func (r *seatRequest) meantFor() recipes.Epoch { return r.epoch }

@@ -275,7 +275,8 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 		acl = s.cfg.ACL
 	}
 	node := path.Join(under(s.chroot, semaphore), SizeNode)
-	_, err := call(ctx, s, terms{urgent: joining}, func(c *client) (struct{}, error) { return struct{}{}, c.resize(node, size, acl) })
+	_, err := call(ctx, s, terms{urgent: joining},
+		func(c *client) (struct{}, error) { return struct{}{}, c.resize(node, size, acl) })
 	return otherKind(err)
 }
 

@@ -104,7 +104,8 @@ type view struct {
 func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Event)) *Session {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
-		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep}, plain: plainContents(cfg.ACL),
+		first: make(chan struct{}), closed: make(chan struct{}), clock: clock{cfg.Asleep},
+		plain:    plainContents(cfg.ACL),
 		whoWeAre: credentials{source: cfg.Identities},
 		living:   map[*client]struct{}{},
 		holders:  map[*Seat]string{}, unwatched: map[*Seat]struct{}{}, next: map[*Seat]time.Time{},
@@ -394,7 +395,8 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = events.KindLock
 	}
 	t := &Seat{session: s, dir: under(s.chroot, p.Dir), content: s.plain[p.Kind]}
-	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.Size > 0 || p.Marks != 0 || p.Detect || p.Delay != 0 || p.Members != nil {
+	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.Size > 0 || p.Marks != 0 ||
+		p.Detect || p.Delay != 0 || p.Members != nil {
 		t.content = &content{
 			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
 			in: p.In, lent: p.In.fence(), detect: p.Detect, delay: p.Delay,
@@ -432,7 +434,8 @@ func (s *Session) Seat(p Place) *Seat {
 
 func newPermits(root string, opinion, wanted int32) *permits {
 	return &permits{
-		root: root, dir: path.Join(root, permitDir), size: path.Join(root, SizeNode), opinion: opinion, wanted: wanted,
+		root: root, dir: path.Join(root, permitDir), size: path.Join(root, SizeNode), opinion: opinion,
+		wanted: wanted,
 	}
 }
 

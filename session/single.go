@@ -70,7 +70,8 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 		return unanswered(e.Epoch, recipes.OpList, err)
 	case !Ephemeral(stat):
 		c.owners.leave(t)
-		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList}, fmt.Errorf("%w: the node %s is not a lock", ErrKind, node)
+		return recipes.Refused{Epoch: e.Epoch, Op: recipes.OpList},
+			fmt.Errorf("%w: the node %s is not a lock", ErrKind, node)
 	}
 	name := recipes.TheNode(node)
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{name}}
@@ -80,7 +81,8 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 		return listed, nil
 	}
 	t.single.holder.Store(&events.Contender{
-		Node: strings.TrimPrefix(node, t.session.chroot), Session: stat.EphemeralOwner, Since: time.UnixMilli(stat.Ctime), Token: stat.Czxid,
+		Node: strings.TrimPrefix(node, t.session.chroot), Session: stat.EphemeralOwner,
+		Since: time.UnixMilli(stat.Ctime), Token: stat.Czxid,
 		Data: slices.Clone(UserData(node, data)), Kind: events.KindUnfair, Holding: true,
 	})
 	return listed, nil

@@ -31,7 +31,9 @@ func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 // [ErrOperation], [ErrPath], [ErrTooLarge], [ErrEpochOver], [ErrGuard], [ErrSessionFull],
 // a server's refusal (the responses show which operation), or the cause of ctx without
 // [ErrOutcomeUnknown].
-func (t *Seat) Transact(ctx context.Context, epoch recipes.Epoch, own []string, ops []any) ([]zk.MultiResponse, error) {
+func (t *Seat) Transact(
+	ctx context.Context, epoch recipes.Epoch, own []string, ops []any,
+) ([]zk.MultiResponse, error) {
 	s := t.session
 	guards := make([]any, 0, len(own))
 	for _, node := range own {

@@ -50,7 +50,8 @@ func (t Terms) Server() string { return t.proof(":" + URI) }
 func (t Terms) proof(what string) string {
 	secret := md5.Sum(join(text(t.User), text(t.Realm), text(t.Password))) //nolint:gosec // as above
 	session := hash(join(secret[:], []byte(t.Nonce), []byte(t.ClientNonce)))
-	return hash([]byte(strings.Join([]string{session, t.Nonce, Count, t.ClientNonce, Protection, hash([]byte(what))}, ":")))
+	return hash([]byte(strings.Join([]string{session, t.Nonce, Count, t.ClientNonce, Protection,
+		hash([]byte(what))}, ":")))
 }
 
 // text encodes a text for the hash: in ISO 8859-1 if that has letters for all of it, and

@@ -214,19 +214,22 @@ func lifetime(timeout time.Duration) time.Duration { return timeout - timeout/20
 // enableEagerACLCheck, so are those about access.
 func evidence(op, zkErr int32) (noted, quorum bool) {
 	switch zkErr {
-	case zkerr.CodeSessionExpired, zkerr.CodeSessionMoved, zkerr.CodeAuthFailed, zkerr.CodeSASLRequired, zkerr.CodeThrottled:
+	case zkerr.CodeSessionExpired, zkerr.CodeSessionMoved, zkerr.CodeAuthFailed, zkerr.CodeSASLRequired,
+		zkerr.CodeThrottled:
 		return false, false
 	}
 	switch op {
 	case opcode.Auth, opcode.SASL:
 		return false, false
-	case opcode.Create, opcode.Delete, opcode.SetData, opcode.SetACL, opcode.Multi, opcode.Create2, opcode.Reconfig,
+	case opcode.Create, opcode.Delete, opcode.SetData, opcode.SetACL, opcode.Multi, opcode.Create2,
+		opcode.Reconfig,
 		opcode.CreateContainer, opcode.CreateTTL, opcode.CloseSession:
 	default: // a ping or a read, which any server answers; sync, which a deposed leader answers
 		return true, false
 	}
 	switch zkErr {
-	case zkerr.CodeNone, zkerr.CodeRuntimeInconsistency, zkerr.CodeBadArguments, zkerr.CodeNoNode, zkerr.CodeBadVersion,
+	case zkerr.CodeNone, zkerr.CodeRuntimeInconsistency, zkerr.CodeBadArguments, zkerr.CodeNoNode,
+		zkerr.CodeBadVersion,
 		zkerr.CodeNoChildrenForEphemerals, zkerr.CodeNodeExists, zkerr.CodeNotEmpty, zkerr.CodeQuotaExceeded:
 		return true, true
 	}

@@ -33,10 +33,13 @@ const (
 // Name returns the name of an operation in ZooKeeper's own sources.
 func Name(op int32) string {
 	names := [...]string{
-		Connect: "connect", Create: "create", Delete: "delete", Exists: "exists", GetData: "getData", SetData: "setData",
-		GetACL: "getACL", SetACL: "setACL", GetChildren: "getChildren", Sync: "sync", Ping: "ping",
-		GetChildren2: "getChildren2", Check: "check", Multi: "multi", Create2: "create2", Reconfig: "reconfig",
-		CreateContainer: "createContainer", CreateTTL: "createTTL", Auth: "auth", SetWatches: "setWatches", SASL: "sasl",
+		Connect: "connect", Create: "create", Delete: "delete", Exists: "exists", GetData: "getData",
+		SetData: "setData",
+		GetACL:  "getACL", SetACL: "setACL", GetChildren: "getChildren", Sync: "sync", Ping: "ping",
+		GetChildren2: "getChildren2", Check: "check", Multi: "multi", Create2: "create2",
+		Reconfig:        "reconfig",
+		CreateContainer: "createContainer", CreateTTL: "createTTL", Auth: "auth", SetWatches: "setWatches",
+		SASL: "sasl",
 	}
 	switch {
 	case op == CloseSession:

@@ -308,10 +308,11 @@ func (d *Dialer) addresses(server, host, port string) (addrs []string, failed er
 // race connects to the first of the addresses that answers. When it returns, the
 // connection is the only one that is open.
 func (d *Dialer) race(ctx context.Context, network, server string, addrs []string) (net.Conn, error) {
-	won, conn, err := firstOf(ctx, len(addrs), d.stagger(), func(ctx context.Context, i int) (net.Conn, error) {
-		d.cfg.Hosts.note(server, addrs[i])
-		return d.cfg.Dial(ctx, network, addrs[i])
-	}, func(conn net.Conn) { _ = conn.Close() })
+	won, conn, err := firstOf(ctx, len(addrs), d.stagger(),
+		func(ctx context.Context, i int) (net.Conn, error) {
+			d.cfg.Hosts.note(server, addrs[i])
+			return d.cfg.Dial(ctx, network, addrs[i])
+		}, func(conn net.Conn) { _ = conn.Close() })
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +329,8 @@ func (d *Dialer) stagger() time.Duration { return min(mostStagger, d.link.Timeou
 // that hangs costs that moment, and not all of the time. When firstOf returns, no try is
 // in progress, and what later ones had is discarded.
 func firstOf[T any](
-	ctx context.Context, n int, stagger time.Duration, try func(context.Context, int) (T, error), discard func(T),
+	ctx context.Context, n int, stagger time.Duration, try func(context.Context, int) (T, error),
+	discard func(T),
 ) (won int, value T, failed error) {
 	type result struct {
 		try   int
@@ -405,9 +407,10 @@ func (d *Dialer) Ask(ctx context.Context) bool {
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)() //nolint:contextcheck // the dialer's end, beside the caller's
 	others := d.cfg.Hosts.others(w.server, addressOf(w.socket))
-	first, _, err := firstOf(ctx, len(others), d.stagger(), func(ctx context.Context, i int) (struct{}, error) {
-		return struct{}{}, d.ask(ctx, others[i])
-	}, func(struct{}) {})
+	first, _, err := firstOf(ctx, len(others), d.stagger(),
+		func(ctx context.Context, i int) (struct{}, error) {
+			return struct{}{}, d.ask(ctx, others[i])
+		}, func(struct{}) {})
 	if err != nil || ctx.Err() != nil {
 		return false
 	}

@@ -117,7 +117,8 @@ func (l *login) prove(w io.Writer, r io.Reader) error {
 				err = errIdentityRefused
 			}
 			if id.Scheme == "ensemble" && isEnd(err) { // a server of another name does not answer
-				err = fmt.Errorf("%w (one of: the server is of another ensemble; the connection was lost)", err)
+				err = fmt.Errorf("%w (one of: the server is of another ensemble; the connection was lost)",
+					err)
 			}
 			return l.failed(fmt.Sprintf("identity of scheme %.40q", id.Scheme), err)
 		}
@@ -211,7 +212,8 @@ func secure(ctx context.Context, socket net.Conn, addr string, cfg *tls.Config) 
 	s.Conn = tls.Client(socket, cfg)
 	if err := s.HandshakeContext(ctx); err != nil {
 		if err = s.explain(err); isEnd(err) {
-			const causes = "the port is for plain text; the server accepts no more connections; " + nobodyThere
+			const causes = "the port is for plain text; the server accepts no more connections; " +
+				nobodyThere
 			err = fmt.Errorf("%w (one of: %s)", err, causes)
 		}
 		return nil, fmt.Errorf("tls: %w", err)

@@ -472,10 +472,12 @@ func (w *wire) received() {
 	if s.awaits != nil && code == zkerr.CodeNone {
 		s.awaits.zxid.Store(zxid)
 	}
-	w.link.Events.OnAnswered(Answer{Sent: s.at, Answered: now, Op: s.op, Err: code, Container: s.path, Zxid: zxid})
+	w.link.Events.OnAnswered(Answer{Sent: s.at, Answered: now, Op: s.op, Err: code, Container: s.path,
+		Zxid: zxid})
 	if w.link.Events.OnRequest != nil && !told {
 		err := zkerr.ErrorOf(code)
-		if s.op == opcode.Multi && err == nil && w.length >= headSize && int32At(w.head[:], minReply) == opError {
+		if s.op == opcode.Multi && err == nil && w.length >= headSize &&
+			int32At(w.head[:], minReply) == opError {
 			err = errTransaction
 		}
 		w.tell(s, prefixLength+w.length, now, err)
@@ -530,7 +532,8 @@ func (w *wire) greeted(answer []byte) error {
 // tell calls the hook for a request, with the length of its answer.
 func (w *wire) tell(s sent, bytes int, now time.Time, err error) {
 	w.link.Events.OnRequest(Request{
-		Op: opcode.Name(s.op), Server: w.server, Bytes: prefixLength + s.length + bytes, Duration: now.Sub(s.at), Err: err,
+		Op: opcode.Name(s.op), Server: w.server,
+		Bytes: prefixLength + s.length + bytes, Duration: now.Sub(s.at), Err: err,
 	})
 }
 

@@ -151,7 +151,8 @@ type answer struct {
 //nolint:gochecknoglobals // a constant table
 var answers = [...]answer{
 	{-1, Unknown, errors.New("zkgrant: the server reports a failure of its own"), nil},
-	{CodeRuntimeInconsistency, Unknown, errors.New("zkgrant: another operation of the transaction was refused"), nil},
+	{CodeRuntimeInconsistency, Unknown,
+		errors.New("zkgrant: another operation of the transaction was refused"), nil},
 	{-3, Unknown, errors.New("zkgrant: the server reports that its data are inconsistent"), nil},
 	{-4, Unknown, errors.New("zkgrant: the server reports a lost connection"), nil},
 	{-5, Unknown, errors.New("zkgrant: the server failed at the request; its log has the reason"), nil},
@@ -175,7 +176,8 @@ var answers = [...]answer{
 	known(CodeAuthFailed, Refused, zk.ErrAuthFailed),
 	known(CodeSessionMoved, TurnedAway, zk.ErrSessionMoved),
 	{CodeNotReadOnly, Refused, errors.New("zkgrant: the server serves reads only"), nil},
-	{-120, Refused, errors.New("zkgrant: the server makes local sessions, which cannot have ephemeral nodes"), nil},
+	{-120, Refused,
+		errors.New("zkgrant: the server makes local sessions, which cannot have ephemeral nodes"), nil},
 	{-121, Refused, errors.New("zkgrant: the server knows of no such watch"), nil},
 	{-122, Unknown, errors.New("zkgrant: the server reports that the request took too long"), nil},
 	known(-123, Refused, zk.ErrReconfigDisabled),
@@ -214,7 +216,8 @@ func answerTo(code int32) answer {
 			return a
 		}
 	}
-	return answer{code, Unknown, fmt.Errorf("zkgrant: the server answers with an error that is not ZooKeeper's: %d", code), nil}
+	return answer{code, Unknown,
+		fmt.Errorf("zkgrant: the server answers with an error that is not ZooKeeper's: %d", code), nil}
 }
 
 // answerOf finds the answer of which the client made the error. For any other error it
