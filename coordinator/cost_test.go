@@ -302,10 +302,8 @@ func TestALoopIsNotInItsOwnWay(t *testing.T) {
 	requests := func() int {
 		return srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpDelete)
 	}
-	least := 2 * cycles
-	// The best of them: what else the machine does may come between a release and the
-	// next acquire.
-	for again := 5; least > most && again > 0; again-- {
+	var took []int
+	for range 5 {
 		held, _ := coordtest.Hold(t, lock)
 		next := lock.Acquire(t.Context())
 		eventstest.Eventually(t, "it waits", func() bool { _, waits := next.Position(); return waits })
@@ -318,10 +316,13 @@ func TestALoopIsNotInItsOwnWay(t *testing.T) {
 			_, err := next.Wait(t.Context())
 			eventstest.Must(t, err)
 		}
-		least = min(least, requests()-before)
+		took = append(took, requests()-before)
 		coordtest.End(next)
 	}
-	expect(t, least <= most, "%d cycles took %d writes, want %d at most", cycles, least, most)
+	// Most of them: what else the machine does may come between a release and the next
+	// acquire, and by chance a loop may leave its own way.
+	slices.Sort(took)
+	expect(t, took[2] <= most, "%d cycles took %d writes, want %d at most in most rounds", cycles, took, most)
 }
 
 // TestACycleAllocatesLittle, the allocations of the server and of the client included.
