@@ -16,10 +16,10 @@
 //
 // # The lock actor
 //
-// A [Lock] is one acquisition: a [recipes.Machine], the [Port] through which its requests
-// reach ZooKeeper, and the caller's channels. Only the loop steps the machine. A mutex
-// guards what the caller's goroutines may touch directly (taking back a grant on Release,
-// reading Valid). It is never held across anything that blocks.
+// A [Lock] is one acquisition: the caller's channels, and a driver. The driver of most is
+// a queuer: a [recipes.Machine], and the [Port] to ZooKeeper. Only the loop steps the
+// machine. A mutex guards what the caller's goroutines may touch directly (taking back a
+// grant on Release, reading Valid). It is not held during a request.
 //
 // A [Guest] is a lock without a machine, to which its [Host] grants the node of another
 // lock. A [Lookout] is a lock whose holder learns of the contenders that it keeps out.

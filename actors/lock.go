@@ -60,7 +60,7 @@ type House struct {
 // locks are over.
 func (h *House) Close() { h.waits.close() }
 
-// Lock is one acquisition. Its methods may be called from any goroutine and do not block.
+// Lock is one acquisition. Any goroutine may call its methods. Only Wait blocks.
 // This file has what happens to it, in the order in which it happens; view.go has what a
 // caller sees of it.
 type Lock struct {

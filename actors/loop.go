@@ -33,7 +33,7 @@ const (
 	// mostBatches is how many batches are handled before a rest.
 	mostBatches = 4
 	// mostRoom is the capacity, in functions, of each of the two rooms that an idle loop
-	// keeps at the most.
+	// keeps at the most, and of the locks in an entry of waits.
 	mostRoom = 64
 	// mostByHand is the most batches that a caller of Hand handles.
 	mostByHand = 8

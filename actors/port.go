@@ -9,12 +9,12 @@ import (
 // Port is what one acquisition needs from a session. None of its methods blocks.
 //
 // The session's [Loop] sends answers and news by calling the post function that the port
-// was opened with. No method of the port calls post itself, and any goroutine may call
-// the methods. Answers and news of one acquisition come in the order in which the session
-// noted them. Each request is answered exactly once, with its epoch, but a Watch is not
-// answered while it is armed and the node exists, and a Discard never. A request for an
-// epoch that is over is answered Unknown. A Create is answered Canceled if a Cancel
-// follows in time.
+// was opened with. No method of the port calls post itself. The loop calls Open, Close
+// and Do; any goroutine may call the others. Answers and news of one acquisition come in
+// the order in which the session noted them. Each request is answered exactly once, with
+// its epoch, but a Watch is not answered while it is armed and the node exists, and a
+// Discard never. A request for an epoch that is over is answered Unknown. A Create is
+// answered Canceled if a Cancel follows in time.
 type Port interface {
 	// Open starts the news. It returns Opened if there is a session. Otherwise the epoch
 	// is 0, and the news begin with Opened when there is one.

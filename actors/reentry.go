@@ -141,9 +141,11 @@ func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdra
 		at.holders = slices.Delete(at.holders, i, i+1)
 	}
 	q.mu.Unlock()
+	// The machine finishes the last holder. One that failed has ended already.
 	if last || failed {
 		return all, last
 	}
+	// Others hold on, so this one ends without the machine.
 	holder.finish(recipes.Finish{Why: in.Why}, 0, false, nil)
 	if holder != &q.Lock {
 		holder.nothingIsLeft()

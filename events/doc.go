@@ -7,8 +7,9 @@
 //
 // [Event] is sealed: only the types of this package implement it, so a type switch over
 // all of them is complete. To add an event, declare its struct in event.go with an
-// isEvent method. Its comment says when it is sent, what it follows and what can follow
-// it.
+// isEvent and an AcquisitionID method. Its comment says when it is sent, what it follows
+// and what can follow it. If a later event can replace it while it waits for its reader,
+// it needs a kind in actors/outbox.go.
 //
 // # Order
 //

@@ -37,7 +37,8 @@ func NewContention(epoch Epoch, node string) Contention {
 
 // Next reports whether every contender that has arrived is known, except those of the
 // last two probe intervals. If not, it returns the next request to find out, or nil. It
-// is called after each change.
+// is called after each change. If one was found, there is
+// nothing more to learn about contenders, and only the proof is missing.
 //
 // waits means that the answer is needed; otherwise the directory is watched, and nothing
 // is proven. proven reports two facts: the lease is alive, and a write sent within two

@@ -27,10 +27,11 @@
 //	                                         \  |
 //	                                        Releasing --> Over
 //
-// A contender whose node disappears before its grant queues again: Listing, Waiting,
-// Advancing and Claiming have a way back to Creating. A withdrawal, a refusal and the end
-// of the session lead to Releasing from every state that may have a node, and to Over
-// from every other state. The end of a session sends its waiters back to Idle.
+// A contender whose node disappears before its grant queues again: each state in which it
+// has a node has a way back to Creating. A withdrawal and a refusal lead to Releasing
+// from every state that may have a node, and to Over from every other state. The end of
+// a session sends its waiters back to Idle and its holders to Lapsed; what was releasing
+// is Over.
 //
 // An unfair lock is one node, which one contender at a time owns. Its machine takes other
 // ways:
@@ -80,10 +81,10 @@
 // contender can be inserted ahead. A contender that was first once stays first for as
 // long as its node exists.
 //
-// Hence every grant rests on a write of its own, which went through the quorum. The write
-// proves that the session is alive, that the node exists, and that the lease starts now.
-// Usually that write is a claim, which checks the contender's own node. A session that
-// has just written need not claim; see warmth.go. The create itself is enough if its
+// Hence every grant rests on a write of its session, which went through the quorum. The
+// write proves that the session is alive, that the node exists, and that the lease starts
+// now. Usually that write is a claim, which checks the contender's own node. A session
+// that has just written need not claim; see warmth.go. The create itself is enough if its
 // answer proves that there was no other contender. For a semaphore, the write is the
 // transaction that creates the permits.
 //

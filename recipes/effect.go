@@ -9,7 +9,7 @@ import (
 // Effect is something to be done. Only types of this file implement it.
 type Effect interface{ isEffect() }
 
-// Requests to ZooKeeper. Each is for one epoch only.
+// Requests to ZooKeeper. Those with an Epoch are for that epoch only.
 type (
 	// Create creates an ephemeral sequential node whose name has the attempt's GUID, and
 	// a missing directory. Back is the first of the attempt's permits, which the same

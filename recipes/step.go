@@ -326,7 +326,8 @@ func (m *Machine) stepListing(in Input) []Effect {
 	}
 }
 
-// found acts on a listing that has our node in it.
+// found acts on a listing that has our node in it. First come the cases in which the node
+// is no place in the queue, then those in which nothing may be granted, then the rule.
 func (m *Machine) found(in Listed) []Effect {
 	if in.Own.Owner != m.session {
 		// The node has our GUID, but an earlier session of ours made it, and takes it
