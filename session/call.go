@@ -165,7 +165,7 @@ func (r *callRequest) settle(s *Session, c *client, outcome zkerr.Outcome, err e
 // drop takes out a request for which its caller does not wait any more.
 func (s *Session) drop(r request) {
 	s.pending.remove(r)
-	s.unpark(func(parked request) bool { return parked == r })
+	s.takeRoomless(func(parked request) bool { return parked == r })
 	r.ends(s)
 }
 

@@ -60,7 +60,7 @@ type client struct {
 	readings   readings        // the readings of looks
 	throttle   wire.Throttle   // for how long requests wait that were turned away
 
-	// Only the loop touches these.
+	// Only the loop touches these, except that the ending goroutine reads farewell.
 	announced  bool         // the session was, and stays so
 	resumed    int          // how often the session got another connection
 	outdated   bool         // the answer that is being settled was asked for on an earlier connection
@@ -106,8 +106,8 @@ func (c *client) deadline() time.Time { return c.clock.ordinary(c.lease.Deadline
 // for seconds.
 const TurnedAway = "requests are turned away and retried"
 
-// connect makes the client of an epoch, which posts to the session's loop. The loop is what
-// calls connect, so it sees the client's messages after that.
+// connect makes the client of an epoch. The client's events are posted to the loop. The
+// loop also calls connect, so it handles none of them before connect returns.
 //
 //nolint:contextcheck,nolintlint // a client lasts as long as its session; the linter heeds this at the callers
 func (s *Session) connect(epoch recipes.Epoch) {
@@ -194,7 +194,8 @@ func (s *Session) reportReady(err error) {
 	}
 }
 
-// onConnection: the handshake of a connection is done.
+// onConnection handles the end of a handshake. If the last connection left requests
+// unanswered, a read comes first, and vouched calls onConnection again after its answer.
 func (s *Session) onConnection(c *client, server string) {
 	c.logger.Debug("connected", zap.String("server", server))
 	switch {
@@ -300,7 +301,7 @@ func (s *Session) compareTimeout(c *client) (long time.Duration) {
 	return long
 }
 
-// suspend: the connection is gone.
+// suspend tells the seats that the connection is gone.
 func (s *Session) suspend(c *client) {
 	if !c.announced {
 		return
@@ -321,7 +322,7 @@ func (s *Session) suspend(c *client) {
 	s.broadcast(recipes.Suspended{})
 }
 
-// resume: the same session has a connection again.
+// resume handles a new connection of the same session.
 func (s *Session) resume(c *client) {
 	suspended := c.phase.Load() == phaseSuspended
 	c.phase.Store(phaseUp)
@@ -369,8 +370,8 @@ func (s *Session) renew() {
 	}
 }
 
-// expire: the session is over, by a server's word or because the wire would not let the
-// client go on.
+// expire handles the end of the session: a server reported it, or the wire would not let
+// the client go on.
 func (s *Session) expire(c *client) {
 	if c.isOver() {
 		return

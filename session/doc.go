@@ -2,11 +2,12 @@
 // change without notice.
 //
 // A Session keeps one ZooKeeper session at a time, and is the only owner of a *zk.Conn.
-// Everything reaches it through its [actors.Loop]: the client's events, requests of the
-// locks, answers, timers. The locks run in the same loop, so a call between the session
-// and a lock needs no message. While the loop is idle, the goroutine that posts work runs
-// it, and none of that work blocks. Package recipes makes the decisions about locks; this
-// package makes none of them.
+// The client's events, requests of the locks, answers and timers reach it through its
+// [actors.Loop]. Only the lease is renewed directly, by the goroutine that reads the
+// answer. The locks run in the same loop, so a call between the session and a lock needs
+// no message. While the loop is idle, the goroutine that hands it work runs it, and none
+// of that work blocks. Package recipes makes the decisions about locks; this package
+// makes none of them.
 //
 // # What ZooKeeper and its client promise, and what is added here
 //
@@ -53,7 +54,7 @@
 // overloaded server turns away wait longer each time; see wire/throttle.go. Each address
 // of a name is a server; see wire/hosts.go. If the servers require SASL, the exchange
 // precedes the client's use of the connection; see wire/identity.go. An answer from
-// an earlier connection counts as lost; see seatrequest.go.
+// an earlier connection counts as lost, unless [recipes.Lasts] says that it stays true.
 //
 // A free lock costs one round trip, and so does a handoff in a queue of any length,
 // because requests write and read a few bytes of the lock's directory; see
@@ -83,14 +84,12 @@
 //
 // # The files, from the bottom up
 //
-// A file uses the files before it, except that the files of the state use each other.
-//
 //   - Words: config, connectstring, errors, clock, node; and the packages under internal.
-//   - State: session, client, seat, listings, and queue, which makes requests.
+//   - State: session, client, seat, listings.
 //   - Calls, which block, in their own goroutines: errand, which executes the plans of
 //     package recipes; with it directory, claim, record, release, semaphore, multi,
 //     single, watches and revocation.
-//   - The loop's decisions: seatrequest, room, holders. A request of a machine enters
+//   - The loop's decisions: seatrequest, queue, holders. A request of a machine enters
 //     through admit in seatrequest, and its answer leaves through settle.
 //   - Calls for which callers wait: call, transaction, look, observer; and Resize in
 //     semaphore, Revoke in revocation.
@@ -101,7 +100,8 @@
 //
 // Each belongs to the group that the session was opened with.
 //
-//   - One or two per request in progress.
+//   - One or two per request in progress, up to 64 for a request of a multi-lock.
+//   - A few, now and then: probes, questions to other servers, look-ups of names.
 //   - Up to 64 for reads of queues.
 //   - One for each observed election.
 //   - One for the loop, if the work would keep a caller too long.

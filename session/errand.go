@@ -106,7 +106,7 @@ func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Inpu
 		x.Holder = t.recordPath()
 	}
 	x.Layout = recipes.LayoutQueue // also if only one node of several is known
-	if events.Late(own) && x.Renews() && c.renew(t, path.Dir(own), own) {
+	if events.Late(own) && x.Renews() && c.renewDirectory(t, path.Dir(own), own) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
 	if e.Floor {
@@ -135,8 +135,8 @@ func (c *client) permitsLeft(t *Seat, nodes []string) {
 //     wait for the end of the request, and acquires the lock again.
 //  3. On the next connection both make a node.
 func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
-	var dirs []string // that were missing
-	var unshed error  // why the record of a holder that has released was not removed
+	var dirs []string   // that were missing
+	var recordErr error // why the record of a holder that has released was not removed
 	var at recipes.Operation
 	for try := range recipes.Tries {
 		if x.Op == recipes.OpCreate && len(x.Leavers) == 0 && t.isWithdrawn(x.Epoch) {
@@ -164,8 +164,8 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 		}
 		switch m.Then {
 		case recipes.ThenTell, recipes.ThenCount:
-			if unshed != nil && (a.Result == recipes.ResultDone || a.Result == recipes.ResultNoNode) {
-				return m.In, c.recordStays(t, unshed)
+			if recordErr != nil && (a.Result == recipes.ResultDone || a.Result == recipes.ResultNoNode) {
+				return m.In, c.recordStays(t, recordErr)
 			}
 			if err != nil {
 				err = t.explain(p, a, m.In, err)
@@ -190,7 +190,7 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 			}
 		case recipes.ThenAgain:
 			if x.Op == recipes.OpDelete && at.On == recipes.OnRecord && a.Result != recipes.ResultNoNode {
-				unshed = err
+				recordErr = err
 			}
 		case recipes.ThenApart:
 			if x.Op == recipes.OpDelete {
@@ -288,9 +288,9 @@ func (c *client) means(t *Seat, x *recipes.Errand, p recipes.Plan, a recipes.Ans
 
 // count reports to the machine how many permits are in use.
 func (c *client) count(t *Seat, in recipes.Input) (recipes.Input, error) {
-	entered, ok := in.(recipes.Entered)
+	entered, _ := in.(recipes.Entered) // nothing else is counted
 	inUse, err := c.inUse(t, false)
-	if err != nil || !ok {
+	if err != nil {
 		return recipes.Unknown{Epoch: entered.Epoch, Op: recipes.OpEnter}, err // a look-up finds the permits, and counts them
 	}
 	entered.InUse = inUse

@@ -129,8 +129,8 @@ func (s *Session) keepLease(c *client) {
 }
 
 // pace looks after the lease (see tend) when the wait is over, or when the lease may have
-// run out. A timer that has fired and whose message is still in the mailbox has
-// the look come too early once, which does no harm.
+// run out. If a timer has fired and its message is still in the mailbox, one look
+// is too early, which does no harm.
 func (s *Session) pace(c *client, wait time.Duration) {
 	if c.pacer != nil {
 		c.pacer.Stop()

@@ -88,7 +88,8 @@ func (f *followers[W, T]) observe(
 
 // tell puts the word into the place of the one before it. Exception: if the word before
 // was not read, and the last word that was read is the same, it puts none, so nothing is
-// read twice.
+// read twice. For example: A was read, B waits unread, A comes again. B is taken out, and
+// nothing is put in its place.
 func (f *followers[W, T]) tell(o *observer[W, T], i int, word *W) {
 	o.seen[i] = word
 	same := func(a, b *W) bool { return f.same(*a, *b) }

@@ -96,7 +96,7 @@ func (s *Session) sweep() {
 		}
 	}
 	if len(s.roomless) > 0 {
-		late = append(late, s.unpark(s.late)...)
+		late = append(late, s.takeRoomless(s.late)...)
 	}
 	for _, r := range late {
 		s.refuse(r)
@@ -420,6 +420,7 @@ func (s *Session) seek(r seeker) {
 		return
 	}
 	all := s.waiting.Plus(need)
+	// giveUp makes room: an idle node of a cached lock is deleted.
 	for !s.budget.WillFit(all) && s.giveUp() {
 	}
 	if !s.budget.WillFit(all) {
@@ -460,9 +461,9 @@ func (s *Session) roomMade() {
 	}
 }
 
-// unpark takes the requests for which out returns true out of those that wait for room,
-// and returns them.
-func (s *Session) unpark(out func(request) bool) (taken []request) {
+// takeRoomless removes the requests for which out returns true from those that wait for
+// room, and returns them.
+func (s *Session) takeRoomless(out func(request) bool) (taken []request) {
 	var left []roomRequest
 	for _, r := range s.roomless {
 		if out(r.seeker) {

@@ -210,11 +210,11 @@ func (c *client) discard(node string) (again, gone bool) {
 	}
 }
 
-// renew removes a directory whose numbers are almost used up, see [recipes.Renewal]. With
-// it goes the own node in it, unless own is empty. It reports whether the directory was
-// removed. If not, nothing has changed or the outcome is unknown, and the delete of the own
-// node that follows finds out.
-func (c *client) renew(t *Seat, dir, own string) bool {
+// renewDirectory removes a directory whose numbers are almost used up, see
+// [recipes.Renewal]. The own node in it is deleted with it, unless own is empty. It
+// reports whether the directory was removed. If not, nothing has changed or the outcome
+// is unknown, and the delete of the own node that follows finds out.
+func (c *client) renewDirectory(t *Seat, dir, own string) bool {
 	data, stat, err := c.conn.Get(dir)
 	if err != nil {
 		return false

@@ -20,9 +20,9 @@ import (
 var _ actors.Port = (*Seat)(nil)
 
 // Seat is the way of one acquisition to ZooKeeper. It implements [actors.Port]. The
-// session's loop calls the port's methods, and any goroutine calls Deadline. The
-// goroutines of requests, and callers, call the other methods, which lock mu. None of
-// them blocks.
+// session's loop calls Open, Close and Do; any goroutine calls Deadline, Proven and
+// Interval. The goroutines of requests, and callers, call the other methods, which lock
+// mu. Transact and Read block, the others do not.
 type Seat struct {
 	session *Session
 	dir     string // with the chroot
@@ -292,7 +292,7 @@ func (s *Session) unsend(t *Seat) {
 	if r.with == nil {
 		s.wantsNothing(r)
 		s.pending.remove(r)
-		s.unpark(func(other request) bool { return other == r })
+		s.takeRoomless(func(other request) bool { return other == r })
 		return
 	}
 	// The delete goes by itself, and another create may join it.

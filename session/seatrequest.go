@@ -29,7 +29,7 @@ type seatRequest struct {
 	turn     bool         // of a list request, and of the watch after it: the turn may have come
 	warm     bool         // of an advance: the session is warm when it is made, see recipes/warmth.go
 	unwanted bool         // of a list request: no machine waits for it any more
-	leads    bool         // of a delete: a create may join it, see recipes/turnover.go
+	leads    bool         // of a delete: a create may join it, see Errand.Leads
 	with     *seatRequest // of a delete and a create that are one request, in release.go: the other
 	wants    *listNeeds   // of a list request
 }
@@ -268,7 +268,7 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 	}
 	for _, node := range gone {
 		if events.Late(node) { // the directory's numbers are almost used up
-			c.renew(t, path.Dir(node), "")
+			c.renewDirectory(t, path.Dir(node), "")
 		}
 	}
 	if t.single != nil {

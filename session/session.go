@@ -87,7 +87,7 @@ type Session struct {
 	view view
 }
 
-// view is the part of the actor's state that other goroutines may see.
+// view is the part of the session's state that other goroutines may see.
 type view struct {
 	closed  bool
 	client  *client       // nil unless there is a session
@@ -395,8 +395,10 @@ func (s *Session) Seat(p Place) *Seat {
 		p.Kind = events.KindLock
 	}
 	t := &Seat{session: s, dir: under(s.chroot, p.Dir), content: s.plain[p.Kind]}
-	if t.content == nil || p.Data != nil || p.ACL != nil || p.In != nil || p.Size > 0 || p.Marks != 0 ||
-		p.Detect || p.Delay != 0 || p.Members != nil {
+	// Most locks ask for nothing special, and share the content of their kind.
+	plain := p.Data == nil && p.ACL == nil && p.In == nil && p.Size <= 0 && p.Marks == 0 &&
+		!p.Detect && p.Delay == 0 && p.Members == nil
+	if t.content == nil || !plain {
 		t.content = &content{
 			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
 			in: p.In, lent: p.In.fence(), detect: p.Detect, delay: p.Delay,
