@@ -57,9 +57,11 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 		return answer, err
 	default:
 	}
+	// A caller that gave up must not get its request made at the next connection.
 	if was == stageParked {
 		s.loop.Post(func() { s.drop(c) })
 	} else if t.once {
+		// It is in progress and may still be executed, so it must not pass for undone.
 		return none, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
 	}
 	return none, context.Cause(ctx)

@@ -29,6 +29,7 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 	var unread error // without a floor the next contender's node or a listing shows it
 	switch {
 	case claims && floor:
+		// Both go in one flight, so that a handoff takes one round trip.
 		wait.Go(claim)
 	case claims:
 		claim()
@@ -47,9 +48,11 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 	}
 	if a.Wants(recipes.PartNext) {
 		next := t.at(e.Next)
+		// The read also arms the watch: if the node exists, its end is the next turn.
 		node, err := c.follow(ofNode, next, t)
 		switch {
 		case err == nil:
+			// The floor is compared with this zxid once the node is gone.
 			t.sawPred(next, node.stat.Czxid)
 		case !errors.Is(err, zk.ErrNoNode):
 			return unanswered(e.Epoch, recipes.OpAdvance, err)
@@ -171,6 +174,7 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	case outcome == zkerr.Done:
 		return func(s *Session) { j.split(s, c, -1, nil) }, nil
 	case outcome == zkerr.Refused && 0 <= failed && failed < len(whose):
+		// failed counts checks, and a claim of several nodes has several of them.
 		return func(s *Session) { j.split(s, c, whose[failed], err) }, err
 	}
 	in, cause := classified(j.meantFor(), recipes.OpClaim, outcome, err)

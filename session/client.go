@@ -175,6 +175,7 @@ func (s *Session) connect(epoch recipes.Epoch) {
 		close(c.ended)
 	})
 	s.client = c
+	// Close waits for every client, including those of past sessions.
 	s.living[c] = struct{}{}
 	s.mu.Lock()
 	s.view.dialer = c.dialer
@@ -202,6 +203,8 @@ func (s *Session) onConnection(c *client, server string) {
 	case s.cfg.Identities != nil && s.whoWeAre.isOver():
 		c.hangUp() // a connection that was made with identities that are over
 	case c.announced && c.stuck():
+		// A stuck server may still complete handshakes. Requests wait until it has
+		// answered a read.
 		c.inflight++
 		s.group.Go(func() {
 			_, _, err := c.conn.Exists("/")
@@ -306,6 +309,8 @@ func (s *Session) suspend(c *client) {
 	if !c.announced {
 		return
 	}
+	// During the outage the one node of a lock may become another contender's, so nothing
+	// deletes it by name before looking at it.
 	c.owners.shake()
 	if c.phase.Load() == phaseSuspended {
 		return
@@ -326,13 +331,17 @@ func (s *Session) suspend(c *client) {
 func (s *Session) resume(c *client) {
 	suspended := c.phase.Load() == phaseSuspended
 	c.phase.Store(phaseUp)
+	// An answer to a request of an earlier connection is outdated from here on.
 	c.resumed++
 	c.looks.Reset()
+	// A warm session trusts watches and listings of the present connection only, see
+	// warmth.
 	c.watches.Resumed()
 	for _, seat := range s.seats {
 		seat.listed = false
 	}
 	s.compareTimeout(c)
+	// The server has accepted the identities, so an old refusal explains no later error.
 	s.mu.Lock()
 	s.view.refuse = nil
 	s.mu.Unlock()
@@ -342,6 +351,7 @@ func (s *Session) resume(c *client) {
 		s.news(events.Resumed{Session: c.link.Session()})
 		s.broadcast(recipes.Reconnected{})
 	}
+	// Events between two connections may be lost, so every watcher looks again.
 	s.renew()
 	if s.quiet != nil {
 		s.quiesce()
@@ -376,6 +386,7 @@ func (s *Session) expire(c *client) {
 	if c.isOver() {
 		return
 	}
+	// Callers find no session before an event or a seat reports its end.
 	s.show(nil)
 	if c.announced {
 		c.logger.Warn("session expired", zapSession(c))
@@ -550,7 +561,10 @@ func (c *client) onEvent(ev zk.Event) {
 // onAnswered takes an answered request. It is called before the client gets the answer.
 func (c *client) onAnswered(a wire.Answer) {
 	s := c.session
+	// The lease counts from the sending, the earliest moment at which the servers can have
+	// renewed the session.
 	if c.lease.Answered(a.Sent, a.Answered, a.Op, a.Err, a.Timeout) {
+		// The lease had run out, and another session may have seen that.
 		s.loop.Post(func() { s.renewedLate(c) })
 	}
 	if s.cfg.OnLease != nil {
@@ -576,6 +590,7 @@ func (c *client) onAnswered(a wire.Answer) {
 		if a.Err != zkerr.CodeNone {
 			s.loop.Post(func() { s.rearmAll(c) }) // the client itself only logs it
 		}
+		// Requests have waited for this answer, see onConnection.
 		s.postFor(c, func() { s.restored(c) })
 	}
 }
@@ -658,6 +673,7 @@ func (s *Session) endClient(c *client) {
 	c.phase.Store(phaseEnding)
 	s.group.Go(func() {
 		c.dialer.Stop()
+		// A server that does not answer the farewell must not keep the client alive.
 		timer := time.AfterFunc(time.Until(c.farewell), c.hangUp)
 		defer timer.Stop()
 		// A connection that is being made is waited for: a session that is just beginning

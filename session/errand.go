@@ -34,6 +34,7 @@ func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, erro
 			return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate, Missing: true}, ErrGuard
 		}
 		x.Nodes = t.prefixes(id)
+		// With the number of the write node, the read node has its place in the queue.
 		x.Nodes[0] += fmt.Sprintf("%010d", writer.Seq)
 	case recipes.LayoutQueue, recipes.LayoutSeveral:
 		x.Nodes = t.prefixes(id)
@@ -106,6 +107,8 @@ func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Inpu
 		x.Holder = t.recordPath()
 	}
 	x.Layout = recipes.LayoutQueue // also if only one node of several is known
+	// The numbers in this directory are almost used up. It is deleted together with the
+	// node, because a new directory starts at 0.
 	if events.Late(own) && x.Renews() && c.renewDirectory(t, path.Dir(own), own) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
@@ -164,6 +167,8 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 		}
 		switch m.Then {
 		case recipes.ThenTell, recipes.ThenCount:
+			// The node is gone and the lock is released, but the next Grant reports a
+			// crash. The caller has to know that.
 			if recordErr != nil && (a.Result == recipes.ResultDone || a.Result == recipes.ResultNoNode) {
 				return m.In, c.recordStays(t, recordErr)
 			}
@@ -177,6 +182,8 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 		case recipes.ThenMakeParents:
 			made, err := c.makeParentsOf(t, m.Dir, at.Member)
 			if err != nil {
+				// What is missing is a directory. The machine must not take its own node
+				// for gone.
 				return notOwn(unanswered(x.Epoch, x.Op, err))
 			}
 			dirs = append(dirs, made...)
@@ -202,6 +209,8 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 			case recipes.Refused:
 				return recipes.Refused{Epoch: x.Epoch, Op: x.Op}, err
 			}
+			// All of them are gone, also one that was gone before and made the
+			// transaction fail. The create now goes by itself.
 			x.Leavers = nil
 		}
 	}
@@ -268,6 +277,8 @@ func (c *client) means(t *Seat, x *recipes.Errand, p recipes.Plan, a recipes.Ans
 		if x.Floor {
 			c.dirs.removed(t.dir, path.Base(x.Nodes[0]))
 		}
+		// Otherwise the session takes the queue for occupied, and no later create takes
+		// permits at once.
 		c.dirs.fewer(t.dir, 1)
 	}
 	if a.Result != recipes.ResultDone && p.Refused(a).On == recipes.OnSize {
@@ -390,6 +401,8 @@ func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) 
 	case removes && len(ops) == 1:
 		outcome, err = zkerr.Classify(c.conn.Delete(remove.Path, remove.Version))
 	default:
+		// A single check is a transaction, too: it passes the quorum, while a follower
+		// answers a read alone.
 		res, err = c.conn.Multi(ops...)
 		outcome, a.At, err = zkerr.ClassifyMulti(res, err)
 	}

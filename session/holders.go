@@ -113,6 +113,8 @@ func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 			return
 		}
 	}
+	// A claim that only verifies a held lock makes no holder: the lock may have been lost
+	// while it was being verified, and no other caller may enter it then.
 	if holds := s.tell(t, in, nil); holds && fresh && !claim.Held {
 		delete(s.next, t)
 		s.holders[t] = r.node
@@ -267,6 +269,8 @@ func (s *Session) renewedLate(c *client) {
 // does not wait for the one before it, see [lease.Pace].
 func (s *Session) tend(c *client) {
 	now := s.clock.now()
+	// The session writes for a seat next in line for one timeout only. The standby of an
+	// election waits for as long as the leader leads.
 	maps.DeleteFunc(s.next, func(_ *Seat, until time.Time) bool { return !now.Before(until) })
 	switch {
 	case len(s.holders)+len(s.next) == 0:
@@ -331,6 +335,8 @@ func (s *Session) probed(c *client, seat *Seat, node string, err error) {
 // outwait does what is to be done about a server that is silent. It returns when to look
 // again, after the wait at the latest.
 func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Duration {
+	// With LossOnSuspend a hang-up costs every lock. With one server there is no other to
+	// turn to.
 	if s.cfg.LossOnSuspend || c.hosts.Len() < 2 {
 		return wait
 	}

@@ -234,6 +234,8 @@ func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.I
 	listed.Own.Name = name
 	own := below(t.dir, name.Text)
 	listed.Own.Name.Text = path.Base(own) // one string: a holder keeps both for long
+	// Named before the read, because a seat gets no watch on a node that it does not
+	// follow.
 	t.nameOwn(c, e.Epoch, []string{own}, 0)
 	node, err := c.follow(ofNode, own, t)
 	switch {
@@ -242,6 +244,7 @@ func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.I
 	case err != nil:
 		return unanswered(e.Epoch, recipes.OpList, err)
 	default:
+		// A reader in a writer's place has the writer's token, see fence.
 		listed.Own.Owner, listed.Own.Token = node.stat.EphemeralOwner, cmp.Or(t.lent, node.stat.Czxid)
 		t.nameOwn(c, e.Epoch, []string{own}, listed.Own.Token)
 	}

@@ -185,6 +185,7 @@ func (c *client) readAll(ctx context.Context, dir string, names []string, p *pas
 			break
 		}
 		c.readings.begin(flows...)
+		// begin may have waited, and an error or the end of ctx has come meanwhile.
 		if stopped.Load() || ctx.Err() != nil {
 			c.readings.end(-1, flows...)
 			break
@@ -197,6 +198,7 @@ func (c *client) readAll(ctx context.Context, dir string, names []string, p *pas
 			case err == nil:
 				size = len(data)
 				all[i] = Found{Name: name, Data: data, Stat: stat}
+				// Kept at once, because the time may be over before the rest is read.
 				p.keep(all[i])
 			case !errors.Is(err, zk.ErrNoNode):
 				errs[i] = err
@@ -397,6 +399,7 @@ func (c *client) inspect(ctx context.Context, chroot, node string, how Inspectio
 	case errors.Is(err, zk.ErrNoNode):
 		return Inspected{}, nil
 	case outcome == zkerr.Refused:
+		// A node that may not be read must not end a walk through all others.
 		seen.Err = refusal
 		return seen, nil
 	default:

@@ -46,6 +46,8 @@ func (c *client) listMembers(t *Seat, e recipes.List, id guid, read []*names) (r
 			own[i] = path.Join(p.dir, name.Text)
 		}
 	}
+	// Named before the reads, because a seat gets no watch on a node that it does not
+	// follow.
 	known := slices.DeleteFunc(slices.Clone(own), func(node string) bool { return node == "" })
 	t.nameOwn(c, e.Epoch, known, 0)
 	stats := make([]*zk.Stat, len(own))

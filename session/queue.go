@@ -138,6 +138,8 @@ func (s *Session) pump() {
 				if errors.Is(err, zk.ErrSessionExpired) {
 					s.expire(c) // a server's word, as good as in a handshake
 				}
+				// Events between two connections may be lost, so the answer of an earlier
+				// one may be too old to believe.
 				c.outdated = on != c.resumed
 				settle(s)
 			})
@@ -330,8 +332,12 @@ func (q *pending) next() request {
 		if p == nil {
 			continue
 		}
+		// The first listing of its urgency always fits. Otherwise a directory larger than
+		// mostListed would never be listed.
 		beside := q.bytes[u] > 0
 		if p.bytes > 0 && beside && q.bytes[turning]+q.bytes[joining]+p.bytes > mostListed {
+			// Smaller listings behind it wait, too. If they could overtake it, a large
+			// directory would wait for as long as small ones come.
 			continue
 		}
 		var room bool
@@ -415,6 +421,8 @@ type roomRequest struct {
 // seek finds room for a request.
 func (s *Session) seek(r seeker) {
 	need := r.load(s)
+	// A newcomer does not overtake the requests that wait for room. A request that needs
+	// none does not wait behind them.
 	if s.budget.Fits(need) && (len(s.roomless) == 0 || need == budget.Load{}) {
 		r.enter(s)
 		return

@@ -66,10 +66,13 @@ func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 			r.guid = id
 		}
 		dirs := t.listedDirs()
+		// After a lost reply, a server that lags behind may not show the node yet. The
+		// barrier comes before such a listing.
 		r.wants = &listNeeds{dirs: dirs, barrier: e.Barrier && len(dirs) > 0}
 	case recipes.Watch:
 		r.before = t.follow(t.at(e.Node))
 	case recipes.Advance:
+		// Before the call of follow, which forgets that zxid.
 		r.past = t.sawAhead(t.at(e.Past))
 		r.before = t.follow(t.at(e.Next))
 	case recipes.Enter:
@@ -97,6 +100,8 @@ func (r *seatRequest) admit(s *Session) {
 		r.enter(s)
 		return
 	}
+	// From here on the request can be taken back. A delete cannot, because there is a
+	// node.
 	t.unsent = r
 	if r.op == recipes.OpCreate || !t.counts {
 		s.seek(r)
@@ -117,6 +122,7 @@ func (s *Session) mayTakePlace(r *seatRequest) (may bool) {
 	switch {
 	case r.op == recipes.OpCreate && r.seat.in != nil:
 		writer := r.seat.in
+		// The deadline has come, and the news of it may still wait in the mailbox.
 		if s.isOverdue(writer) {
 			return false
 		}
@@ -152,6 +158,8 @@ func (r *seatRequest) enter(s *Session) {
 		if t.members != nil {
 			v = s.client.viewOfMembers(t, MaxRequest/2) // the deletes take less than the creates
 		}
+		// A node with a late number may be deleted with its directory (see remove), so no
+		// create joins that.
 		if x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node) {
 			r.leads = true
 			s.leaving[t.dir] = r
@@ -259,6 +267,8 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 		in, err = c.remove(t, e, nodes)
 		if _, deleted := in.(recipes.Deleted); deleted {
 			gone = nodes
+			// A session that still counts them as taken would queue up instead of taking
+			// permits at once.
 			if t.permits != nil {
 				c.permitsLeft(t, nodes)
 			}
@@ -279,12 +289,15 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 
 // settle passes the answer on.
 func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error) {
+	// A watch that was armed has no answer. Its event is the machine's next input.
 	if in == nil {
 		return
 	}
 	if err != nil {
 		r.log(c, in, err)
 	}
+	// An answer of an earlier connection counts as unknown, unless it stays true: a node
+	// that is gone does not come back.
 	if c.outdated && !recipes.Lasts(in) {
 		s.tell(r.seat, recipes.Unknown{Epoch: r.epoch, Op: r.op}, err)
 		return
@@ -300,6 +313,8 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 			}
 		}
 		s.tell(r.seat, in, err)
+		// A revocation request may have been read before the machine knew the node as its
+		// own.
 		s.repeatRequest(c, r.seat, in.Own.Name)
 	case recipes.Refused:
 		if recipes.Disproves(in) && !c.isOver() && s.holders[r.seat] == r.node {
@@ -307,15 +322,19 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 			s.noteNodeGone(r.seat)
 		}
 		if r.op == recipes.OpDelete && !c.isOver() {
+			// The node stays until the session ends, and so does the room that it takes.
 			s.uncount(r.seat, true)
 		}
 		s.tell(r.seat, in, err)
 	case recipes.Unknown:
+		// The next connection ends the wait, so there is no pause.
 		if c.phase.Load() != phaseUp {
 			s.tell(r.seat, in, err)
 			return
 		}
 		if r.op == recipes.OpCreate && r.seat.single == nil && zkerr.IsThrottled(err) {
+			// The server has executed nothing. If the outcome passed for unknown, the
+			// machine would look for the node again and again.
 			r.seat.unsent = r
 			c.afterPause(func() {
 				s.loop.Post(func() { s.makeAgain(r) })
@@ -325,6 +344,8 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 		// The machine repeats the request as soon as it receives the answer.
 		c.afterPause(func() { s.loop.Post(func() { s.tell(r.seat, in, err) }) })
 	case recipes.Gone:
+		// For a lock of one node, this may be late news of the node before the seat's
+		// own.
 		if !s.isPast(c, r.seat) {
 			r.seat.passed = true
 			s.tell(r.seat, in, err)

@@ -169,6 +169,8 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 		return listed, nil
 	}
 	slices.Sort(permits) // the first one has the data that others see
+	// Named before the reads, because a seat gets no watch on a node that it does not
+	// follow.
 	t.nameOwn(c, listed.Epoch, permits, 0)
 	owner := int64(0)
 	for _, permit := range permits {
@@ -208,6 +210,7 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	}
 	for _, err := range [...]error{unsized, uncounted, unplaced} {
 		if err != nil {
+			// An error at another node must not make the machine take its own for gone.
 			return notOwn(unanswered(e.Epoch, recipes.OpSurvey, err))
 		}
 	}

@@ -75,6 +75,8 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	}
 	name := recipes.TheNode(node)
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{name}}
+	// Another seat of the session may own the node, so the session's id alone proves
+	// nothing.
 	if stat.EphemeralOwner == c.link.Session() && c.owners.owns(t, stat.Czxid) {
 		t.nameOwn(c, e.Epoch, []string{node}, stat.Czxid)
 		listed.Own = recipes.Own{Name: name, Owner: stat.EphemeralOwner, Token: stat.Czxid}
