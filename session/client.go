@@ -111,6 +111,7 @@ const TurnedAway = "requests are turned away and retried"
 //
 //nolint:contextcheck,nolintlint // a client lasts as long as its session; the linter heeds this at the callers
 func (s *Session) connect(epoch recipes.Epoch) {
+	// A session that ends as soon as it is made is a failure for the next dialer, too.
 	failures := 0
 	if s.client != nil {
 		failures = s.client.dialer.Failed()
@@ -219,6 +220,8 @@ func (s *Session) onConnection(c *client, server string) {
 	case c.announced:
 		s.resume(c)
 	case c.phase.Load() == phaseDialing:
+		// Requests made at once would race with the client, which still looks for watches
+		// to restore, see [wire.FirstRequest].
 		c.phase.Store(phaseYoung)
 		time.AfterFunc(wire.FirstRequest, func() { s.postFor(c, func() { s.announce(c) }) })
 	}
@@ -331,7 +334,8 @@ func (s *Session) suspend(c *client) {
 func (s *Session) resume(c *client) {
 	suspended := c.phase.Load() == phaseSuspended
 	c.phase.Store(phaseUp)
-	// An answer to a request of an earlier connection is outdated from here on.
+	// The broadcast below makes the machines verify what they know. An answer of an
+	// earlier connection that is settled later counts as lost.
 	c.resumed++
 	c.looks.Reset()
 	// A warm session trusts watches and listings of the present connection only, see
@@ -407,8 +411,7 @@ func (s *Session) expire(c *client) {
 
 // retire lets the requests in progress be answered until the grace is over, and then
 // hangs up. After that it ends the client, and a server has the time of the farewell to
-// answer that. The client is not ended before, because no request may be in progress then
-// (see [Session.endClient]), and a later answer could find no session to take it.
+// answer that.
 func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	c.phase.Store(phaseOver)
 	c.farewell = time.Now().Add(grace + farewell)
@@ -416,6 +419,8 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	if c.pacer != nil {
 		c.pacer.Stop() // it would keep all of the past session for a while
 	}
+	// The client must not end while a request is in progress (see [Session.endClient]),
+	// and a later answer could find no session to take it.
 	if c.inflight == 0 {
 		s.endClient(c)
 		return
@@ -450,6 +455,8 @@ func (s *Session) happened(c *client, ev zk.Event) {
 			s.tellChanged(c, ofData.key(ev.Path), true)
 		}
 	case zk.EventNodeDataChanged:
+		// The event has used up the watch. Without another one, the end of the node would
+		// go unnoticed.
 		if c.watches.Changed(ev.Path) {
 			c.rewatch(ev.Path)
 		}

@@ -23,6 +23,8 @@ func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, erro
 	x := &recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: t.layout, Dir: t.dir, Data: t.dataIn(c)}
 	switch x.Layout {
 	case recipes.LayoutNode:
+		// The node's name and its session do not identify the seat that created it. So
+		// another seat's create is not sent until the outcome of the first one is known.
 		if !c.owners.enter(t) {
 			return recipes.Occupied{Epoch: epoch}, nil
 		}
@@ -130,24 +132,26 @@ func (c *client) permitsLeft(t *Seat, nodes []string) {
 }
 
 // carryOut makes one transaction after the other, until there is an answer for the
-// machine. A create ends between two transactions if the seat is withdrawn. Otherwise the
-// process could have a second node beside the next one:
-//
-//  1. The server answers that there is no directory.
-//  2. The seat is withdrawn, and the connection ends. Without one its caller does not
-//     wait for the end of the request, and acquires the lock again.
-//  3. On the next connection both make a node.
+// machine.
 func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 	var dirs []string   // that were missing
 	var recordErr error // why the record of a holder that has released was not removed
 	var at recipes.Operation
 	for try := range recipes.Tries {
+		// The create of a withdrawn seat ends here. Otherwise the process could have a
+		// second node beside the next one:
+		//
+		//  1. The server answers that there is no directory.
+		//  2. The seat is withdrawn, and the connection ends. Without one its caller
+		//     does not wait for the end of the request, and acquires the lock again.
+		//  3. On the next connection both make a node.
 		if x.Op == recipes.OpCreate && len(x.Leavers) == 0 && t.isWithdrawn(x.Epoch) {
 			return recipes.Canceled{Epoch: x.Epoch}, nil
 		}
 		p := x.Plan(c.view(t, x))
 		var a recipes.Answer
 		var err error
+		// At a path that seems new, the directory and the node go in one round trip.
 		if try == 0 && x.Op == recipes.OpCreate && len(p) == 1 && c.isFresh(t, x) {
 			if a, x.Made, err = c.createFresh(t, x, p); x.Made {
 				dirs = append(dirs, x.Dir)
@@ -196,6 +200,8 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 				return m.In, err
 			}
 		case recipes.ThenAgain:
+			// The next try leaves the record and deletes the node, so the lock is not
+			// kept. The error is reported at the end.
 			if x.Op == recipes.OpDelete && at.On == recipes.OnRecord && a.Result != recipes.ResultNoNode {
 				recordErr = err
 			}

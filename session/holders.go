@@ -81,10 +81,6 @@ func (s *Session) isOverdue(seat *Seat) bool {
 // on. The loop judges the lease, and also notifies every holder when the lease has run
 // out. So every machine with a fresh proof learns of the end of that lease. A node that
 // the answer names is watched when it has been held for a while.
-//
-// If the lease is not good, a claim proves nothing yet, but it may renew the session. A
-// claim that is sent a window later is then a proof, and one that is sent at once is not.
-// So the machine gets the answer after the window, and claims again.
 func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 	t := r.seat
 	fresh := !c.isOver() && s.clock.now().Before(c.lease.Deadline())
@@ -108,6 +104,10 @@ func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 		if t.single != nil {
 			t.single.noteCertain(c)
 		}
+		// Without a good lease the claim proves nothing yet, but it may renew the
+		// session. A claim that is sent a window later is then a proof, and one that is
+		// sent at once is not. So the machine gets the answer after the window, and
+		// claims again.
 		if !fresh && !claim.Held && !c.isOver() {
 			time.AfterFunc(c.lease.Window(), func() { t.answer(in, nil) })
 			return
@@ -170,6 +170,8 @@ func (s *Session) isKnown(r *seatRequest) bool {
 			return false // the directory's data have to be read
 		}
 	}
+	// Without an answer, a server that the client connects to may be older than the
+	// Grant, see Seat.news.
 	if r.seat.passed {
 		r.seat.news.Store(true)
 	}
@@ -239,6 +241,7 @@ func (s *Session) cover(c *client) {
 				s.take(&rearm{epoch: c.epoch, node: node})
 			}
 		}
+		// Another seat may have read a revocation request before this watch was armed.
 		s.repeatRequest(c, seat, seat.name(node))
 	}
 }
@@ -264,9 +267,8 @@ func (s *Session) renewedLate(c *client) {
 }
 
 // tend looks after the lease of the holders, and of those next in line. It ends the holds
-// if the lease has run out. It writes a probe, unless something else was written within the interval: one
-// probe does for all that is held, because it renews the life of the session. A probe
-// does not wait for the one before it, see [lease.Pace].
+// if the lease has run out. It writes a probe, unless something else was written within
+// the interval.
 func (s *Session) tend(c *client) {
 	now := s.clock.now()
 	// The session writes for a seat next in line for one timeout only. The standby of an
@@ -285,6 +287,7 @@ func (s *Session) tend(c *client) {
 		return
 	}
 	s.cover(c)
+	// A probe does not wait for the one before it, see [lease.Pace].
 	pace := lease.Pace{
 		Interval: s.interval(c), Timeout: c.link.Timeout(), Written: c.lease.State().Written,
 		Probed: c.probed, UnderWay: c.probes,
@@ -297,6 +300,7 @@ func (s *Session) tend(c *client) {
 	if c.phase.Load() != phaseUp {
 		return
 	}
+	// One probe does for all that is held, because it renews the life of the session.
 	for seat, node := range s.holders { // a different one each time
 		s.probe(c, seat, node)
 		return
@@ -356,6 +360,7 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 	case wire.MoveWait:
 		return min(wait, next)
 	case wire.MoveAsk:
+		// Hanging up helps only if another server serves.
 		s.askOthers(c)
 		return wait
 	case wire.MoveHangUp:

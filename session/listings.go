@@ -144,8 +144,7 @@ func (l *listing) ended(s *Session, c *client, found *names, err error) {
 }
 
 // wantsNothing takes a list request that its machine does not wait for any more out of
-// the readings that have not begun. Many may be unwanted at a time, so they are taken out
-// together.
+// the readings that have not begun.
 func (s *Session) wantsNothing(r *seatRequest) {
 	r.unwanted = true
 	if r.wants == nil || r.epoch != s.client.epoch {
@@ -157,6 +156,7 @@ func (s *Session) wantsNothing(r *seatRequest) {
 		if l == nil {
 			continue
 		}
+		// Many may be unwanted at a time, so they are taken out together.
 		if l.gone++; 2*l.gone <= len(l.now)+len(l.later) {
 			continue
 		}
@@ -193,6 +193,7 @@ func (r *seatRequest) doBarrier(c *client) (func(*Session), error) {
 // heard takes the end of a listing. The request is made when all its listings have ended.
 func (r *seatRequest) heard(s *Session, c *client, dir string, found *names, err error) {
 	w := r.wants
+	// A lock must not queue among the waiters or permits of a semaphore.
 	if found != nil && found.semaphore && r.seat.permits == nil {
 		err = ErrInner(strings.TrimPrefix(dir, s.chroot))
 	}

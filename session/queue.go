@@ -138,8 +138,8 @@ func (s *Session) pump() {
 				if errors.Is(err, zk.ErrSessionExpired) {
 					s.expire(c) // a server's word, as good as in a handshake
 				}
-				// Events between two connections may be lost, so the answer of an earlier
-				// one may be too old to believe.
+				// The machines verify what they know when the session resumes. Nothing
+				// would verify an older answer that is settled after that.
 				c.outdated = on != c.resumed
 				settle(s)
 			})

@@ -20,9 +20,7 @@ type pairReply struct {
 	err error
 }
 
-// turnOver makes a delete and the create that has joined it, in one transaction. If a
-// server refuses it, it was not executed at all. Then making the two requests one after
-// the other finds out why.
+// turnOver makes a delete and the create that has joined it, in one transaction.
 func (c *client) turnOver(old, next *seatRequest) (left, entered pairReply, _ error) {
 	t := next.seat
 	x := &recipes.Errand{
@@ -40,6 +38,8 @@ func (c *client) turnOver(old, next *seatRequest) (left, entered pairReply, _ er
 	p := x.Plan(v)
 	a, err := c.perform(t, p)
 	m := c.means(t, x, p, a)
+	// A refused transaction was not executed at all. The two requests, made one after the
+	// other, show why.
 	if m.Then == recipes.ThenApart {
 		return c.oneByOne(old, next)
 	}
@@ -124,8 +124,7 @@ func (j *jointDelete) refuse() {
 	}
 }
 
-// do makes the transaction. If a server refuses it, one of the nodes is gone or may not
-// be deleted. Then each delete is made by itself.
+// do makes the transaction, or one request for each delete if a server refuses it.
 func (j *jointDelete) do(c *client) (func(*Session), error) {
 	ops := make([]any, 0, j.count)
 	for _, nodes := range j.nodes {
@@ -142,6 +141,8 @@ func (j *jointDelete) do(c *client) (func(*Session), error) {
 		case !outcome.Settled():
 			answers[i] = pairReply{recipes.Unknown{Epoch: r.epoch, Op: r.op}, err}
 		default:
+			// One of the nodes is gone or may not be deleted, and the other deletes still
+			// count.
 			answers[i].in, answers[i].err = r.run(c)
 		}
 	}

@@ -347,6 +347,7 @@ func (t *target) see(c *client) (gone bool, _ error) {
 		switch {
 		case errors.Is(err, zk.ErrBadVersion):
 		case errors.Is(err, zk.ErrNoNode):
+			// The request is in the first of the nodes that are left.
 			t.nodes, t.born = t.nodes[1:], 0
 		default:
 			return false, err

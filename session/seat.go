@@ -494,11 +494,6 @@ func (t *Seat) attempted() (recipes.Attempt, guid) {
 // nameOwn notes the own node, or all that are known of several, and the zxid that created
 // it or 0 if that is not known. A request of a past epoch, which may be answered late,
 // changes nothing.
-//
-// A node of a multi-lock that was known stays, though it may be gone: a seat that gives
-// up the node that its machine knows by name has to give up all, and it does no harm to
-// delete a node that is not there. Of permits, those that were found count: a part of
-// them is no proof of a claim.
 func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -506,6 +501,10 @@ func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int6
 		return
 	}
 	if t.several != nil {
+		// A node of a multi-lock that was known stays, though it may be gone: a seat that
+		// gives up the node that its machine knows by name has to give up all, and it
+		// does no harm to delete a node that is not there. Of permits, those that were
+		// found count: a part of them is no proof of a claim.
 		isNew := func(node string) bool { return !slices.Contains(t.several.nodes, node) }
 		if t.permits != nil || slices.ContainsFunc(nodes, isNew) {
 			t.several.nodes = nodes

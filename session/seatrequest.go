@@ -114,10 +114,6 @@ func (r *seatRequest) admit(s *Session) {
 // a reader without letting another writer in between. While it holds, another seat makes
 // a read node with the number of the write node, as Curator does. Then the write node is
 // given up, and the read node has its place in the queue.
-//
-// A create in the place of a writer may be made only while the writer holds. From then on
-// the writer leaves no floor, see Seat.traded. Both requests come through here, so no
-// floor is in progress when a read node is made, and none is sent later.
 func (s *Session) mayTakePlace(r *seatRequest) (may bool) {
 	switch {
 	case r.op == recipes.OpCreate && r.seat.in != nil:
@@ -126,6 +122,9 @@ func (s *Session) mayTakePlace(r *seatRequest) (may bool) {
 		if s.isOverdue(writer) {
 			return false
 		}
+		// Only while the writer holds, which from then on leaves no floor, see
+		// Seat.traded. Both requests come through here, so no floor is in progress when a
+		// read node is made, and none is sent later.
 		_, may = s.holders[writer]
 		writer.traded = writer.traded || may
 		return may
@@ -141,11 +140,15 @@ func (s *Session) mayTakePlace(r *seatRequest) (may bool) {
 // request made, by itself or together with another one.
 func (r *seatRequest) enter(s *Session) {
 	t := r.seat
+	// A seat takes its room once, and keeps it when it queues up again in the next
+	// session.
 	if !t.counts && r.op != recipes.OpDelete { // a node that is to go takes no more room
 		t.counts = true
 		s.budget.Take(t.load())
 		s.showFill()
 	}
+	// A list request is made when its listings have ended, and the delete of a lock's one
+	// node when the transactions that rest on it are answered.
 	if r.wants != nil && s.reads(r) || t.single != nil && t.single.keeps(r) {
 		return
 	}
@@ -296,8 +299,8 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 	if err != nil {
 		r.log(c, in, err)
 	}
-	// An answer of an earlier connection counts as unknown, unless it stays true: a node
-	// that is gone does not come back.
+	// Nothing verifies an answer of an earlier connection any more, so it counts as lost,
+	// unless it stays true: a node that is gone does not come back.
 	if c.outdated && !recipes.Lasts(in) {
 		s.tell(r.seat, recipes.Unknown{Epoch: r.epoch, Op: r.op}, err)
 		return

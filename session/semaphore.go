@@ -186,6 +186,7 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 	if owner == 0 {
 		return recipes.Listed{Epoch: listed.Epoch, Queue: listed.Queue}, nil // all of them are gone by now
 	}
+	// Every node there is a taken permit, of any library, so all children count.
 	return listed.Permits(recipes.PermitName(permits[0]), owner, int32(len(children))), nil
 }
 
@@ -288,9 +289,6 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 // watched, and so learns of the size as well. The node of the size has no watch of its
 // own. Every waiter would have to arm it, it would fire only at a resize, and it would
 // stay forever, because a client cannot drop a watch.
-//
-// If there are no permits no waiter waits for room. Permits may come between the look and
-// the write, so it looks again.
 func (c *client) resize(node string, size int32, acl []zk.ACL) error {
 	wake := path.Join(path.Dir(node), permitDir, wakingNode)
 	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
@@ -298,6 +296,8 @@ func (c *client) resize(node string, size int32, acl []zk.ACL) error {
 		outcome, failed, err := zkerr.ClassifyMulti(c.conn.Multi(set,
 			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
 			&zk.DeleteRequest{Path: wake, Version: anyVersion}))
+		// Without permits there is no waiter to notify. Permits may come between the look
+		// and the write, so it looks again.
 		if failed > 0 && outcome == zkerr.Refused {
 			var done bool
 			if done, err = c.resizeUnheard(node, size, err); done {

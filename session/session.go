@@ -357,6 +357,7 @@ func (s *Session) shut(grace time.Duration) {
 	s.mu.Unlock()
 	s.show(nil)
 	if s.client != nil {
+		// The servers would keep these directories forever.
 		s.removeBare(s.client)
 		s.retire(s.client, 2*grace/3, grace/3)
 	}
