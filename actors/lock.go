@@ -239,6 +239,7 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// Release promises that no Grant can be taken after it.
 	if l.withdrawn != 0 {
 		return grant, false // the machine is about to learn of it
 	}
@@ -252,6 +253,8 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	if heard || logs { // else it is not used
 		grant = l.granting()
 	}
+	// The stream calls offer after the hooks and before its subscribers, so that every
+	// hook has run when the caller gets the Grant.
 	if heard {
 		l.cfg.Stream.publish(grant, l.offer)
 	} else {
@@ -336,9 +339,12 @@ func (l *Lock) reclaim() {
 // not taken.
 func (l *Lock) boundReached(m *message) bool {
 	l.mu.Lock()
+	// The servers have answered in time, and the caller has not taken the Grant: that is
+	// a timeout, and no lack of a session.
 	if l.state == holding && m.bound == recipes.WhyNoSession && m.cause != nil {
 		m.bound = recipes.WhyTimeout
 	}
+	// The bound limits the wait alone. A Grant that was taken outlives it.
 	late := l.withdrawn != 0 || l.state == over
 	if late || l.state == holding && (m.bound == recipes.WhyNoSession || !l.retract()) {
 		l.mu.Unlock()
@@ -390,6 +396,7 @@ func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 		return func() {} // released in the meantime: not the caller's any more
 	}
 	l.withdrawn, l.reason = recipes.WhyLost, e.Reason
+	// Nobody hears of the loss of a Grant that nobody took.
 	if l.state == holding { // else it is an inner lock without a Grant
 		l.reclaim()
 	}
@@ -401,6 +408,7 @@ func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 	l.losing = l.took
 	runs, in := l.running, l.parting(recipes.WhyLost)
 	return func() {
+		// The state has flipped already: a reader of Lost must find Valid false.
 		l.logLoss(lost)
 		tell()
 		l.mu.Lock()
@@ -441,9 +449,11 @@ func (l *Lock) Withdraw(why recipes.Why) {
 		l.mu.Unlock()
 		return
 	}
+	// The first withdrawal counts. A later one only reports that the function has ended.
 	tell := func() {}
 	if l.withdrawn == 0 && l.state != over {
 		l.withdrawn = why
+		// An untaken Grant in the channel could otherwise be read after Release.
 		if l.state == holding {
 			l.reclaim()
 		}
@@ -507,6 +517,7 @@ func (l *Lock) leave(err error) func() {
 	if l.rare == nil {
 		return func() {}
 	}
+	// A revocation request that was not read concerns nobody after the end.
 	select {
 	case <-l.rare.revoked: // the lock is no longer held
 	default:
@@ -561,6 +572,7 @@ func (l *Lock) finish(e recipes.Finish, size int, pending bool, failure error) {
 		l.rare.timer.Stop()
 	}
 	l.mu.Unlock()
+	// The functions of OnEnd may call the lock, so mu must not be held.
 	l.cfg.waits.remove(l)
 	tell()
 	if !lost && l.logs() {
@@ -569,6 +581,8 @@ func (l *Lock) finish(e recipes.Finish, size int, pending bool, failure error) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The end may overtake the loss. Its readers must see the loss first; see
+	// publishLoss.
 	if l.losing {
 		l.publishLoss(events.Lost{
 			ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.token, Reason: l.reason, Err: l.err, Held: l.held,
@@ -580,6 +594,7 @@ func (l *Lock) finish(e recipes.Finish, size int, pending bool, failure error) {
 	if l.feed != nil {
 		l.feed.end(l, ended)
 	}
+	// Last of all: a reader of Done finds the final Err, and its events on their way.
 	l.ended = true
 	if l.done != nil {
 		close(l.done)

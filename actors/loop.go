@@ -63,6 +63,7 @@ func (l *Loop) Post(f func()) bool {
 // hold a mutex that a function of the loop takes.
 func (l *Loop) Hand(f func()) bool {
 	l.mu.Lock()
+	// Another goroutine drains: it calls f in its turn, and the order is kept.
 	if l.draining {
 		l.queue = append(l.queue, f)
 		l.mu.Unlock()
@@ -82,6 +83,8 @@ func (l *Loop) Hand(f func()) bool {
 		}
 		l.group.running.Done()
 	}()
+	// A busy loop must not keep the caller. If the group is closed, no goroutine can take
+	// over, and the caller finishes the work itself.
 	if more := l.drain(mostByHand); more && !l.group.Go(func() { l.drain(endless) }) {
 		l.drain(endless)
 	}
@@ -124,6 +127,9 @@ func (l *Loop) drain(most int) (more bool) {
 			l.mu.Unlock()
 			return false
 		}
+		// Two slices take turns, so that posting during a batch needs no new memory. They
+		// must not share room: a posted function would overwrite one that is still to be
+		// called.
 		batch := l.queue
 		l.queue, l.spare = l.spare, nil
 		l.mu.Unlock()

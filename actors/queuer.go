@@ -70,6 +70,8 @@ func (q *queuer) drop() {}
 
 // handle makes an input of a message from the lock's own side. The loop calls it.
 func (q *queuer) handle(m message) {
+	// The bound and the Grant race. boundReached decides under the mutex which came
+	// first.
 	if m.bound != 0 {
 		if !q.boundReached(&m) {
 			return

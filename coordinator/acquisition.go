@@ -80,6 +80,8 @@ func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	// The end is known by now, although the event of a loss may still be on its way to
 	// the channel.
 	end := a.actor.Ending()
+	// After a loss there is nothing to wait for: a refusal of the release is not
+	// reported.
 	if lost := (*LostError)(nil); errors.As(end, &lost) || errors.Is(end, ErrClosed) {
 		return end
 	}

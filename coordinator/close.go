@@ -59,6 +59,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 		}
 	}
 	c.caches.Close()
+	// The node stays while a function runs: another holder must not enter beside it.
 	running := awaitAll(functions, locks, (*Acquisition).returned)
 	if running > 0 {
 		for _, a := range locks {
@@ -69,9 +70,12 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	if bounded && deadline.Before(end) {
 		end = deadline
 	}
+	// Each step gets a part of the time that is left, so that a silent server in one step
+	// does not leave the later ones without any.
 	requests, cancel := context.WithDeadline(ctx, end.Add(-bound*3/8))
 	defer cancel()
 	records := awaitAll(requests, locks, (*Acquisition).cleared)
+	// A request that is still answered makes the count of what may be left exact.
 	if c.live.len() > 0 {
 		c.session.Quiesce(requests)
 	}
@@ -100,6 +104,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	c.house.Stream.Close(bound / 8)
 	defer context.AfterFunc(ctx, func() { c.house.Stream.Close(0) })()
 	c.group.Close()
+	// The callers' contexts would otherwise keep a closed coordinator in memory.
 	for _, house := range [...]*actors.House{&c.house, &c.terms} {
 		house.Close()
 	}

@@ -17,6 +17,8 @@ func (m *Machine) Step(in Input) []Effect {
 	}
 	switch in := in.(type) {
 	case Started:
+		// A withdrawal may come before the start. A machine that has started then would
+		// queue for a caller that has left.
 		if m.started || m.state == Over {
 			return nil // it was withdrawn before
 		}
@@ -24,6 +26,8 @@ func (m *Machine) Step(in Input) []Effect {
 		return m.begin()
 	case Opened:
 		m.epoch, m.session, m.up = in.Epoch, in.Session, !in.Suspended
+		// The session may come up only after the start, which is then still to be carried
+		// out.
 		if m.state == Idle && m.started {
 			return m.begin()
 		}
@@ -52,6 +56,7 @@ func (m *Machine) Step(in Input) []Effect {
 			return m.finish(nil) // nothing is held, and the caller need not wait longer
 		}
 	case Refused:
+		// A late answer of an earlier state must not end the state that followed it.
 		if !m.awaits(in.Op) {
 			return nil
 		}
@@ -219,6 +224,8 @@ func (m *Machine) looked(in Listed) []Effect {
 
 func (m *Machine) stepCreating(in Input) []Effect {
 	if all, several := in.(Enqueued); several {
+		// A multi-lock is served by the same states. From here on its first node
+		// represents it.
 		if len(all.Nodes) == 0 {
 			return nil
 		}
@@ -237,8 +244,12 @@ func (m *Machine) stepCreating(in Input) []Effect {
 		case m.why != 0:
 			return m.release()
 		case in.Node.Check() != nil:
+			// At the end of the sequence servers hand out numbers twice, so there is no
+			// order.
 			return m.fail(WhySequenceEnd)
 		case in.Alone:
+			// The create itself has found no other contender, so neither a listing nor a
+			// claim is needed.
 			m.own.Owner, m.own.Token = m.session, in.Token
 			return m.enter(in.Fresh)
 		default:
@@ -269,6 +280,8 @@ func (m *Machine) stepCreating(in Input) []Effect {
 		}
 		return m.release()
 	case Unknown:
+		// The reply is lost, and the node may exist. A second create could queue behind
+		// it forever.
 		return m.recover()
 	default:
 		return stray(in)
@@ -341,6 +354,7 @@ func (m *Machine) found(in Listed) []Effect {
 		return m.permitsFound(in.Own, in.InUse)
 	}
 	m.own = in.Own
+	// Withdrawn while it looked for its node. It must not go on to claim.
 	if m.why != 0 {
 		return m.release()
 	}
@@ -353,6 +367,8 @@ func (m *Machine) found(in Listed) []Effect {
 	if mixed(m.rule, in.Queue) {
 		return m.fail(WhyMixed)
 	}
+	// Without a total order of the numbers, two contenders could each believe that they
+	// are first.
 	if !m.usable(in.Queue) {
 		return m.fail(WhySequenceEnd)
 	}
@@ -366,6 +382,8 @@ func (m *Machine) found(in Listed) []Effect {
 		isNew := !m.waited
 		pauses := m.try && isNew
 		m.state, m.waited = Waiting, true
+		// Watch the nearest older contender alone. If all watched the oldest, every
+		// release would wake all of them.
 		m.older, m.member = nearest(m.rule, in.Queue, m.own.Name), blockers[0].Member
 		m.ahead = int32(ahead(m.rule, in.Queue, m.own.Name))
 		effects := []Effect{Queue{Ahead: int(m.ahead)}, Watch{Epoch: m.epoch, Node: m.blocker(0)}}
@@ -382,6 +400,7 @@ func (m *Machine) found(in Listed) []Effect {
 func (m *Machine) stepWaiting(in Input) []Effect {
 	switch in := in.(type) {
 	case Gone:
+		// The end of another node says nothing about our turn.
 		if in.Node.Same(m.blocker(0)) {
 			return m.passed()
 		}
@@ -534,6 +553,8 @@ func (m *Machine) surveyed(in Surveyed) []Effect {
 	if m.removed {
 		return m.requeue()
 	}
+	// The place at the front is no longer certain, so the survey must not lead to an
+	// enter.
 	if m.permits.doubted {
 		return m.list()
 	}
