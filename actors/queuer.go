@@ -89,6 +89,7 @@ func (q *queuer) handle(m message) {
 		}
 		// The machine learns of the end of the last holder. No first lock is admitted by a
 		// lock that was withdrawn, so this needs no mutex.
+		// The node stays until the last holder that has entered it leaves.
 		if q.shared != nil {
 			all, last := q.leaves(holder, in)
 			if !last {

@@ -625,6 +625,8 @@ func (m *Machine) stepHeld(in Input) []Effect {
 			return m.lose(events.ReasonSuspended)
 		}
 	case LeaseRanOut:
+		// Other clients may see the session expire from now on, and the next holder may
+		// enter.
 		return m.lose(events.ReasonLeaseRanOut)
 	case Overdue:
 		if m.by != 0 && in.By >= m.by { // else an earlier moment was reported since
@@ -640,6 +642,7 @@ func (m *Machine) stepHeld(in Input) []Effect {
 			m.verifying = false
 		}
 	case Refused:
+		// The claim proves that the node is gone, although no watch has reported it.
 		if in.Missing {
 			return m.ownGone()
 		}
@@ -728,14 +731,18 @@ func (m *Machine) onExpired() []Effect {
 		m.removed = true
 		return m.lose(events.ReasonSessionExpired)
 	case m.state == Lapsed:
+		// The loss is reported once. Only the end of the caller's function is still
+		// awaited.
 		m.removed = true
 		return nil
 	case m.state == Over || m.state == Idle:
 		return nil
 	case m.why != 0:
+		// Withdrawn before: the session's end has removed what a delete was to remove.
 		return m.over()
 	}
 	effects := m.begin()
+	// The waiter queues again at the end, so the position that it knows is outdated.
 	if place {
 		effects = append(effects, Requeue{})
 	}
@@ -749,10 +756,13 @@ func (m *Machine) onExpired() []Effect {
 // when it comes. A wish with a later moment, or with none, says nothing new. A wish that
 // came before the Grant is reported with it.
 func (m *Machine) onAskedBack(in AskedBack) []Effect {
+	// A watch on the node ahead also reads the requests to that contender. They are not
+	// ours.
 	if m.own.Name.Text == "" || !in.Node.Same(m.own.Name) || m.why != 0 {
 		return nil
 	}
 	sooner := in.By != 0 && (m.by == 0 || in.By < m.by)
+	// Every read of the node finds the same request again. The holder hears of it once.
 	if m.asked && !sooner {
 		return nil
 	}
@@ -760,6 +770,7 @@ func (m *Machine) onAskedBack(in AskedBack) []Effect {
 	if sooner {
 		m.by = in.By
 	}
+	// A caller without the lock has nothing to give back. The Grant reports the request.
 	if m.state != Held {
 		return nil
 	}
