@@ -46,9 +46,10 @@ func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, erro
 	} else if t.permits != nil {
 		c.mayEnterAtOnce(t, x, id)
 	}
+	leavers := x.Leavers // the errand has none any more once they are deleted apart
 	in, err := c.carryOut(t, x)
 	if _, created := in.(recipes.Created); created && t.permits != nil {
-		c.permitsLeft(t, x.Leavers)
+		c.permitsLeft(t, leavers)
 	}
 	return in, err
 }

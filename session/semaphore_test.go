@@ -229,3 +229,51 @@ func TestAResizeTouchesThePermits(t *testing.T) {
 		})
 	}
 }
+
+// TestPermitsThatAreGivenBackApartAreForgotten: permits that were taken beside too many
+// others are given back, in one transaction or, if one is gone, one by one. Either way
+// the next contender enters at once.
+func TestPermitsThatAreGivenBackApartAreForgotten(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		sessiontest.Run(t, fmt.Sprintf("one is gone: %t", gone), func(r *sessiontest.Rig) {
+			r.MakePermits(4)
+			first := r.PermitSeat(4, 1)
+			node := first.CreateNode(1)
+			first.Look(1, false)
+			first.Surveys(recipes.Survey{Node: node})
+			first.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1})
+			first.Want("Gone Entered")
+			foreign := sessiontest.TakenAt + "/_c_foreign-lease-0000000900"
+			r.Must(r.Server.Create(foreign, nil))
+			second := r.PermitSeat(4, 3)
+			second.Do(recipes.Create{Epoch: 1, Attempt: 1})
+			spare := sessiontest.AnswerOf[recipes.Entered](second)
+			if !spare.Spare || spare.InUse != 5 {
+				r.Fatalf("the answer is %+v, want spare permits, and 5 in use", spare)
+			}
+			if gone {
+				r.Must(r.Server.Delete(sessiontest.PermitsAt + "/" + spare.Permits[1]))
+			}
+			second.Do(recipes.Create{Epoch: 1, Attempt: 1, Back: events.Name{Text: spare.Permits[0]}})
+			place := sessiontest.AnswerOf[recipes.Created](second)
+			r.Must(r.Server.Delete(foreign))
+			r.Settle()
+			second.Fresh()
+			second.Do(recipes.Enter{Epoch: 1, Node: place.Node, Permits: 3})
+			r.Settle()
+			answers := second.Fresh()
+			entered, is := answers[len(answers)-1].(recipes.Entered)
+			if !is {
+				r.Fatalf("the answers are %s, want Entered at last", sessiontest.TypesOf(answers))
+			}
+			second.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: entered.Permits[0]}})
+			r.Settle()
+			third := r.PermitSeat(4, 3)
+			third.Do(recipes.Create{Epoch: 1, Attempt: 1})
+			r.Settle()
+			if got := sessiontest.TypesOf(third.Fresh()); got != "Entered" {
+				r.Errorf("the third seat hears %s, want Entered at once", got)
+			}
+		})
+	}
+}
