@@ -245,7 +245,8 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	}
 	l.state, l.epoch, l.grant = holding, epoch, tenancy{e.Node, e.Token, e.Session, e.Turn}
 	if members != nil || e.Abandoned != nil {
-		l.rarely().members, l.rare.abandoned = members, e.Abandoned
+		r := l.rarely()
+		r.members, r.abandoned = members, e.Abandoned
 	}
 	l.waited = time.Since(origin) - l.born
 	logs = l.logs() // the level may change

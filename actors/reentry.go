@@ -196,12 +196,17 @@ func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
 	return told
 }
 
-// left returns the holders that are left: mostly the lock alone.
+// left returns the holders that are left: mostly the lock alone. It comes last, after
+// those that have entered it again.
 func (q *queuer) left() []*Lock {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.shared == nil {
 		return []*Lock{&q.Lock}
 	}
-	return slices.Clone(q.shared.holders)
+	holders := slices.Clone(q.shared.holders)
+	if i := slices.Index(holders, &q.Lock); i >= 0 {
+		holders = append(slices.Delete(holders, i, i+1), &q.Lock)
+	}
+	return holders
 }
