@@ -144,7 +144,7 @@ func (e *MemberError) Error() string { return fmt.Sprintf("member %.256s: %v", e
 // Unwrap returns Err.
 func (e *MemberError) Unwrap() error { return e.Err }
 
-// failed is the error of a multi-lock, of which the lock is a member.
+// failed returns the error of a multi-lock that has the lock as a member.
 func (l *Lock) failed(err error) error { return &MemberError{l.path, err} }
 
 // joined returns the errors as one that prints on one line. Either may be nil.

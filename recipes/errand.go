@@ -231,7 +231,7 @@ func (e *Errand) notDeleted(a Answer, at Operation) Meaning {
 // Leads reports whether another contender's create may join the delete in a turnover: the
 // same session releases a lock and asks for it again at once, as in a loop. The delete and
 // the next create are one transaction, and take one round trip. For the two machines it is
-// as if the create had been executed right behind the delete, or both were lost.
+// as if the create had been executed directly after the delete, or both were lost.
 //
 // A delete that writes more is sent alone. So is one of a lock of one node, because the
 // session must know at any moment which contender has created the node.

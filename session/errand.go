@@ -315,8 +315,8 @@ func (c *client) count(t *Seat, in recipes.Input) (recipes.Input, error) {
 	return entered, nil
 }
 
-// explain returns the error that goes with the answer to the machine: none if the answer
-// is what the machine has asked for, and more about why a request was refused.
+// explain returns the error that the machine receives with the answer: nil if the answer
+// is what it requested, and otherwise the reason for a refusal.
 func (t *Seat) explain(p recipes.Plan, a recipes.Answer, in recipes.Input, err error) error {
 	if _, unknown := in.(recipes.Unknown); unknown {
 		return err
@@ -434,7 +434,7 @@ func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) 
 	return a, nil
 }
 
-// refusal is the result of a transaction that was not done, or of which that is unknown.
+// refusal is the result of a transaction that was not done, or whose outcome is unknown.
 func refusal(outcome zkerr.Outcome, err error) recipes.Result {
 	switch {
 	case !outcome.Settled():

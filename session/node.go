@@ -236,7 +236,7 @@ func UserData(node string, data []byte) []byte {
 // needs `<32 digits of the uuid><marker><number>`.
 const guidMark = "_c_"
 
-// guid is a UUID of version 8, of which the bits are free for the application (RFC 9562).
+// guid is a UUID of version 8, whose bits an application may choose (RFC 9562).
 // Four bits are the marks. In the GUID of a semaphore's contender sixteen are the number
 // of permits (see [events.PermitsOf]). The others are random.
 type guid [16]byte

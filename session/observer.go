@@ -109,8 +109,8 @@ func (f *followers[W, T]) tell(o *observer[W, T], i int, word *W) {
 	}
 }
 
-// end closes the channel of an observer, and ends the followers of which it was the last
-// one. A watch that is armed stays until it fires, because a client cannot drop any. The
+// end closes the channel of an observer. The last observer of a place ends its follower.
+// A watch that is armed stays until it fires, because a client cannot drop any. The
 // next follower of the same place finds it armed.
 func (f *followers[W, T]) end(o *observer[W, T]) {
 	if o.seen == nil {
@@ -261,8 +261,8 @@ func sameWord(a, b events.Leader) bool {
 // leaderWatch reads the leader of an election.
 //
 // The first candidate leads, and no other one comes first before its node is gone. So
-// that node is watched, and nothing else: a candidate that joins behind it, or leaves
-// there, wakes no observer. If there is no candidate the children of the directory are
+// only that node is watched: a candidate that joins or leaves the queue after it wakes no
+// observer. If there is no candidate the children of the directory are
 // watched. If there is no directory its creation is watched.
 //
 // Deliveries are in order. Within a session readings do not go back, and the first

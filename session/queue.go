@@ -150,7 +150,7 @@ func (s *Session) pump() {
 			//
 			//  1. The caller requests the lock again.
 			//  2. The goroutine of that create runs first.
-			//  3. The new node stands behind the old one, and waits.
+			//  3. The new node queues up after the old one, and waits.
 			//  4. So the next delete leaves a floor, too.
 			runtime.Gosched()
 		}
