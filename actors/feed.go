@@ -18,7 +18,7 @@ type Feed struct {
 
 	mu      sync.Mutex
 	locks   map[*Lock]struct{}   // that have not ended
-	streams map[*Stream]struct{} // of which the feed has the session's events
+	streams map[*Stream]struct{} // whose session events the feed has
 	closed  bool                 // no lock joins any more
 }
 

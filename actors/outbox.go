@@ -110,6 +110,7 @@ func (b *outbox) add(ev events.Event, of *Stream) *entry {
 	if b.closed {
 		return nil
 	}
+	// A reader that is late does not need to hear of a wait that is over.
 	id := ev.AcquisitionID()
 	switch ev.(type) {
 	case events.Grant:
@@ -232,6 +233,7 @@ func (b *outbox) run() {
 		if b.hurried {
 			late = time.After(b.patience())
 		}
+		// The send is made without mu: a reader may take its time, and push must not wait.
 		b.mu.Unlock()
 		sent, tooLate := false, false
 		select {
@@ -245,6 +247,7 @@ func (b *outbox) run() {
 		if sent {
 			b.delivered()
 		}
+		// Only now does a retract that waits for settled know the outcome of the send.
 		b.offered = nil
 		b.settled.Broadcast()
 		if tooLate {

@@ -221,11 +221,14 @@ func (o *ownerOfActor) Explain(end actors.End) error {
 	case recipes.WhyContext:
 		return end.Cause
 	case recipes.WhyNoSession:
+		// A Try that had no answer within the caller's MaxWait is a timeout, too. So a caller
+		// with MaxWait has one error to look for.
 		if end.Cause != nil {
 			return fmt.Errorf("%w; %w", ErrTimeout, ErrNoSession)
 		}
 		return fmt.Errorf("%w: %s", ErrNoSession, path)
 	case recipes.WhyTimeout:
+		// A timeout says whether the lock was busy or the servers were silent.
 		if !l.c.session.Answers() {
 			return fmt.Errorf("%w; %w", ErrTimeout, ErrNoSession)
 		}
@@ -253,7 +256,7 @@ func (o *ownerOfActor) Explain(end actors.End) error {
 	}
 }
 
-// Gone has the coordinator forget the acquisition.
+// Gone removes the acquisition from the coordinator's books.
 func (o *ownerOfActor) Gone() { o.lock.c.live.leave((*Acquisition)(o)) }
 
 // owner is the chain of acquisitions that a context carries.
@@ -278,6 +281,8 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 	}
 	semaphore, _ := l.rule.(recipes.Semaphore)
 	permits := int64(semaphore.Permits)
+	// The context's acquisitions, the innermost first. All of them are looked at: the first
+	// may have ended while an outer one still holds the lock.
 	var deadlock error
 	for o := ownerOf(ctx); o != nil; o = o.next {
 		held := o.acquisition
@@ -298,6 +303,7 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 			deadlock = l.deadlockWith(at)
 		}
 	}
+	// A semaphore's size that was adopted is known to the servers alone.
 	if permits > int64(semaphore.Size) && !semaphore.Adopt {
 		deadlock = fmt.Errorf("%w: the context would hold %d permits of %s, which has %d",
 			ErrDeadlock, permits, l.path, semaphore.Size)

@@ -117,7 +117,7 @@ func (k *keeper) Explain(end actors.End) error {
 	return (&ownerOfActor{lock: (*Lock)(k)}).Explain(end)
 }
 
-// Gone has the coordinator forget the node.
+// Gone removes the node from the coordinator's count.
 func (k *keeper) Gone() { k.c.live.unhold() }
 
 // turn returns the actor of an acquisition that takes its turn under a cached node.

@@ -10,8 +10,8 @@ import (
 )
 
 // live has the acquisitions that are not over, by path: the latest one at a path, which
-// links to the one before it, and so on. Locks that are held are many, so it is no map of
-// maps.
+// links to the one before it, and so on. It is an intrusive list, because a process may
+// hold 100,000 locks.
 type live struct {
 	mu     sync.Mutex // guards all fields
 	paths  map[string]*Acquisition
@@ -39,6 +39,7 @@ func (l *live) enter(a *Acquisition) error {
 	if m := a.lock.members; m != nil {
 		locks = m.locks
 	}
+	// All members are checked before the first one is entered: a refusal leaves nothing.
 	for _, lock := range locks {
 		if l.paths[lock.path] == nil && lock.above == "" && l.inner == 0 {
 			continue // there is nothing that it could be in the way of
@@ -69,6 +70,7 @@ func (l *live) enter(a *Acquisition) error {
 		}
 		l.paths[lock.path] = entry
 	}
+	// The timer that reports long waits runs only while there are acquisitions.
 	if l.count++; !l.seen && l.watch != nil {
 		l.seen = true
 		l.watch()
@@ -153,7 +155,7 @@ func (l *live) leave(a *Acquisition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.later == nil && l.paths[a.lock.path] != a {
-		return
+		return // enter refused it, or it has left already
 	}
 	for _, entry := range append([]*Acquisition{a}, l.others[a]...) {
 		path := entry.lock.path

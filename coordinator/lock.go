@@ -135,6 +135,7 @@ func configOf(options []AcquireOption) acquireConfig {
 func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
 	a := &Acquisition{id: lastID.Add(1), lock: l}
+	// Hooks and log come first, so that a request that fails at once was seen, too.
 	if len(c.hooks.acquire) > 0 {
 		info := hooks.Acquire{ID: a.id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits()}
 		c.hooks.acquired(ctx, info)
@@ -187,6 +188,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		a.actor = actors.NewLock(drive, l.rule, a.seat)
 	}
 
+	// From the moment that live knows it, Shutdown waits for the end of the acquisition.
+	// So whatever can fail without a request fails before Start.
 	if cfg.feed != nil && !a.actor.Join(cfg.feed) {
 		err = cmp.Or(err, ErrClosed)
 	}
@@ -197,6 +200,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		a.actor.Fail(err)
 		return a
 	}
+	// A node of its own would queue up after an idle node that this process keeps for a
+	// cached lock.
 	if !again && a.seat != nil && c.caching.Load() {
 		l.evictCached() //nolint:contextcheck // a holder of a cached lock may begin to watch, for as long as it holds
 	}

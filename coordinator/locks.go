@@ -157,6 +157,7 @@ func remember(known *session.Known, n inspected, locks []sighting) {
 	if known == nil {
 		return
 	}
+	// A waiter's data do not change while it waits, so it need not be read again.
 	waits := map[string]bool{}
 	for _, l := range locks {
 		for _, contender := range l.info.Contenders {

@@ -66,8 +66,8 @@ type place struct {
 	locks []sighting
 }
 
-// look yields all locks once, those that it reads again first. It returns why it came to
-// no end.
+// look yields all locks once, those that it reads again first. It returns an error if it
+// could not finish.
 //
 // A look of a small tree is a search. In a larger one, half of a look belongs to the
 // locks that are known, the one that was seen longest ago first, and half to the search,
@@ -76,6 +76,8 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 	if err := p.c.checkPath(p.root); err != nil {
 		return err
 	}
+	// A look takes about as long as the caller rests between two looks. So at most half of
+	// the time goes to reads.
 	now := time.Now()
 	span := leastLook
 	if !p.ended.IsZero() {
@@ -99,6 +101,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 			return err
 		}
 	}
+	// The search uses the time that is left, and the next look continues it.
 	for p.searching {
 		at, step, err := p.search.next(ctx, until)
 		if err != nil {
@@ -114,6 +117,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 			return nil
 		}
 	}
+	// What there was no time to read again is yielded as it was seen last.
 	for _, at := range p.unseen(compareInTree) {
 		for _, l := range p.places[at].locks {
 			if !yield(l.info, l.err) {

@@ -36,7 +36,7 @@ func revoking(ctx context.Context, c *coordinator.Coordinator, grace time.Durati
 	return result
 }
 
-// around tells whether a time has passed, within a tenth of the session timeout. A node
+// around reports whether a time has passed, within a tenth of the session timeout. A node
 // may not be watched for that long.
 func around(got, want time.Duration) bool {
 	return got >= want-10*time.Millisecond && got <= want+timeoutOfAll/10+100*time.Millisecond

@@ -77,7 +77,7 @@ func TestTxnRefusesBadInput(t *testing.T) {
 	})
 }
 
-// writesLedger tells whether the request is a transaction that writes the ledger.
+// writesLedger reports whether the request is a transaction that writes the ledger.
 func writesLedger(r zktest.Request) bool {
 	return slices.ContainsFunc(r.Parts, func(p zktest.Part) bool { return p.Op == zktest.OpSetData && p.Path == ledgerPath })
 }

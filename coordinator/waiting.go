@@ -45,7 +45,7 @@ func (p waitPath) due(waited time.Duration) bool {
 	return true
 }
 
-// watchWaits has a look after half a session timeout.
+// watchWaits looks for long waits after half a session timeout.
 func (c *Coordinator) watchWaits() {
 	time.AfterFunc(c.cfg.Timeout/2, func() { c.group.Go(c.logWaits) })
 }
@@ -54,6 +54,7 @@ func (c *Coordinator) watchWaits() {
 // timeout. It is about the first in the queue of those that this process has there.
 func (c *Coordinator) logWaits() {
 	all, again := c.live.waiters(c.cfg.Timeout)
+	// One line for each path, not for each waiter: a thousand waiters would flood the log.
 	first, count := map[string]*Acquisition{}, map[string]int{}
 	for _, a := range all {
 		at := a.lock.path
@@ -92,6 +93,8 @@ func (c *Coordinator) logWait(a *Acquisition, waited time.Duration, waiters int)
 	if ahead, ok := a.Position(); ok {
 		fields = append(fields, zap.Int("ahead", ahead))
 	}
+	// Who is ahead is what somebody who reads the line needs to know. It costs one read,
+	// at most once a minute for each path.
 	if a.seat != nil && a.seat.Ahead() != "" {
 		found, err := c.look(c.open, a.lock.path, func(ctx context.Context) ([]session.Found, error) {
 			return c.session.Look(ctx, a.seat.Ahead())

@@ -59,7 +59,7 @@ func (b *block) label() string {
 	return name
 }
 
-// asks tells whether the block asks for a lock of ours.
+// asks reports whether the block asks for a lock of ours.
 func (b *block) asks() bool {
 	return b.shape == program || b.shape == fragment && b.label() != "go-zookeeper" &&
 		regexp.MustCompile(`\.(Acquire|Hold|Do|Terms|Run)\(`).MatchString(b.text)

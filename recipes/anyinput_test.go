@@ -56,7 +56,7 @@ func epochOf(in Input) (epoch Epoch, has bool) {
 	return Epoch(field.Uint()), true
 }
 
-// past tells whether an input is of another epoch than the machine's.
+// past reports whether an input is of another epoch than the machine's.
 func past(in Input, epoch Epoch) bool {
 	of, has := epochOf(in)
 	return has && of != epoch

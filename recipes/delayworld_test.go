@@ -30,7 +30,7 @@ const (
 
 const early violation = "a grant within the lock-delay"
 
-// delays tells whether a client has the option.
+// delays reports whether a client has the option.
 func (cl *client) delays() bool { return cl.role&roleDelays != 0 }
 
 // foundDelay is what a client's session finds in the record, and looks up in its own option.
@@ -83,7 +83,7 @@ func (w *world) delayedBy(nodes uint8) {
 	}
 }
 
-// within tells whether a client that is granted the lock should have waited.
+// within reports whether a client that is granted the lock should have waited.
 func (w *world) within(c int) bool {
 	return w.delay.behind&(behindCrash|behindMark) != 0 && (w.delay.behind&behindSays != 0 || w.clients[c].delays())
 }

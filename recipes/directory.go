@@ -24,7 +24,7 @@ const (
 
 // DirectoryData is the parsed data of a directory.
 type DirectoryData struct {
-	Ours  bool  // the directory is one of ours
+	Ours  bool  // the directory is ours
 	Floor int64 // the zxid of the floor's node; 0 is no floor
 }
 

@@ -170,7 +170,7 @@ type (
 	// Lose takes the lock away from the caller.
 	Lose struct{ Reason events.Reason }
 
-	// Queue reports how many contenders are ahead. If there are none, Delay is the rest
+	// Queue reports how many contenders are ahead. If nobody is ahead, Delay is the rest
 	// of the lock-delay after a crash.
 	Queue struct {
 		Ahead int

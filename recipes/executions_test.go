@@ -81,7 +81,7 @@ func (e *environment) executes(cl *client) int {
 	}
 }
 
-// refusable tells whether a server may refuse the next request.
+// refusable reports whether a server may refuse the next request.
 func (e *environment) refusable(cl *client) bool {
 	i := cl.find(sent)
 	if i < 0 {
@@ -98,7 +98,7 @@ func (cl *client) ghosts() int {
 	return cl.where(func(r request) bool { return r.op == OpCreate && r.epoch < cl.epoch && r.status == lost })
 }
 
-// mayGoStale tells whether an answer under way would still renew a session's lease.
+// mayGoStale reports whether an answer under way would still renew a session's lease.
 func (w *world) mayGoStale(c int) (may bool) {
 	renews := func(r request) bool {
 		return r.op != 0 && r.write() && (r.status == sent || r.status == executed) && r.flags&reqStale == 0

@@ -43,7 +43,7 @@ func (f form) writer() uint8 {
 // forms are those of the nodes of a world. A node's number is its index, unless it stands in the place of another node.
 type forms [maxNodes]form
 
-// plain tells whether all nodes are locks, as in the worlds of a mutex.
+// plain reports whether all nodes are locks, as in the worlds of a mutex.
 func (fs *forms) plain() bool { return *fs == forms{} }
 
 // number returns the number in a node's name.
@@ -103,7 +103,7 @@ func (fs *forms) beside(id uint8) uint8 {
 	return mask
 }
 
-// together tells whether two nodes may hold at the same time.
+// together reports whether two nodes may hold at the same time.
 func (fs *forms) together(a, b uint8) bool {
 	if fs[a&7].permit() && fs[b&7].permit() {
 		return true

@@ -88,7 +88,7 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 	}
 }
 
-// shares tells whether a client's request is a list request that the listings of its session serve. A request with a barrier, or
+// shares reports whether a client's request is a list request that the listings of its session serve. A request with a barrier, or
 // for a semaphore's size, has a listing of its own.
 func (e *environment) shares(cl *client, r *request) bool {
 	return e.together && cl.role&roleShares != 0 && r.op == OpList && r.epoch == cl.epoch && r.flags&(reqBarrier|reqStands) == 0 &&

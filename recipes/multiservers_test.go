@@ -102,7 +102,7 @@ func (e *multiEnv) upon(w *world, nodes uint8, x Errand) Answer {
 	return Answer{Result: ResultDone}
 }
 
-// alone tells whether a group of nodes that has just been made is proven to be alone. All directories are ours, and their zxid is
+// alone reports whether a group of nodes that has just been made is proven to be alone. All directories are ours, and their zxid is
 // 1.
 func (e *multiEnv) alone(w *world, c int, g uint8) (alone bool) {
 	role := e.roles[c]

@@ -138,7 +138,7 @@ func (e *multiEnv) blocking(w *world, group, dir uint8) (mask uint8) {
 	return mask
 }
 
-// leads tells whether a group's nodes all exist, and are the first of their queues.
+// leads reports whether a group's nodes all exist, and are the first of their queues.
 func (e *multiEnv) leads(w *world, nodes uint8) bool {
 	for m := nodes; m != 0; m &= m - 1 {
 		id := uint8(bits.TrailingZeros8(m))

@@ -145,7 +145,7 @@ func (e *environment) normaliseSession(w *world, c int) {
 	}
 }
 
-// blind tells whether it no longer matters to a client how far its replica is.
+// blind reports whether it no longer matters to a client how far its replica is.
 // TestExploreLosesNothing checks this, and what unheard leaves out, and seeded bugs are
 // explored without it. Nothing that another client, the leader or the caller could notice
 // is left out: only steps that change nothing but themselves.
@@ -162,7 +162,7 @@ func (e *environment) blind(cl *client) bool {
 	}
 }
 
-// reads tells whether the client sees how far its replica is, or will: by a watch, or by an answer under way.
+// reads reports whether the client sees how far its replica is, or will: by a watch, or by an answer under way.
 func (cl *client) reads() bool {
 	return cl.armed|cl.fired|cl.look != 0 || cl.where(func(r request) bool { return r.op != 0 && r.read() }) >= 0
 }

@@ -79,7 +79,7 @@ func (e *environment) feed(w *world, c int, in Input) {
 	}
 }
 
-// tellsLoss tells whether the input means that the owner of a node holds no longer.
+// tellsLoss reports whether the input means that the owner of a node holds no longer.
 func tellsLoss(in Input, own events.Name) bool {
 	switch in := in.(type) {
 	case Expired, LeaseRanOut:
@@ -410,7 +410,7 @@ func (e *environment) holdOutside(w *world) (holders uint8) {
 	return holders
 }
 
-// compatible tells whether the owners of some nodes may hold at the same time.
+// compatible reports whether the owners of some nodes may hold at the same time.
 func (w *world) compatible(holders uint8) bool {
 	for ; holders&(holders-1) != 0; holders &= holders - 1 {
 		a := uint8(bits.TrailingZeros8(holders))
@@ -423,7 +423,7 @@ func (w *world) compatible(holders uint8) bool {
 	return true
 }
 
-// keptApart tells whether a reader waits though no contender ahead excludes it, and nothing is under way that could end the wait.
+// keptApart reports whether a reader waits though no contender ahead excludes it, and nothing is under way that could end the wait.
 func (e *environment) keptApart(w *world, cl *client) bool {
 	t := &e.traits[cl.machine]
 	if !t.reads || t.state != Waiting || cl.conn != connUp || cl.closed != 0 || cl.lag > 0 || cl.fired != 0 || cl.requests[0].op != 0 {
@@ -432,7 +432,7 @@ func (e *environment) keptApart(w *world, cl *client) bool {
 	return w.past[0]&(1<<t.own) != 0 && w.past[0]&w.forms.blocking(t.own) == 0
 }
 
-// Goal tells whether all is over and nothing is left.
+// Goal reports whether all is over and nothing is left.
 func (e *environment) Goal(w *world) bool {
 	for c := range w.clients {
 		if w.clients[c].machine != machineOver || w.mine(c, 0) != 0 {
@@ -442,7 +442,7 @@ func (e *environment) Goal(w *world) bool {
 	return e.several == nil || w.past[0] == 0
 }
 
-// mingles tells whether a contender with kazoo's names has seen a node that kazoo does not see, and goes on.
+// mingles reports whether a contender with kazoo's names has seen a node that kazoo does not see, and goes on.
 func mingles(before, after *traits, in Listed) bool {
 	waits := after.state == Waiting || after.state == Claiming || before.state == Looking
 	if !before.kazoo || uint8(in.Epoch) != before.epoch || !waits || before.state == after.state || after.state == Over {

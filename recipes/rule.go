@@ -151,7 +151,7 @@ func nearest(rule Rule, queue []events.Name, me events.Name) (n neighbours) {
 	return n
 }
 
-// newcomer comes behind every contender.
+// newcomer comes after every contender.
 //
 //nolint:gochecknoglobals // never written
 var newcomer = events.Name{Seq: events.SeqEnd}

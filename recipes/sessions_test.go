@@ -31,7 +31,7 @@ func (w *world) mates(c int) uint8 {
 	return mask
 }
 
-// leads tells whether a client is the first of its session, and acts for it.
+// leads reports whether a client is the first of its session, and acts for it.
 func (w *world) leads(c int) bool { return bits.TrailingZeros8(w.mates(c)) == c }
 
 // each calls do for every client of a session.
@@ -54,13 +54,13 @@ func (w *world) trader(c int) int {
 	return -1
 }
 
-// never tells whether the writer in whose place a reader was to stand will not hold again.
+// never reports whether the writer in whose place a reader was to stand will not hold again.
 func (w *world) never(c int) bool {
 	t := w.trader(c)
 	return t < 0 || w.clients[t].told&(toldWithdrawn|toldLost|toldFinish) != 0
 }
 
-// pending tells whether a writer's caller waits for the read lock in its place.
+// pending reports whether a writer's caller waits for the read lock in its place.
 func (w *world) pending(c int) bool {
 	for i := range w.clients {
 		if cl := &w.clients[i]; cl.role&roleTakes != 0 && w.trader(i) == c {
@@ -70,13 +70,13 @@ func (w *world) pending(c int) bool {
 	return false
 }
 
-// mayTake tells whether there is a writer that holds, whose place a reader may ask for.
+// mayTake reports whether there is a writer that holds, whose place a reader may ask for.
 func (w *world) mayTake(c int) bool {
 	t := w.trader(c)
 	return t >= 0 && w.clients[t].holds()
 }
 
-// orphaned tells whether a reader waits for a place whose writer does not hold any more. Its caller hears of that, and gives up.
+// orphaned reports whether a reader waits for a place whose writer does not hold any more. Its caller hears of that, and gives up.
 func (w *world) orphaned(c int) bool {
 	cl := &w.clients[c]
 	return cl.role&roleTakes != 0 && cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && !w.mayTake(c)

@@ -10,7 +10,7 @@ import (
 
 // This file is about how the explorer deals with claims that are not sent.
 
-// warms tells whether sessions may be warm in the world. They may if contenders watch their own nodes, and answers of an earlier
+// warms reports whether sessions may be warm in the world. They may if contenders watch their own nodes, and answers of an earlier
 // connection are told apart.
 func (e *environment) warms() bool {
 	return e.ownWatch && e.several == nil && !e.single && (!e.late || e.dated)

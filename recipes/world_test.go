@@ -161,7 +161,7 @@ const (
 	reqMade     = reqNext    // Create: the session has just made the directory
 )
 
-// write tells whether the answer needs the leader.
+// write reports whether the answer needs the leader.
 func (r request) write() bool {
 	op := r.op
 	return op == OpCreate || op == OpClaim && r.own&unsent == 0 || op == OpEnter || op == OpDelete || op == OpAdvance || r.flags&reqBarrier != 0
@@ -175,13 +175,13 @@ func (r request) granted() uint8 {
 	return r.arg
 }
 
-// read tells whether the answer depends on how far the replica is.
+// read reports whether the answer depends on how far the replica is.
 func (r request) read() bool {
 	op := r.op
 	return op == OpWatch || op == OpAdvance || op == OpSurvey || op == OpList && r.flags&reqBarrier == 0
 }
 
-// begun tells whether some parts of a request have been executed.
+// begun reports whether some parts of a request have been executed.
 func (r request) begun() bool {
 	switch {
 	case r.status != sent:
@@ -218,17 +218,17 @@ func (cl *client) drop(i int) {
 // find returns the index of the oldest request of a status, or -1.
 func (cl *client) find(s status) int { return cl.where(func(r request) bool { return r.status == s }) }
 
-// stale tells whether T has passed since some request under way was sent.
+// stale reports whether T has passed since some request under way was sent.
 func (cl *client) stale() bool {
 	return cl.where(func(r request) bool { return r.flags&reqStale != 0 }) >= 0
 }
 
-// holds tells whether the caller may believe that it holds the lock.
+// holds reports whether the caller may believe that it holds the lock.
 func (cl *client) holds() bool {
 	return cl.told&toldGrant != 0 && cl.told&(toldLost|toldWithdrawn|toldFinish) == 0
 }
 
-// knowsEnd tells whether the replica has applied the end of the session.
+// knowsEnd reports whether the replica has applied the end of the session.
 func (cl *client) knowsEnd() bool { return cl.closed != 0 && cl.lag <= cl.closed-1 }
 
 // mine returns the nodes of a client that exist at the leader: of one epoch, or

@@ -190,7 +190,7 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 }
 
 // split answers the claims of a transaction that has failed at one of them, or at none.
-// The claims of which the answer says nothing are made again, in two halves: where many
+// The claims that the answer does not settle are made again, in two halves: where many
 // nodes are gone, each is found within few round trips.
 func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
 	var rest []claimOf

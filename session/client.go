@@ -135,6 +135,8 @@ func (s *Session) connect(epoch recipes.Epoch) {
 		stopAsking: func() {},
 	}
 	c.readings.changed.L = &c.readings.mu
+	// The link sees every frame of the client's connections. The client alone would say
+	// neither when it has sent something nor what was answered to it.
 	c.link = wire.NewLink(wire.Events{
 		Now: s.clock.now, Start: s.group.Go,
 		OnAnswered: c.onAnswered, OnFailed: c.onFailed, OnRequest: s.cfg.OnRequest,
@@ -143,6 +145,8 @@ func (s *Session) connect(epoch recipes.Epoch) {
 				zap.Error(err))
 		},
 	})
+	// The client itself sends no identities: each dial asks for them anew, so that an
+	// expired token is not sent again.
 	identities := func() []Auth { return s.cfg.Auth }
 	if s.cfg.Identities != nil {
 		identities = func() []Auth { return s.whoWeAre.dial(c) }

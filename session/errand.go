@@ -396,6 +396,7 @@ func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) 
 			ops = append(ops, &zk.CheckVersionRequest{Path: o.Path, Version: o.Version})
 		}
 	}
+	// A transaction with one operation would cost the server more than that operation.
 	create, creates := ops[0].(*zk.CreateRequest)
 	remove, removes := ops[0].(*zk.DeleteRequest)
 	var res []zk.MultiResponse

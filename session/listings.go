@@ -47,7 +47,7 @@ var _ request = (*listing)(nil)
 const (
 	// listedName is roughly what a name takes in a listing.
 	listedName = 64
-	// listedLeast is expected of the listing of a directory of which nothing is known,
+	// listedLeast is expected of the listing of a directory that is not known,
 	// and the least that is expected of any.
 	listedLeast = 16 << 10
 	// crowded is the number of requests from which on it pays to index the names for

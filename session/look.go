@@ -28,7 +28,7 @@ const (
 	// mostBytes bounds the bytes of their answers, as far as the answers before them
 	// tell. A longer answer is read alone.
 	mostBytes = 256 << 10
-	// firstGuess is the size of an answer of which nothing is known: four readings begin
+	// firstGuess is the size of an answer that is not known: four readings begin
 	// a look.
 	firstGuess = mostBytes / 4
 	// lull is the time without a reading after which the next look does not learn from
@@ -373,6 +373,7 @@ func (c *client) inspect(ctx context.Context, chroot, node string, how Inspectio
 	}
 	if err == nil {
 		seen.Stat = stat
+		// An ephemeral node has no children: it can only be an unfair lock itself.
 		dir, names := full, []string(nil)
 		if Ephemeral(stat) {
 			dir, names = path.Dir(full), []string{path.Base(full)}

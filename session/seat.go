@@ -356,7 +356,7 @@ func (t *Seat) load() (all budget.Load) {
 	return all
 }
 
-// needs returns how many nodes the contender must have of which the own one is the first.
+// needs returns how many nodes the contender must have, its own one first.
 func (t *Seat) needs(own string) int {
 	switch {
 	case t.members != nil:

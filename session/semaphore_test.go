@@ -49,7 +49,7 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 	})
 }
 
-// TestTheReplyToAnEnterIsLost, or the request. In both cases a look behind a barrier tells whether there are permits, all of them or
+// TestTheReplyToAnEnterIsLost, or the request. In both cases a look behind a barrier reports whether there are permits, all of them or
 // none.
 func TestTheReplyToAnEnterIsLost(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -71,7 +71,7 @@ func TestKnee(t *testing.T) {
 	}
 }
 
-// near tells whether two numbers are equal but for rounding.
+// near reports whether two numbers are equal but for rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 
 func TestTheFormula(t *testing.T) {

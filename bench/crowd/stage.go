@@ -154,7 +154,7 @@ func fit(sessions, processes int, free int64) (size, error) {
 	return size{sessions, processes}, nil
 }
 
-// with runs f with a crowd of which each session holds a lock.
+// with runs f with a crowd in which each session holds a lock.
 func (d *director) with(ctx context.Context, sessions, processes int, f func(*crowd)) error {
 	free, err := peers.FreeMemory()
 	if err != nil {

@@ -29,7 +29,7 @@ func (d *director) storms(c *crowd, r *Results) {
 	r.Storms = append(r.Storms, one)
 }
 
-// standing tells whether all sessions have queued up since the mark, and that many of them hold.
+// standing reports whether all sessions have queued up since the mark, and that many of them hold.
 func (c *crowd) standing(holding int) func(report) bool {
 	return func(r report) bool { return r.Stood == c.sessions && r.Holding == holding }
 }

@@ -189,7 +189,7 @@ func (a *arena) version(tb testing.TB, f family) string {
 	return "?"
 }
 
-// keepsItsPlace tells whether a writer that becomes a reader keeps out the writers that wait behind it. Curator's does since 5.5. Before
+// keepsItsPlace reports whether a writer that becomes a reader keeps out the writers that wait behind it. Curator's does since 5.5. Before
 // that it comes in anew behind them, and they enter beside it, Curator's own as well.
 func (a *arena) keepsItsPlace(c *contender) bool {
 	if c.player.family != curator || c.form != formDowngrade {

@@ -220,10 +220,10 @@ func (f form) permits() (permits, takes int) {
 	return permits, takes
 }
 
-// shared tells whether several contenders of the form hold together.
+// shared reports whether several contenders of the form hold together.
 func (f form) shared() bool {
 	return slices.Contains([]form{formRead, formReadAgain, formReadKazoo}, f)
 }
 
-// downgrades tells whether the form is a writer that becomes a reader.
+// downgrades reports whether the form is a writer that becomes a reader.
 func (f form) downgrades() bool { return f == formDowngrade || f == formInPlace }

@@ -63,7 +63,7 @@ func (r *referee) sections() (n int) {
 	return n
 }
 
-// isBlind tells whether a contender is of the family that cannot see.
+// isBlind reports whether a contender is of the family that cannot see.
 func (r *referee) isBlind(e entry) bool { return r.blind != "" && e.family == r.blind }
 
 // enter notes that a contender is inside.

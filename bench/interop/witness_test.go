@@ -65,7 +65,7 @@ func (w witness) nodeOf(dir string, session int64, nodes int) (node string, czxi
 	return found[0], czxid, nil
 }
 
-// owns tells whether the session has a node in the directory.
+// owns reports whether the session has a node in the directory.
 func (w witness) owns(dir string, session int64) (bool, error) {
 	found, _, _, err := w.owned(dir, session)
 	return len(found) > 0, err
@@ -86,7 +86,7 @@ func (w witness) gone(dir string) error {
 	return errors.Join(fmt.Errorf("%s is still there", dir), err)
 }
 
-// exists tells whether the node is there.
+// exists reports whether the node is there.
 func (w witness) exists(node string) (bool, error) {
 	there, _, err := w.conn.Exists(node)
 	return there, wrap(err, node)

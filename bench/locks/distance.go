@@ -118,7 +118,7 @@ func (s *Distance) visit(ctx context.Context, d *director, name string, at *plac
 	})
 }
 
-// offered tells whether the library has the errand's lock.
+// offered reports whether the library has the errand's lock.
 func (e errand) offered(key string) bool {
 	return slices.Contains(e.has, key)
 }

@@ -104,7 +104,7 @@ func (g goal) measured(r *Results) (value float64, ok bool) {
 	return value / over, ok && over > 0
 }
 
-// reached tells whether the value reaches the goal.
+// reached reports whether the value reaches the goal.
 func (g goal) reached(value float64) bool {
 	if g.atLeast {
 		return value >= g.limit
@@ -281,7 +281,7 @@ func (r *Results) writeHead(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s\n", rule)
 }
 
-// writeTable writes the rows of which at least one library has the figure.
+// writeTable writes the rows in which at least one library has a figure.
 func (r *Results) writeTable(b *strings.Builder, rows []row) {
 	r.writeHead(b)
 	for _, row := range rows {

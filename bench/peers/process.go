@@ -40,7 +40,7 @@ type Process struct {
 	killed   atomic.Bool
 }
 
-// Start starts the command, of which the three standard streams must be free. Each line of its output goes to heard, in order, from one
+// Start starts the command, whose three standard streams must be free. Each line of its output goes to heard, in order, from one
 // goroutine. If heard blocks, it holds up the process in the end. The caller must Close the process, which ends by itself when its
 // standard input does.
 func Start(cmd *exec.Cmd, heard func(Line)) (*Process, error) {

@@ -60,7 +60,7 @@ func (w *Watcher) Close() {
 	}
 }
 
-// Children are the names below the path. There are none if the node does not exist.
+// Children are the names below the path. The list is empty if the node does not exist.
 func (w *Watcher) Children(path string) ([]string, error) {
 	names, _, err := w.conn.Children(path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {

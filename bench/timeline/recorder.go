@@ -93,7 +93,7 @@ func (r *recorder) take() []note {
 	return notes
 }
 
-// look tells whether there is such a note. It fails if a contender cannot go on.
+// look reports whether there is such a note. It fails if a contender cannot go on.
 func (r *recorder) look(wanted func(note) bool) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -147,7 +147,7 @@ func (t *tree) judgeDirectories(ctx context.Context, r reader) error {
 	return errors.Join(errs...)
 }
 
-// judgeRecords finds the records of which the holder is gone. A release removes the node and the record in one transaction. So if the node
+// judgeRecords finds the records whose holder is gone. A release removes the node and the record in one transaction. So if the node
 // is gone and the record has not changed, the holder has crashed.
 func (t *tree) judgeRecords(ctx context.Context, r reader) error {
 	for _, at := range slices.Sorted(maps.Keys(t.records)) {

@@ -85,7 +85,7 @@ func (term *terminal) text() string {
 	return strings.TrimRight(strings.Join(all, "\n"), "\n")
 }
 
-// alternate tells whether the program shows the alternate screen.
+// alternate reports whether the program shows the alternate screen.
 func (term *terminal) alternate() bool {
 	term.mu.Lock()
 	defer term.mu.Unlock()

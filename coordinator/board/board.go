@@ -22,7 +22,7 @@ type Board struct {
 	interval  time.Duration
 	authorise func(*http.Request) error // nil: read-only
 	lease     *Lease                    // nil: no bars
-	epoch     string                    // tells this board's ids from those of an earlier one
+	epoch     string                    // distinguishes this board's ids from those of an earlier one
 	most      int                       // that are watched
 
 	ctx  context.Context // ends with the board

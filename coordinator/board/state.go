@@ -49,7 +49,7 @@ type state struct {
 	failed string        // why the latest look failed
 }
 
-// place tells locks apart: a queue and a semaphore may share a path.
+// place distinguishes locks: a queue and a semaphore may share a path.
 type place struct {
 	path      string
 	semaphore bool

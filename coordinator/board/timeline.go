@@ -57,7 +57,7 @@ type change struct {
 	events.Contender
 }
 
-// identity tells the contenders of a lock apart. A semaphore's contender has another node
+// identity distinguishes the contenders of a lock. A semaphore's contender has another node
 // once it holds; its token stays.
 type identity struct {
 	session, token int64

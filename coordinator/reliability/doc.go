@@ -23,7 +23,7 @@
 //
 // Schedules:
 //
-//   - a holder of which the session is ended by decree, or the node deleted by another client (excused): no library can tell it in
+//   - a holder whose session is ended by decree, or the node deleted by another client (excused): no library can tell it in
 //     time
 //   - a holder that reads its channels late (quick): only the time of the loss is not checked; Valid is
 //   - an end at the instant of the next grant (judgeTwo): a lost holder gives its node up, and virtual time stands still
@@ -37,7 +37,7 @@
 //   - ErrKind where kazoo's names meet others, ErrNotAcquired where a place was lost: as promised
 //   - an error of Close while servers are away; its duration is checked
 //   - Resize and Revoke that end with their context, or with Close: they say so
-//   - a record of which the holder's fate is unknown (judgeFates): a release without a connection may be executed or come too late
+//   - a record whose holder's fate is unknown (judgeFates): a release without a connection may be executed or come too late
 //   - where frames are lost, two holders, permits and tokens while another client deletes nodes (robbed): as above; the end
 //     and what is left are checked
 //   - where frames are lost, losses that the mishap itself causes (takes): by their reason

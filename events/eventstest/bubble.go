@@ -33,7 +33,7 @@ func Bubble(t *testing.T, test func(t *testing.T)) {
 // doing maps the names of tests in virtual time to what they have said that they do.
 var doing sync.Map
 
-// Doing tells the watchdog what the test does. It is for a test whose line in the source does not say it.
+// Doing notes for the watchdog what the test does. It is for a test whose line in the source does not say it.
 func Doing(tb testing.TB, what string) {
 	tb.Helper()
 	doing.Store(tb.Name(), what)

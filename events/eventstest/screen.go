@@ -77,7 +77,7 @@ func (s *Screen) String() string {
 	return s.printed.String()
 }
 
-// Count tells how many times the text was printed.
+// Count returns how many times the text was printed.
 func (s *Screen) Count(text string) int { return strings.Count(s.String(), text) }
 
 // Must fails the test for each text that was not printed.

@@ -14,9 +14,9 @@ const (
 	patience = round - time.Minute
 	// polls is how often a test looks before it gives up. Outside of virtual time 6,000 polls take a minute or more.
 	polls = 6000
-	// interval lies between two looks outside of virtual time.
+	// interval is the time between two looks, outside of virtual time.
 	interval = 10 * time.Millisecond
-	// quick lies between the first ones: most conditions are a matter of microseconds.
+	// quick is the time between the first ones: most conditions are a matter of microseconds.
 	quick = time.Millisecond
 )
 

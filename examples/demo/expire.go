@@ -36,7 +36,7 @@ func (h *handshake) overhear(dial func(context.Context, string, string) (net.Con
 	}
 }
 
-// overheard is a connection of which the first bytes are kept.
+// overheard is a connection whose first bytes are kept.
 type overheard struct {
 	net.Conn
 

@@ -184,7 +184,7 @@ func (s *side) count(at time.Duration) {
 	}
 }
 
-// behind tells whether the session of one of the holders has just been ended.
+// behind reports whether the session of one of the holders has just been ended.
 func (s *side) behind(at time.Duration) bool {
 	return slices.ContainsFunc(s.Lanes, func(l *lane) bool {
 		return l.last().State == holds && l.ended != nil && *l.ended >= at-just

@@ -420,7 +420,7 @@ func TestRealServers(t *testing.T) {
 	})
 }
 
-// oneHolder tells whether each lock has one holder, and only waiters besides.
+// oneHolder reports whether each lock has one holder, and only waiters besides.
 func oneHolder(p *picture) bool {
 	return !slices.ContainsFunc(p.Sides, func(s *side) bool {
 		return len(s.holders()) != 1 || slices.ContainsFunc(s.Lanes, func(l *lane) bool {

@@ -26,7 +26,7 @@ func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// store keeps one balance, for writers that each give the fencing token of their Grant. It stands for a database. There the same is one
+// store keeps one balance, for writers that each give the fencing token of their Grant. It represents a database. There the same is one
 // statement, and whether it has changed a row is the answer:
 //
 //	CREATE TABLE account (

@@ -109,7 +109,7 @@ func (c *conn) kill() {
 }
 
 // fade closes the connection as the peer may notice it: now, or when the server speaks to
-// it again. A mute server stands for a broken network, through which no news of the
+// it again. A mute server represents a broken network, through which no news of the
 // closing would come either.
 func (c *conn) fade() {
 	c.mu.Lock()

@@ -96,7 +96,7 @@ func (d *decoder) parts() []call {
 type answer struct {
 	code   Code
 	reply  []byte // as newReply makes it, and the body; nil when there is none
-	hangUp bool   // close the connection behind the answer
+	hangUp bool   // close the connection after the answer
 	silent bool   // close the connection instead
 	stamp  stamp
 }

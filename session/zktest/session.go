@@ -219,7 +219,7 @@ func (s *Server) leave(c *conn) {
 	}
 }
 
-// expireDue ends the sessions of which the deadline has passed, the longest overdue
+// expireDue ends the sessions whose deadline has passed, the longest overdue
 // first.
 func (s *Server) expireDue(now time.Time) {
 	var due []*session

@@ -50,7 +50,7 @@ func (d *decoder) bool() bool {
 	return b != "" && b[0] != 0
 }
 
-// bytes reads a buffer and copies it. A length of -1 stands for no buffer at all, which differs
+// bytes reads a buffer and copies it. A length of -1 means no buffer at all, which differs
 // from an empty one.
 func (d *decoder) bytes() []byte {
 	n := d.int32()
@@ -70,7 +70,7 @@ func (d *decoder) string() string {
 	return d.take(int(n))
 }
 
-// count reads the length of a vector of which each element takes at least size bytes. A count
+// count reads the length of a vector whose elements take at least size bytes each. A count
 // that the frame cannot hold is refused before anything is allocated.
 func (d *decoder) count(size int) int {
 	n := int(d.int32())
@@ -188,7 +188,7 @@ func replyFrame(xid int32, zxid int64, code Code, reply []byte) []byte {
 }
 
 // eventFrame is the notification of a watch. Its zxid is -1: servers before 3.9 do not tell the
-// transaction behind an event.
+// transaction that caused an event.
 func eventFrame(e event) []byte {
 	b := make([]byte, 0, 32+len(e.path))
 	b = appendInt32(b, int32(28+len(e.path)))

@@ -12,7 +12,7 @@ import (
 //	srvr    what it is and a few counters
 //	mntr    more counters, one in a line, with a tab before the number
 //
-// Latencies are not measured, and the version tells a double from a real server.
+// Latencies are not measured, and the version distinguishes a double from a real server.
 func (s *Server) answerWord(length int) ([]byte, bool) {
 	var answer func() []byte
 	switch string(binary.BigEndian.AppendUint32(nil, uint32(length))) {

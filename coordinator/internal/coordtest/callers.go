@@ -42,7 +42,7 @@ type wish struct {
 	permits   bool     // its holders may be several
 	takes     int      // the number of permits; 0 is 1
 	placeless bool     // it waits without a node
-	in        *caller  // the caller in the place of which it may enter
+	in        *caller  // the caller whose place it may take
 	data      string
 	lockWords string
 	options   []coordinator.LockOption
@@ -152,7 +152,7 @@ type lock interface {
 	Path() string
 }
 
-// bothSides is a read/write lock of which the queue is read.
+// bothSides is a read/write lock whose queue is read.
 type bothSides struct {
 	*coordinator.Lock
 	rw *coordinator.ReadWrite

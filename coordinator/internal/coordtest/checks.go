@@ -14,7 +14,7 @@ import (
 
 // These are checked in every scene:
 //  - The tokens of holders that exclude each other grow. A holder that entered a lock
-//    again has the token and the deadline of the holder in the place of which it is. It
+//    again has the token and the deadline of the holder whose place it has. It
 //    also has its node, unless it reads in a writer's place.
 //  - The nodes of a Grant exist, belong to the session, and have the caller's data. Its
 //    ID is unique.

@@ -25,7 +25,7 @@ import (
 // of behaviour run the test with -rewrite and read the difference.
 //
 // A file with a line "# for $x: a b" is played once with a in the place of $x and once
-// with b, with the same result (a_b stands for two words).
+// with b, with the same result (a_b means two words).
 //
 // A scene begins with its head, which says what is printed:
 //
@@ -179,7 +179,7 @@ type scene struct {
 	place                                              string // of the block that is played: its file and line
 
 	sessions  map[string]*coordinator.Coordinator
-	streams   map[string]bool  // the sessions of which the stream is read
+	streams   map[string]bool  // the sessions whose stream is read
 	ids       map[int64]string // of sessions, also of those that are over
 	broken    map[string]int64 // sessions that are muted, or read the past, by name
 	callers   []*caller

@@ -35,7 +35,7 @@ type stage interface {
 	settle(reached func() bool)
 }
 
-// timeoutLine is what a revocable lock's node has behind the data.
+// timeoutLine is what a revocable lock's node has after the data.
 var timeoutLine = regexp.MustCompile(`(^|\n)zkgrant-timeout [0-9]+ms\n$`)
 
 func stored(data []byte) string { return timeoutLine.ReplaceAllString(string(data), "") }

@@ -69,7 +69,7 @@ type fence struct {
 
 func (op operation) fence() fence { return fence{op.Token, op.Turn} }
 
-// after tells whether the fence is greater than the other.
+// after reports whether the fence is greater than the other.
 func (f fence) after(other fence) bool {
 	return f.token > other.token || f.token == other.token && f.turn > other.turn
 }
@@ -123,7 +123,7 @@ type state struct {
 	asked   rounds // the value of granted at the latest Revoke
 }
 
-// admits tells whether a Grant is in order: no holder excludes it, and its fence is new.
+// admits reports whether a Grant is in order: no holder excludes it, and its fence is new.
 func (m state) admits(op operation) bool {
 	free, none := m.held == [sides]rounds{}, rounds{}
 	switch {

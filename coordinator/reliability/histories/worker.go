@@ -140,7 +140,7 @@ func (w *worker) member(op *operation) *coordinator.Lock {
 	return w.coordinator.ReadWrite(op.Path, w.marks...).Write()
 }
 
-// joins tells whether the lock at the path may be in a multi-lock.
+// joins reports whether the lock at the path may be in a multi-lock.
 func joins(lock string) bool {
 	return slices.Contains([]lockKind{mutex, readWrite, cached}, kindAt(lock))
 }
@@ -165,7 +165,7 @@ func (w *worker) choose(t *tenure) acquirer {
 	return w.coordinator.Multi(locks...).Acquire
 }
 
-// isOf tells whether the Grant is for all members, and for nothing else.
+// isOf reports whether the Grant is for all members, and for nothing else.
 func (t *tenure) isOf(grant events.Grant) bool {
 	if len(t.others) == 0 {
 		return grant.Path == t.op.Path && grant.Members == nil
@@ -350,7 +350,7 @@ func (a *attempt) goOnReading() {
 	}
 }
 
-// sameNumber tells whether two nodes of one directory have the same sequence number.
+// sameNumber reports whether two nodes of one directory have the same sequence number.
 func sameNumber(a, b string) bool {
 	x, ok := events.ParseName(path.Base(a))
 	y, too := events.ParseName(path.Base(b))

@@ -27,7 +27,7 @@ type record struct {
 	cancel    context.CancelCauseFunc // of the wait
 	belated   bool                    // it was asked for after Close was called, and perhaps after it returned
 
-	writer *tenure       // the writer of which it takes or shares the place, by asking with its context; nil: it is asked for alone
+	writer *tenure       // the writer whose place it takes or shares, by asking with its context; nil: it is asked for alone
 	known  chan struct{} // closed when it is known whether it was granted; nil without a writer
 }
 

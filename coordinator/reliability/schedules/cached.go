@@ -36,7 +36,7 @@ func newCaching(seed uint64) caching {
 	}
 }
 
-// others tells whether an acquisition differs from most at its path. The virtual instant decides, as for a multi-lock.
+// others reports whether an acquisition differs from most at its path. The virtual instant decides, as for a multi-lock.
 func (w *world) others() bool {
 	now := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 	return w.recipe == cached && w.caching.mixed && rand.New(rand.NewPCG(w.seed, now)).IntN(6) == 0

@@ -134,7 +134,7 @@ func (w *world) judgeRecord(path string, all []fate) {
 }
 
 // judgeSilence fails if a holder was told of no crash, and the latest holder before it certainly crashed. A holder between
-// the two that did not certainly crash may have released. So may the writer in the place of which a reader stands, by the
+// the two that did not certainly crash may have released. So may the writer whose place a reader has taken, by the
 // time the reader looks.
 func (w *world) judgeSilence(path string, all []fate, f fate) {
 	var latest int64
@@ -173,17 +173,17 @@ func (w *world) judgeTold(lock string, all []fate, f fate) {
 	}
 }
 
-// crashedAt tells whether a holder with the token has certainly crashed.
+// crashedAt reports whether a holder with the token has certainly crashed.
 func crashedAt(all []fate, token int64) bool {
 	return slices.ContainsFunc(all, func(f fate) bool {
 		return f.token == token && f.side == alone && f.crashed
 	})
 }
 
-// taken tells whether it is known how the holder ended.
+// taken reports whether it is known how the holder ended.
 func taken(f fate) bool { return f.crashed || f.released }
 
-// clean tells whether every holder with the token has certainly released.
+// clean reports whether every holder with the token has certainly released.
 func clean(all []fate, token int64) bool {
 	gone := false
 	for _, f := range all {

@@ -395,7 +395,7 @@ func (l *laps) become(r runner, lock handle, writer *coordinator.Acquisition) *c
 	return read
 }
 
-// takes tells whether the error is a loss that the mishap causes.
+// takes reports whether the error is a loss that the mishap causes.
 func (m mishap) takes(err error) bool {
 	var lost *coordinator.LostError
 	return errors.As(err, &lost) && (m.expires ||

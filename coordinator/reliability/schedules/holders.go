@@ -17,7 +17,7 @@ type tenure struct {
 	path    string
 	side    side
 	permits int
-	root    string // the node and ID of the Grant, or of the Grant in the place of which it stands
+	root    string // the node and ID of the Grant, or of the Grant whose place it has
 	grant   events.Grant
 	others  []*tenure   // of the other members of a multi-lock
 	at      time.Time   // of the Grant
@@ -81,7 +81,7 @@ func (w *world) exclusive(a, b *tenure) {
 		a.grant.ID, a.life.client.name, a.grant.Token, a.at.Sub(w.begun), b.grant.ID, b.life.client.name, b.grant.Token)
 }
 
-// excused tells whether the library could not have told the holder in time.
+// excused reports whether the library could not have told the holder in time.
 func (w *world) excused(t *tenure) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -35,12 +35,12 @@ func formOf(seed uint64) form {
 	}
 }
 
-// kazoo tells whether the client's locks use kazoo's names.
+// kazoo reports whether the client's locks use kazoo's names.
 func (c *client) kazoo() bool {
 	return c.world.form == kazoosNames || c.world.form == mixedNames && c.number == 0
 }
 
-// mayBeRefused tells whether the client may meet contenders that kazoo does not see.
+// mayBeRefused reports whether the client may meet contenders that kazoo does not see.
 func (c *client) mayBeRefused() bool { return c.world.form == mixedNames && c.kazoo() }
 
 // askBack writes to some nodes of a lock what Curator's Revoker does. A holder goes on holding.
@@ -56,14 +56,14 @@ func (w *world) askBack(r random) {
 	}
 }
 
-// wasAsked tells whether the node was asked for.
+// wasAsked reports whether the node was asked for.
 func (w *world) wasAsked(node string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.asked[nameOf(node)]
 }
 
-// isKazoos tells whether the node of a holder has a name of the right form.
+// isKazoos reports whether the node of a holder has a name of the right form.
 func (c *client) isKazoos(node string) bool {
 	name, _ := events.ParseName(path.Base(node))
 	return name.Kind.Kazoo() == c.kazoo()

@@ -12,7 +12,7 @@ import (
 // Schedules of multi-locks: a worker that wants a path wants some others with it, or that path alone, as a mutex or as a multi-lock
 // of one. What holds for a path holds for each of them, so the Grant is a tenure of each path.
 
-// several returns a lock of which the path is the first. The virtual instant decides the other members, and not the worker: its
+// several returns a lock whose first member is at the path. The virtual instant decides the other members, and not the worker: its
 // decisions are those of every other kind of lock.
 func (l *life) several(first string) *coordinator.Lock {
 	w := l.client.world

@@ -100,7 +100,7 @@ func (w *world) nodes(lock string) (paths []string) {
 	return paths
 }
 
-// holds tells whether the node can be a holder's.
+// holds reports whether the node can be a holder's.
 func (w *world) holds(lock, node string) bool {
 	switch w.recipe {
 	case semaphore:
@@ -121,13 +121,13 @@ func nameOf(node string) string {
 	return node
 }
 
-// waitsFor tells whether a contender has to wait for another one that was there before.
+// waitsFor reports whether a contender has to wait for another one that was there before.
 func (s side) waitsFor(node string) bool {
 	name, ok := events.ParseName(path.Base(node))
 	return ok && (s == alone || !name.Kind.Reads())
 }
 
-// together tells whether both may hold at one instant: readers; holders that share a node because they entered again; and a writer
+// together reports whether both may hold at one instant: readers; holders that share a node because they entered again; and a writer
 // beside the reader that took its place. For a semaphore it is always true: two tenures do not show how many permits are out. The
 // nodes of an unfair lock share one name.
 func together(a, b *tenure) bool {
@@ -140,7 +140,7 @@ func together(a, b *tenure) bool {
 // A writer becomes a reader: it asks for the read side with the context of the write side. It releases the write side after the
 // Grant, or without waiting for that. A reader takes the writer's place if it was granted there.
 
-// again tells whether holders enter their locks again.
+// again reports whether holders enter their locks again.
 func (w *world) again() bool {
 	return w.recipe == reentrant || (w.recipe == readWrite || w.recipe == cached) && w.seed/8%2 == 1
 }
@@ -189,7 +189,7 @@ func (k *worker) downgrade(ctx context.Context, writer *tenure, s script) (known
 	return told
 }
 
-// tookPlace tells whether the Grant is for a place that the writer had.
+// tookPlace reports whether the Grant is for a place that the writer had.
 func (t *tenure) tookPlace(grant events.Grant) bool {
 	return grant.Session == t.grant.Session && sequence(grant.Node) == sequence(t.grant.Node) && grant.Turn == t.grant.Turn
 }

@@ -15,7 +15,7 @@ import (
 // errImpatient is the cause of a worker that asked for a lock and waits no longer.
 var errImpatient = errors.New("schedules: asked, and not waited for")
 
-// revocable tells whether all handles are revocable, independently of recipeOf, again and formOf.
+// revocable reports whether all handles are revocable, independently of recipeOf, again and formOf.
 func (w *world) revocable() bool {
 	return w.recipe != unfair && w.recipe != several && w.seed/128%2 == 1
 }
@@ -57,7 +57,7 @@ func (w *world) revoke(r random) {
 	})
 }
 
-// wasRevoked tells whether the lock was asked for.
+// wasRevoked reports whether the lock was asked for.
 func (w *world) wasRevoked(path string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

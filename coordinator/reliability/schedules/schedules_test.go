@@ -66,7 +66,7 @@ func TestSchedules(t *testing.T) {
 		sum.counts["lost without need"], sum.mild)
 }
 
-// late tells whether the test has to end soon.
+// late reports whether the test has to end soon.
 func late(t *testing.T) bool {
 	t.Helper()
 	deadline, limited := t.Deadline()

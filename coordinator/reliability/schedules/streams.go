@@ -48,7 +48,7 @@ func (w *world) judgeStreams() {
 	}
 }
 
-// same tells whether two errors say the same, nothing included.
+// same reports whether two errors say the same, nothing included.
 func same(a, b error) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
 }

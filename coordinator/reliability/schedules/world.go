@@ -259,7 +259,7 @@ func (w *world) words() string {
 	return b.String()
 }
 
-// healed tells whether the faults are over.
+// healed reports whether the faults are over.
 func (w *world) healed() bool {
 	select {
 	case <-w.healing:

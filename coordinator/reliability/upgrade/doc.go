@@ -7,7 +7,7 @@
 // which is replaced (testdata).
 //
 // The processes share a standalone real server. They get their orders in lines of JSON. While a worker holds a lock, its file is in
-// a folder that stands for the lock, and the worker looks at the other files there. That is the referee, and uses no lock of any
+// a folder that represents the lock, and the worker looks at the other files there. That is the referee, and uses no lock of any
 // library.
 //
 //	ZKGRANT_REAL=1 go test ./coordinator/reliability/upgrade

@@ -106,7 +106,7 @@ func interrupted(err error) error {
 	}
 }
 
-// positive tells whether all durations and counts are positive. Exception: the duration of -for may be 0.
+// positive reports whether all durations and counts are positive. The duration of -for may be 0, too.
 func (p *Program) positive() bool {
 	good := true
 	p.Flags.VisitAll(func(f *flag.Flag) {

@@ -56,7 +56,7 @@ func (z *ZooKeeper) Options() []coordinator.Option {
 	return options
 }
 
-// Process stands for one process of a program that has several: it connects, calls f with the coordinator, and closes it. It
+// Process represents one process of a program that has several: it connects, calls f with the coordinator, and closes it. It
 // returns no error if ctx has ended.
 func (z *ZooKeeper) Process(ctx context.Context, f func(*coordinator.Coordinator) error) error {
 	c, err := coordinator.Connect(ctx, z.Servers, z.Options()...)

@@ -49,7 +49,7 @@ func dial(tb testing.TB, servers string) (conn *zk.Conn, closed func()) {
 	}
 }
 
-// look is Ephemerals, and also tells whether there is a root.
+// look is Ephemerals, and also reports whether there is a root.
 func look(tb testing.TB, servers, root string) (found []string, there bool) {
 	tb.Helper()
 	conn, closed := dial(tb, servers)

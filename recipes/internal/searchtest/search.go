@@ -65,7 +65,7 @@ func (f Finding) String() string {
 	return text
 }
 
-// Bytes shows a value without padding as it lies in memory.
+// Bytes shows a value without padding as it is in memory.
 func Bytes[T any](v *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
 }

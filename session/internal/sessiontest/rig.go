@@ -1,5 +1,5 @@
 // Package sessiontest has the basics of the tests of session: a session on a server in
-// virtual time, and seats that note what they are told.
+// virtual time, and seats that note what they hear.
 package sessiontest
 
 import (

@@ -170,7 +170,7 @@ func (r *Rig) WantChildren(n int) {
 	}
 }
 
-// Leaving is three in a queue, of which the last one waits for the second: the first
+// Leaving is a queue of three whose last one waits for the second: the first
 // leaves as a holder, and then the second for some reason.
 func (r *Rig) Leaving(first func(*Seat, string)) (waiter *Seat, advance recipes.Advance) {
 	r.Helper()

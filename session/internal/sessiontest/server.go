@@ -164,7 +164,7 @@ func (s *Seat) Surveys(e recipes.Survey) recipes.Surveyed {
 	return AnswerOf[recipes.Surveyed](s)
 }
 
-// Enters takes permits, and returns what the seat is told.
+// Enters takes permits, and returns what the seat hears.
 func (s *Seat) Enters(permits int32) recipes.Entered {
 	s.Rig.Helper()
 	node := s.CreateNode(1).Text

@@ -238,6 +238,8 @@ func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, e
 	if _, noLiteral := netip.ParseAddr(host); err != nil || noLiteral == nil {
 		return d.cfg.Dial(ctx, network, server)
 	}
+	// With addresses from before, a slow resolver costs a tenth of the session timeout, and
+	// without them all of the attempt.
 	lookup := d.cfg.Names.find(host) //nolint:contextcheck // a lookup outlasts the attempt
 	var slow <-chan time.Time
 	standIns, _ := d.addresses(server, host, port)
@@ -262,6 +264,7 @@ func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, e
 			return nil, failed
 		}
 	}
+	// The lookup is over. If it has failed, addresses from before are better than nothing.
 	addrs, err := d.addresses(server, host, port)
 	switch {
 	case err == nil:

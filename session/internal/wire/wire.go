@@ -252,6 +252,8 @@ func (w *wire) request(p []byte, now time.Time) ([]byte, error) {
 		s.path = string(pathIn(body))
 		s.awaits = w.link.sends(pathIn(body), w)
 	case opcode.Create:
+		// The directory's create went out on an earlier connection, and nobody knows what
+		// became of it. The client expects an answer, so a read is sent instead.
 		if s.awaits = w.link.sends(pathIn(body), w); s.awaits.apart() {
 			p = readOf(xid, pathIn(body))
 			s.op, s.length, s.awaits = opcode.GetData, len(p)-prefixLength, nil
@@ -435,6 +437,8 @@ func (w *wire) over(err error) error {
 func (w *wire) received() {
 	now, xid, code := w.link.Events.Now(), int32At(w.head[:], 0), int32At(w.head[:], 12)
 	w.mu.Lock()
+	// Servers answer in order. So the answer to the oldest request shows that the server
+	// is alive, although the answer's bytes may not have come yet.
 	if len(w.order) > 0 && xid == w.order[0] || len(w.order) == 0 && xid == xidPing {
 		w.heard = now
 	}
@@ -591,7 +595,7 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 }
 
 // SetWriteDeadline sets the deadline for Write, in the same way. After the handshake it
-// goes with the bytes that are written.
+// goes out with the bytes that are written.
 func (w *wire) SetWriteDeadline(t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

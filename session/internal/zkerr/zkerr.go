@@ -220,7 +220,7 @@ func answerTo(code int32) answer {
 		fmt.Errorf("zkgrant: the server answers with an error that is not ZooKeeper's: %d", code), nil}
 }
 
-// answerOf finds the answer of which the client made the error. For any other error it
+// answerOf finds the answer from which the client made the error. For any other error it
 // returns one that is Unknown and has no code.
 func answerOf(err error) answer {
 	if code := Unnamed(err); code != CodeNone {

@@ -89,7 +89,7 @@ func read(path string) ([]byte, error) {
 	return slices.Clip(bytes), nil
 }
 
-// owners returns the principals of which a keytab has keys.
+// owners returns the principals whose keys are in a keytab.
 func owners(table *keytab.Keytab) (names []string) {
 	for _, e := range table.Entries {
 		if name := e.Principal.String(); !slices.Contains(names, name) {

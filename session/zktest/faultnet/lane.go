@@ -16,7 +16,7 @@ type piece struct {
 	lags  time.Time // not before, as far as the lag goes
 	due   time.Time // not before
 	held  bool      // not before it is released
-	end   error     // the connection ends behind the bytes, for this reason
+	end   error     // the connection ends after the bytes, for this reason
 }
 
 // lane is one direction of one connection. Waiting is done on a condition variable only: inside a synctest

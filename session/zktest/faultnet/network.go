@@ -35,7 +35,7 @@ type Network struct {
 	late    []lingering
 }
 
-// lingering is a connection that the client has closed, and of which the server has not heard that.
+// lingering is a connection that the client has closed, which the server has not heard.
 type lingering struct {
 	socket net.Conn
 	left   []byte // what the client had sent before

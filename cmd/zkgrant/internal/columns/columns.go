@@ -54,7 +54,7 @@ func Align(columns []Column, cells [][]string, width int) []string {
 	return lines
 }
 
-// fitting returns the indices of the columns of which the least widths fit, and the width of all of them together.
+// fitting returns the indices of the columns whose least widths fit, and their width together.
 func fitting(columns []Column, width int) (kept []int, need int) {
 	for i, c := range columns {
 		kept = append(kept, i)

@@ -44,7 +44,7 @@ func Outer(environ []string) (all []Node) {
 	return all[max(0, len(all)-most):]
 }
 
-// Environment is the variable with these nodes, or nothing if there are none.
+// Environment returns the variable with these nodes, or nothing if there is no node.
 func Environment(outer []Node) []string {
 	if len(outer) == 0 {
 		return nil

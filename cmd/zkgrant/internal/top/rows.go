@@ -19,7 +19,7 @@ type row struct {
 	holds            time.Time // since when, at the earliest, the oldest holder holds; zero: there is none
 }
 
-// id tells rows apart: a mutex and a semaphore may have the same path.
+// id distinguishes rows: a mutex and a semaphore may have the same path.
 type id struct {
 	path string
 	kind events.LockKind
