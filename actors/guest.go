@@ -82,12 +82,13 @@ func (g *Guest) Vacate() {
 	}
 }
 
-func (g *Guest) hand(m message) {
+// hand returns true: the host handles the message at once, without the loop.
+func (g *Guest) hand(m message) bool {
 	if m.bound != 0 {
 		if g.boundReached(&m) {
 			g.host.Leave(m.bound)
 		}
-		return
+		return true
 	}
 	switch in := m.input.(type) {
 	case recipes.Started:
@@ -100,6 +101,7 @@ func (g *Guest) hand(m message) {
 			g.hasReturned()
 		}
 	}
+	return true
 }
 
 func (g *Guest) deadline(epoch recipes.Epoch) time.Time { return g.host.Deadline(epoch) }

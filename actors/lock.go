@@ -452,7 +452,8 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	}
 	// The first withdrawal counts. A later one only reports that the function has ended.
 	tell := func() {}
-	if l.withdrawn == 0 && l.state != over {
+	first := l.withdrawn == 0 && l.state != over
+	if first {
 		l.withdrawn = why
 		// An untaken Grant in the channel could otherwise be read after Release.
 		if l.state == holding {
@@ -469,9 +470,17 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	}
 	l.mu.Unlock()
 	tell()
-	if !stay {
-		l.drive.hand(message{input: in})
+	if stay || l.drive.hand(message{input: in}) || !first {
+		return
 	}
+	// Nobody else ends a lock that was not started when the loop ended:
+	//
+	//  1. A coordinator is closed, and its loop with it.
+	//  2. An acquisition of it joins a feed. The coordinator is about to refuse it.
+	//  3. The feed is closed, and withdraws it.
+	//  4. The coordinator refuses it, and Fail leaves the end to the withdrawal.
+	l.finish(recipes.Finish{Why: why}, 0, false, nil)
+	l.nothingIsLeft()
 }
 
 // Force gives up the node even though a function may still be running under the lock. It
@@ -535,8 +544,8 @@ func (l *Lock) leave(err error) func() {
 	}
 }
 
-// Fail ends an acquisition that was never started; it is over when Fail returns. Fail
-// does nothing if the acquisition was withdrawn before.
+// Fail ends an acquisition that was never started; it is over when Fail returns. If it
+// was withdrawn before, Fail does nothing, and the withdrawal ends it, perhaps later.
 func (l *Lock) Fail(err error) {
 	l.mu.Lock()
 	if l.state == over {
@@ -560,6 +569,15 @@ func (l *Lock) hasFailed() bool {
 // finish reports that the acquisition is over: to the functions of OnEnd, to the log, to
 // streams and feeds, and last of all by Done. size is a semaphore's size, last known.
 // pending says that the node may still be there. Err returns failure, unless that is nil.
+//
+// It is called once, so Done is closed once:
+//
+//   - The machine finishes once, when at most one holder of its node is left. Every other
+//     one has left, and [queuer.leaves] finishes it unless it has failed.
+//   - A guest's host ends it once, unless it has failed.
+//   - A lock that has failed was neither started nor withdrawn, and cannot be from then on.
+//   - Withdraw calls it for a lock that had no end when its loop ended. There is no other
+//     first withdrawal.
 func (l *Lock) finish(e recipes.Finish, size int, pending bool, failure error) {
 	l.mu.Lock()
 	if failure == nil {

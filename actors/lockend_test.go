@@ -273,6 +273,34 @@ func TestFailEndsAtOnce(t *testing.T) {
 	}
 }
 
+// TestAWithdrawalAfterTheEndOfTheLoopEndsTheLock: a coordinator is closed. An acquisition
+// of it joins a feed. The feed is closed before the coordinator has refused the
+// acquisition, and its reader is told the end.
+func TestAWithdrawalAfterTheEndOfTheLoopEndsTheLock(t *testing.T) {
+	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		var told []error
+		r.OnEnd(func(err error) { told = append(told, err) })
+		r.Shut()
+		f := actors.NewFeed()
+		if !r.Join(f) {
+			t.Fatal("the lock does not join an open feed")
+		}
+		f.Close()
+		r.Fail(actorstest.ErrNoAuth)
+		r.IsOverAndGone(t, released)
+		r.Withdraw(recipes.WhyReleased) // as callers defer it
+		r.Fail(actorstest.ErrCause)
+		r.IsOverAndGone(t, released)
+		if len(told) != 1 {
+			t.Errorf("the functions of OnEnd are told %v, want one end", told)
+		}
+		expect(t, f.Events(), events.Ended{ID: 7, Path: "/locks/a", Err: released})
+		if !isClosed(f.Events()) {
+			t.Error("the channel of a closed feed is open after the last end")
+		}
+	})
+}
+
 // TestOneWatcherForAContextHoweverManyLocks also removes some of the locks before the
 // context ends. They are not told. The others are told, with the context's cause.
 func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {

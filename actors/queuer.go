@@ -21,8 +21,9 @@ type message struct {
 
 // driver brings a lock its Grant, and takes the lock back. Its methods do not block.
 type driver interface {
-	// hand passes a message on. The caller holds no mutex.
-	hand(m message)
+	// hand passes a message on. It returns false if the loop has ended, and nobody will
+	// handle the message. The caller holds no mutex.
+	hand(m message) bool
 	// deadline returns until when the session of the epoch can be believed alive. The
 	// lock is held, and the caller has its mutex.
 	deadline(epoch recipes.Epoch) time.Time
@@ -60,7 +61,7 @@ func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
 // loop calls it.
 type Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
 
-func (q *queuer) hand(m message) { q.cfg.Loop.Hand(func() { q.handle(m) }) }
+func (q *queuer) hand(m message) bool { return q.cfg.Loop.Hand(func() { q.handle(m) }) }
 
 func (q *queuer) deadline(epoch recipes.Epoch) time.Time { return q.port.Deadline(epoch) }
 

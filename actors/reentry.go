@@ -79,20 +79,23 @@ func (l *inner) deadline(epoch recipes.Epoch) time.Time { return l.outer.deadlin
 func (l *inner) use() (port Port, done func(spent bool)) { return l.outer.use() }
 
 // hand passes on what an inner lock can ask for.
-func (l *inner) hand(m message) {
+func (l *inner) hand(m message) bool {
 	if m.bound != 0 {
 		if !l.boundReached(&m) {
-			return
+			return true
 		}
 		m = message{input: recipes.Withdrawn{Why: m.bound}}
 	}
 	switch m.input.(type) {
 	case recipes.Started:
-		if m.open { // else the bound ends it
-			l.outer.hand(message{input: m.input, of: &l.Lock})
+		if !m.open {
+			return true // the bound ends it
 		}
+		return l.outer.hand(message{input: m.input, of: &l.Lock})
 	case recipes.Withdrawn:
-		l.outer.hand(message{input: m.input, of: &l.Lock})
+		return l.outer.hand(message{input: m.input, of: &l.Lock})
+	default:
+		return true
 	}
 }
 
