@@ -120,7 +120,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 	// What there was no time to read again is yielded as it was seen last.
 	for _, at := range p.unseen(compareInTree) {
 		for _, l := range p.places[at].locks {
-			if !yield(l.info, l.err) {
+			if !yield(l.shown(), l.err) {
 				return nil
 			}
 		}
@@ -209,7 +209,7 @@ func (p *poll) take(at string, locks []sighting, leaf bool, yield func(events.Lo
 		return true
 	}
 	for _, l := range locks {
-		if !yield(l.info, l.err) {
+		if !yield(l.shown(), l.err) {
 			return false
 		}
 	}
@@ -235,6 +235,17 @@ func kept(locks []sighting) []sighting {
 		locks[i].info.Contenders = contenders
 	}
 	return locks
+}
+
+// shown returns what the caller gets of a lock: a copy, because the poll keeps the lock
+// and what was read of it.
+func (s sighting) shown() events.LockInfo {
+	info := s.info
+	info.Contenders = slices.Clone(info.Contenders)
+	for i, c := range info.Contenders {
+		info.Contenders[i].Data = bytes.Clone(c.Data)
+	}
+	return info
 }
 
 // compareInTree orders paths as a walk reaches them: a node, what is below it, and then

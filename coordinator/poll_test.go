@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -296,4 +297,35 @@ func TestPollOfALoopThatIsLeft(t *testing.T) {
 			t.Errorf("a lock that is gone is still yielded, among %d", len(l.paths))
 		}
 	})
+}
+
+// TestWhatPollYieldsIsTheCallers: a caller that writes to what it got changes no later
+// look, whether that reads the lock again or yields it as it was seen last.
+func TestWhatPollYieldsIsTheCallers(t *testing.T) {
+	for _, watched := range []bool{false, true} {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
+			held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+			waits := coordtest.Queue(c.Mutex(lockPath), coordinator.Data([]byte("waiter")))
+			walk := c.Poll("/locks")
+			ctx := session.WithWatched(t.Context(), func(string) bool { return watched })
+			for look := range 3 {
+				n := 0
+				for lock, err := range walk(ctx) {
+					eventstest.Must(t, err)
+					n++
+					if all := lock.Contenders; len(all) != 2 || string(all[1].Data) != "waiter" {
+						t.Fatalf("watched %v, look %d: the contenders are %+v, want two, and the data of the second", watched, look, all)
+					}
+					clear(lock.Contenders[1].Data)
+					clear(lock.Contenders)
+				}
+				if n != 1 {
+					t.Errorf("watched %v, look %d: %d locks, want 1", watched, look, n)
+				}
+			}
+			coordtest.End(waits)
+			coordtest.End(held)
+		})
+	}
 }

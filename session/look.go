@@ -106,7 +106,7 @@ func (r *readings) end(size int, flows ...*flow) {
 // Found is a node as it was read.
 type Found struct {
 	Name string // the last component of its path
-	Data []byte // the caller's
+	Data []byte // the caller's, unless a [Known] keeps it
 	Stat *zk.Stat
 }
 
@@ -235,7 +235,7 @@ func AwaitRead(ctx context.Context) error {
 }
 
 // Inspected is a node and its contents, or why it could not be read. The caller owns it,
-// except the Stats in Found, which Known shares.
+// except the Data and Stats in Found, which a [Known] shares: nobody may write to them.
 type Inspected struct {
 	Stat    *zk.Stat // nil: there is no such node, or it may not be seen
 	Found   []Found  // its wanted children; of an ephemeral node, which has none, the node itself
@@ -252,7 +252,8 @@ type Inspection struct {
 }
 
 // Known holds contents of directories that need not be read again. The zero value is
-// empty. Its methods are safe for concurrent use.
+// empty. Its methods are safe for concurrent use. Nobody may write to the contents,
+// because later reads return them again.
 type Known struct {
 	mu   sync.Mutex
 	dirs map[string]map[string]Found // by directory and name
