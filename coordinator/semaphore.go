@@ -20,6 +20,7 @@ type Semaphore struct {
 	mu       sync.RWMutex // held for reading from taking until the acquisition is in live, where Resize finds it
 	size     int64        // as this handle knows it
 	resizing int          // calls of Resize whose outcome is open
+	written  int64        // the zxid of the size, while such calls are open; else 0
 }
 
 // Semaphore returns a handle for the semaphore at the path, with that many permits,
@@ -70,14 +71,19 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 		return err
 	}
 	s.announce()
-	err := s.lock.c.session.Resize(ctx, s.lock.path, int32(permits), s.lock.cfg.acl)
+	zxid, err := s.lock.c.session.Resize(ctx, s.lock.path, int32(permits), s.lock.cfg.acl)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.resizing--
+	// Of calls beside each other, the one whose size was written last may return first.
+	if err == nil && zxid > s.written {
+		s.size, s.written = int64(permits), zxid
+	}
+	if s.resizing--; s.resizing == 0 {
+		s.written = 0 // a later call writes later, also if an operator has reset the servers
+	}
 	if err != nil {
 		return fmt.Errorf("zkgrant: size of %s: %w", s.lock.path, err)
 	}
-	s.size = int64(permits)
 	return nil
 }
 

@@ -119,6 +119,63 @@ func TestResizeBesideAcquire(t *testing.T) {
 	})
 }
 
+// TestTheSizeThatWasWrittenLastCounts: of two calls of Resize beside each other, a handle
+// keeps the size that the servers have, though the other call returns later.
+func TestTheSizeThatWasWrittenLastCounts(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
+		take(t, s, 1)
+		ctx := lateContext{t.Context(), make(chan struct{})}
+		late := make(chan error)
+		go func() { late <- s.Resize(ctx, 2) }()
+		synctest.Wait()
+		if data, _ := srv.Data(semSize); string(data) != "2" {
+			t.Fatalf("the size is %q before the call returns, want 2", data)
+		}
+		eventstest.Must(t, s.Resize(t.Context(), 3))
+		close(ctx.reads)
+		eventstest.Must(t, <-late)
+		wantRoom(t, s, 3)
+		eventstest.Must(t, s.Resize(t.Context(), 4))
+		wantRoom(t, s, 4)
+	})
+}
+
+// TestAResizeCountsAfterTheServersHaveLostAllData, and count their transactions anew.
+func TestAResizeCountsAfterTheServersHaveLostAllData(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
+		for size := 2; size < 20; size++ {
+			eventstest.Must(t, s.Resize(t.Context(), size))
+		}
+		srv.Wipe()
+		eventstest.Must(t, s.Resize(t.Context(), 3))
+		wantRoom(t, s, 3)
+	})
+}
+
+// wantRoom checks that the servers and the handle have the size: an acquisition of all
+// permits waits or holds.
+func wantRoom(t *testing.T, s *coordinator.Semaphore, size int) {
+	t.Helper()
+	a := take(t, s, size)[0]
+	if coordtest.IsClosed(a.Done()) {
+		t.Errorf("an acquisition of %d permits ended with %v, want it to wait or hold", size, a.Err())
+	}
+	coordtest.End(a)
+}
+
+// lateContext keeps the caller that waits for it, until reads is closed.
+type lateContext struct {
+	context.Context
+	reads chan struct{}
+}
+
+func (c lateContext) Done() <-chan struct{} {
+	<-c.reads
+	return c.Context.Done()
+}
+
 // The faults of a semaphore, and how they are reported.
 
 // TestAPermitThatMayNotBeTaken: if a session may not read the size, list the leases or

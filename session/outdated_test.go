@@ -199,7 +199,10 @@ func TestWhatIsNotWantedIsNotSent(t *testing.T) {
 		ctx, cancel := context.WithCancel(r.Context())
 		words := r.Session.Observe(ctx, "/locks/election")
 		resized := make(chan error, 1)
-		go func() { resized <- r.Session.Resize(ctx, "/locks/permits", 3, nil) }()
+		go func() {
+			_, err := r.Session.Resize(ctx, "/locks/permits", 3, nil)
+			resized <- err
+		}()
 		synctest.Wait()
 		cancel()
 		if err := <-resized; !errors.Is(err, context.Canceled) {

@@ -271,17 +271,17 @@ func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
 
 // Resize sets the size of the semaphore at the path, which is without the chroot. It
 // creates missing nodes, with the given access control list or that of the config. It
-// waits for a connection and for the answer until ctx ends. The error is the cause of
-// ctx, a server's refusal, [ErrKind] if the path is the node of a lock of one node, or
-// [ErrClosed].
-func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl []zk.ACL) error {
+// waits for a connection and for the answer until ctx ends. The zxid is that of the write.
+// The error is the cause of ctx, a server's refusal, [ErrKind] if the path is the node of
+// a lock of one node, or [ErrClosed].
+func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl []zk.ACL) (zxid int64, _ error) {
 	if acl == nil {
 		acl = s.cfg.ACL
 	}
 	node := path.Join(under(s.chroot, semaphore), SizeNode)
-	_, err := call(ctx, s, terms{urgent: joining},
-		func(c *client) (struct{}, error) { return struct{}{}, c.resize(node, size, acl) })
-	return otherKind(err)
+	zxid, err := call(ctx, s, terms{urgent: joining},
+		func(c *client) (int64, error) { return c.resize(node, size, acl) })
+	return zxid, otherKind(err)
 }
 
 // resize writes the size, and makes and deletes a node among the permits in the same
@@ -289,47 +289,51 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 // watched, and so learns of the size as well. The node of the size has no watch of its
 // own. Every waiter would have to arm it, it would fire only at a resize, and it would
 // stay forever, because a client cannot drop a watch.
-func (c *client) resize(node string, size int32, acl []zk.ACL) error {
+func (c *client) resize(node string, size int32, acl []zk.ACL) (zxid int64, _ error) {
 	wake := path.Join(path.Dir(node), permitDir, wakingNode)
 	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
 	for range maxTries {
-		outcome, failed, err := zkerr.ClassifyMulti(c.conn.Multi(set,
+		answers, err := c.conn.Multi(set,
 			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
-			&zk.DeleteRequest{Path: wake, Version: anyVersion}))
+			&zk.DeleteRequest{Path: wake, Version: anyVersion})
+		outcome, failed, err := zkerr.ClassifyMulti(answers, err)
 		// Without permits there is no waiter to notify. Permits may come between the look
 		// and the write, so it looks again.
 		if failed > 0 && outcome == zkerr.Refused {
 			var done bool
-			if done, err = c.resizeUnheard(node, size, err); done {
-				return nil
+			if zxid, done, err = c.resizeUnheard(node, size, err); done {
+				return zxid, nil
 			}
 			failed = 0
 		}
 		switch {
 		case failed == 0 && errors.Is(err, zk.ErrNoNode):
 			if err := c.makeSize(node, size, acl); err != nil {
-				return err
+				return 0, err
 			}
-		case err != nil, failed < 0:
-			return err
+		case err != nil:
+			return 0, err
+		case failed < 0:
+			return answers[0].Stat.Mzxid, nil
 		}
 	}
-	return zk.ErrNoNode
+	return 0, zk.ErrNoNode
 }
 
 // resizeUnheard writes the size where no waiter can be notified, for the reason in
 // unheard. It reports whether nothing else is left to do.
-func (c *client) resizeUnheard(node string, size int32, unheard error) (done bool, _ error) {
-	if _, err := c.conn.Set(node, []byte(strconv.Itoa(int(size))), anyVersion); err != nil {
-		return false, err
+func (c *client) resizeUnheard(node string, size int32, unheard error) (zxid int64, done bool, _ error) {
+	stat, err := c.conn.Set(node, []byte(strconv.Itoa(int(size))), anyVersion)
+	if err != nil {
+		return 0, false, err
 	}
 	if !errors.Is(unheard, zk.ErrNoNode) {
 		c.logger.Warn("semaphore resized; waiters see the new size when the next permit is taken or released",
 			zap.String("node", node), zap.Error(unheard))
-		return true, nil
+		return stat.Mzxid, true, nil
 	}
 	exists, _, err := c.conn.Exists(path.Join(path.Dir(node), permitDir))
-	return err == nil && !exists, err
+	return stat.Mzxid, err == nil && !exists, err
 }
 
 // wakingNode does not stay among the permits: it is made and deleted in one transaction.

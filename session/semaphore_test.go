@@ -168,13 +168,23 @@ func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 		sessiontest.Run(t, fmt.Sprint(action), func(r *sessiontest.Rig) {
 			r.PermitSeat(4, 1).Surveys(recipes.Survey{})
 			hit := r.Once(action, func(q zktest.Request) bool { return q.Op == zktest.OpSetData || q.Op == zktest.OpMulti })
-			if err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil); err != nil || !hit() {
+			zxid, err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil)
+			if err != nil || !hit() {
 				r.Fatalf("Resize = %v, its request was hit: %v; want success in spite of that", err, hit())
 			}
-			if data, _ := r.Server.Data(sizeAt); string(data) != "6" {
-				r.Errorf("size %q", data)
-			}
+			wantSize(r, zxid)
 		})
+	}
+}
+
+// wantSize checks that the size is 6, and that the write with the zxid has set it.
+func wantSize(r *sessiontest.Rig, zxid int64) {
+	r.Helper()
+	data, stat, err := r.Admin().Get(sizeAt)
+	r.Must(err)
+	if string(data) != "6" || zxid != stat.Mzxid {
+		r.Errorf("the size is %q, written with the zxid %d, and Resize has returned %d; want 6, and the same zxid",
+			data, stat.Mzxid, zxid)
 	}
 }
 
@@ -211,7 +221,9 @@ func TestAResizeTouchesThePermits(t *testing.T) {
 			} else {
 				waits()
 			}
-			r.Must(r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil))
+			zxid, err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil)
+			r.Must(err)
+			wantSize(r, zxid)
 			synctest.Wait()
 			select {
 			case <-fired:
@@ -223,8 +235,8 @@ func TestAResizeTouchesThePermits(t *testing.T) {
 					r.Error("the waiter was not told of the resize, want an event at the permits")
 				}
 			}
-			if data, _ := r.Server.Data(sizeAt); string(data) != "6" || len(r.Server.Children(permits)) != 0 {
-				r.Errorf("the size is %q, and among the permits are %v; want 6, and nothing", data, r.Server.Children(permits))
+			if left := r.Server.Children(permits); len(left) != 0 {
+				r.Errorf("among the permits are %v, want nothing", left)
 			}
 		})
 	}
