@@ -199,8 +199,9 @@ func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
 	return told
 }
 
-// left returns the holders that are left: mostly the lock alone. It comes last, after
-// those that have entered it again.
+// left returns the holders that are left: mostly the lock alone. It comes last, so
+// a revocation request reaches those that have entered it again first. When the machine
+// finishes, at most one holder is left: the machine learns only of the last withdrawal.
 func (q *queuer) left() []*Lock {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -249,6 +249,26 @@ func TestAWishIsToldToAllThatHaveEntered(t *testing.T) {
 	})
 }
 
+// TestInnerLocksAreAskedFirst: of the locks that have one node, the one that was entered
+// again hears of a wish after those that have entered it.
+func TestInnerLocksAreAskedFirst(t *testing.T) {
+	withParty(t, func(t *testing.T, p *party) {
+		one := p.enters(p.Lock, 11, actors.Want{})
+		two := p.enters(one, 12, actors.Want{})
+		stream := p.Rig.Stream.Subscribe(t.Context())
+		p.askedBack(time.Minute)
+		for _, want := range []uint64{11, 12, 7} {
+			if ev, asked := next(stream).(events.Revoked); !asked || ev.ID != want {
+				t.Fatalf("the next wish is %+v (%v), want that for %d", ev, asked, want)
+			}
+		}
+		for _, l := range []*actors.Lock{p.Lock, one, two} {
+			l.Withdraw(recipes.WhyReleased)
+		}
+		p.Deleted()
+	})
+}
+
 // TestADeadlineBoundsAnInnerLockWithoutAGrant, though no other lock holds: the session is
 // asked to tell when it comes.
 func TestADeadlineBoundsAnInnerLockWithoutAGrant(t *testing.T) {
