@@ -12,8 +12,8 @@ import (
 
 // Lookouts calls hear with the contenders that the Grant keeps out, and with the rest of
 // the queue, at once and after each change, until ctx ends. interval is the minimum time
-// between two reports to the holder. No mutex is held during the calls of Lookouts and
-// hear.
+// between two reports to the holder. The loop calls Lookouts, with no mutex held. hear
+// takes the mutex of the lock, and may be called with another one held.
 type Lookouts func(
 	ctx context.Context, grant events.Grant, hear func(kept, rest []string, interval time.Duration),
 )

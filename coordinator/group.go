@@ -15,9 +15,9 @@ type Group struct{ feed *actors.Feed }
 func NewGroup() *Group { return &Group{actors.NewFeed()} }
 
 // Acquire is h.Acquire for an acquisition of the group. Its Grant is taken when the loop
-// receives it from [Group.Events]; if ctx ends first, it is withdrawn. Granted, Lost and
-// Revoked of the acquisition deliver nothing, and Wait takes nothing. After Close it ends
-// with [ErrClosed] and sends no event.
+// receives it from [Group.Events]; if ctx ends first, it is withdrawn. Its Granted, Lost
+// and Revoked deliver nothing, and Wait takes nothing. After Close it sends no event; a
+// valid one ends with [ErrClosed].
 func (g *Group) Acquire(ctx context.Context, h Handle, options ...AcquireOption) *Acquisition {
 	cfg := configOf(options)
 	cfg.feed = g.feed
