@@ -34,7 +34,7 @@ func readily(p *actorstest.FakePort, apart bool) {
 		case recipes.List:
 			say(recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{actorstest.Own}, Own: recipes.Own{Name: actorstest.Own, Owner: actorstest.Session, Token: actorstest.Token}})
 		case recipes.Claim:
-			say(recipes.Claimed{Epoch: e.Epoch, Fresh: true})
+			say(recipes.Claimed{Epoch: e.Epoch, Fresh: true, Held: e.Held})
 		case recipes.Delete:
 			say(recipes.Deleted{Epoch: e.Epoch})
 		}

@@ -44,14 +44,16 @@ func (l *Lookout) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.
 			l.Lock.mu.Lock()
 			l.retract() // the Grant is taken: else the node would go at a loss
 			l.Lock.mu.Unlock()
-			l.epoch, l.book = epoch, recipes.NewContention(epoch, e.Node)
+			l.epoch, l.book = epoch, l.book.Granted(epoch, e.Node)
 		case recipes.Lose, recipes.Finish:
 			l.book = recipes.Contention{}
 		}
 	}
-	l.next(false)
 	l.mu.Unlock()
-	l.tell(epoch, in, effects)
+	l.tell(epoch, in, effects) // it may use what the input has proven
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next(false)
 }
 
 // Watch starts watching the directory, until another contender is found.
@@ -69,8 +71,8 @@ func (l *Lookout) Find() {
 	l.book.Found = true
 }
 
-// Contended reports whether another contender has arrived, or may have. It stays true.
-// blind means that a server refuses to tell.
+// Contended reports whether another contender has arrived, or may have. It stays true
+// until the lock is lost or released. blind means that a server refuses to tell.
 func (l *Lookout) Contended() (found, blind bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,8 +80,9 @@ func (l *Lookout) Contended() (found, blind bool) {
 }
 
 // Known reports whether the lock is held and every arrived contender is known, except
-// those of the last two probe intervals. If not, Lookout finds out, and tell receives the
-// answer.
+// those of the last two probe intervals, or of a round trip that takes longer. The caller
+// uses the lock then. If not, Lookout finds out, and tell receives the answer: only
+// during that call may such a round trip count.
 func (l *Lookout) Known() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +115,7 @@ func (l *Lookout) do(request recipes.Effect) {
 // next makes the next request. It is called with mu held.
 func (l *Lookout) next(waits bool) (known bool) {
 	paced := l.book.Paced
-	known, request := l.book.Next(waits, func() bool { return l.port.Proven(l.epoch) })
+	known, request := l.book.Next(waits, func() (alive, recent bool) { return l.port.Proven(l.epoch) })
 	if request != nil {
 		l.do(request)
 	}

@@ -33,7 +33,7 @@ type Port interface {
 	Deadline(recipes.Epoch) time.Time
 	// Proven reports two facts: the session of the epoch counts as alive, and a write
 	// sent within two probe intervals was answered.
-	Proven(recipes.Epoch) bool
+	Proven(recipes.Epoch) (alive, recent bool)
 	// Interval returns the time between two probes.
 	Interval() time.Duration
 }

@@ -254,6 +254,9 @@ func (s *stage) answer(d deed) {
 	case d == refuses:
 		in = recipes.Refused{Epoch: of, Op: op}
 	}
+	if claim, is := e.(recipes.Claim); is {
+		in = claim.Marks(in)
+	}
 	s.Port.Say(in)
 }
 

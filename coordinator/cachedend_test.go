@@ -377,6 +377,38 @@ func TestNoTurnIsGrantedWithoutProof(t *testing.T) {
 	})
 }
 
+// TestACachedLockFarFromItsServers is granted like any other lock, also if a round trip
+// takes more than two probe intervals: then no answered write is recent.
+func TestACachedLockFarFromItsServers(t *testing.T) {
+	for name, c := range map[string]struct {
+		trip    time.Duration
+		options []coordinator.Option
+	}{
+		"150 ms, a probe every 50 ms": {150 * time.Millisecond,
+			[]coordinator.Option{coordinator.WithProbeInterval(50 * time.Millisecond)}},
+		"2.1 s, by default": {2100 * time.Millisecond, nil},
+	} {
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			conn := coordtest.Connect(t, srv, c.options...)
+			l := kept(t, conn)
+			time.Sleep(time.Second / 2)
+			srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(c.trip) })
+			defer srv.Intercept(nil)
+			locks := [...]*coordinator.Lock{conn.Mutex("/plain"), l, l}
+			for i, lock := range locks {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*c.trip)
+				began := time.Now()
+				a, err := lock.Hold(ctx)
+				cancel()
+				if err != nil {
+					t.Fatalf("lock %d: %v after %v, want the Grant after a few round trips", i, err, time.Since(began))
+				}
+				coordtest.End(a)
+			}
+		})
+	}
+}
+
 // TestARefusedArmCostsTheNodeOnly: if the directory may not be read, nothing is cached.
 func TestARefusedArmCostsTheNodeOnly(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -231,6 +231,35 @@ func TestAnIdleNodeBlocksNoLocalAcquisition(t *testing.T) {
 	}
 }
 
+// TestANeighbourThatCameBeforeTheGrantDelaysNoTurn: waiters hand their node on at once,
+// also if another acquisition of the coordinator has queued up with a node of its own
+// before theirs was granted.
+func TestANeighbourThatCameBeforeTheGrantDelaysNoTurn(t *testing.T) {
+	hour := coordinator.CacheFor(time.Hour)
+	for _, name := range []string{"mutex", "other data", "other terms", "multi"} {
+		for terms, options := range map[string][]coordinator.LockOption{
+			"by default": nil, "3 handoffs": {coordinator.CacheHandoffs(3), hour}, "an hour": {hour},
+		} {
+			coordtest.Case(t, name+", "+terms, func(t *testing.T, srv *zktest.Server) {
+				c := coordtest.Connect(t, srv)
+				first, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+				waiting := waiters(cachedAt(c, options...), 2) // one node
+				neighbour := asks[name](c)
+				coordtest.End(first)
+				coordtest.Soon(t, waiting[0])
+				coordtest.End(waiting[0])
+				began := time.Now()
+				coordtest.Soon(t, waiting[1])
+				took := time.Since(began)
+				expect(t, took == 0, "the lock was free, and the next turn came %v later, want it at once", took)
+				coordtest.End(waiting[1])
+				coordtest.Soon(t, neighbour)
+				coordtest.End(neighbour)
+			})
+		}
+	}
+}
+
 // TestAcquisitionsOfOneDataShareANode: the node has their data.
 func TestAcquisitionsOfOneDataShareANode(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

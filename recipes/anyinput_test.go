@@ -23,12 +23,12 @@ func everyInput() []Input {
 			Listed{Epoch: epoch, Own: permitOwn, Entered: true}, Listed{Epoch: epoch, Own: permitOwn, Entered: true, InUse: 9})
 		for _, alone := range []bool{true, false} {
 			all = append(all, Created{epoch, ours, true, alone, 500}, Created{epoch, single, true, alone, 500},
-				Claimed{Epoch: epoch, Fresh: alone}, Claimed{epoch, alone, true, nil}, Advanced{epoch, alone, !alone, true},
+				Claimed{Epoch: epoch, Fresh: alone}, Claimed{Epoch: epoch, Fresh: alone, Recorded: true}, Advanced{epoch, alone, !alone, true},
 				Entered{Epoch: epoch, Permits: ownPermits, InUse: 3, Fresh: alone},
 				Entered{Epoch: epoch, Permits: ownPermits, Fresh: alone, Size: 4, Token: 7}, Entered{Epoch: epoch, Permits: ownPermits, Fresh: alone, Size: 4, Token: 7, Spare: true})
 		}
 		all = append(all, Created{Epoch: epoch, Node: ours}, Created{Epoch: epoch, Node: contender(9)},
-			Advanced{epoch, false, false, false}, Claimed{epoch, true, true, &somebody}, Delayed{epoch, 1}, Deleted{epoch},
+			Advanced{epoch, false, false, false}, Claimed{Epoch: epoch, Fresh: true, Recorded: true, Abandoned: &somebody}, Delayed{epoch, 1}, Deleted{epoch},
 			Entered{Epoch: epoch}, Entered{Epoch: epoch, Permits: ownPermits, InUse: 9, Fresh: true}, Canceled{epoch}, Occupied{epoch}, Paused{epoch}, Changed{epoch},
 			Refused{Epoch: epoch, Op: OpEnter, Stale: true}, Surveyed{epoch, 4, 0, 0}, Surveyed{epoch, 4, 1, 2}, Surveyed{epoch, 2, 2, 0})
 		for _, node := range []events.Name{ours, ahead3, single, permitOwn.Name, {}} {
@@ -38,7 +38,10 @@ func everyInput() []Input {
 			all = append(all, Gone{epoch, node})
 		}
 		for op := OpCreate; op <= OpEnter+1; op++ {
-			all = append(all, Unknown{epoch, op}, Refused{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op, Node: ahead3, Missing: true})
+			all = append(all, Unknown{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op}, Refused{Epoch: epoch, Op: op, Node: ahead3, Missing: true})
+		}
+		for _, answer := range []Input{Claimed{Epoch: epoch, Fresh: true}, Unknown{Epoch: epoch, Op: OpClaim}, Refused{Epoch: epoch, Op: OpClaim}, Refused{Epoch: epoch, Op: OpClaim, Missing: true}} {
+			all = append(all, Claim{Held: true}.Marks(answer))
 		}
 	}
 	return all

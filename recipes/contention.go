@@ -9,15 +9,17 @@ import "github.com/zkgrant/zkgrant/events"
 //
 //  1. The directory is watched on the current connection, and
 //  2. a recently sent write was answered; that answer follows all earlier events of the
-//     connection.
+//     connection. Where the servers are far away no answered write may be recent. Then
+//     the answer to a claim that is made for the next grant proves as much for it.
 //
 // A holder may also rest: then the session renews no lease for it. A claim ends the rest.
+// A claim by which the machine verifies that it holds does not; see [Claimed].
 type Contention struct {
 	epoch Epoch
 	node  events.Name // the holder's
 
 	Watched bool // the directory is to be watched as long as the node exists
-	Found   bool // another contender is or may be there; never cleared
+	Found   bool // another contender is or may be there; stays so until the node is given up
 	Blind   bool // a server refuses to list
 	Paced   bool // the directory is not read again now, unless the answer is needed
 
@@ -27,30 +29,35 @@ type Contention struct {
 	changed bool // the directory has changed since it was last known to be watched
 	missed  bool // it has changed since the Arm that is in progress
 	proving bool // a Claim is in progress
+	proved  bool // one was answered just now
 	resting bool // the session renews no lease for the node
 }
 
-// NewContention returns what the holder of a node knows at its Grant.
-func NewContention(epoch Epoch, node string) Contention {
-	return Contention{epoch: epoch, node: events.Name{Text: node}, up: true}
+// Granted returns what the holder of a node knows at its Grant. It may have heard of
+// another contender while it waited.
+func (c Contention) Granted(epoch Epoch, node string) Contention {
+	return Contention{epoch: epoch, node: events.Name{Text: node}, Found: c.Found, up: true}
 }
 
 // Next reports whether every contender that has arrived is known, except those of the
-// last two probe intervals. If not, it returns the next request to find out, or nil. It
-// is called after each change. If one was found, there is
-// nothing more to learn about contenders, and only the proof is missing.
+// last two probe intervals, or of the last round trip if that takes longer. If not, it
+// returns the next request to find out, or nil. It is called after each change. If one
+// was found, there is nothing more to learn about contenders, and only the proof is
+// missing.
 //
-// waits means that the answer is needed; otherwise the directory is watched, and nothing
-// is proven. proven reports two facts: the lease is alive, and a write sent within two
-// intervals was answered.
-func (c *Contention) Next(waits bool, proven func() bool) (known bool, request Effect) {
+// waits means that a grant follows if all are known; otherwise the directory is watched,
+// and nothing is proven. proven reports two facts: the lease is alive, and a write sent
+// within two intervals was answered.
+func (c *Contention) Next(waits bool, proven func() (alive, recent bool)) (known bool, request Effect) {
+	proved := c.proved
+	c.proved = false // it was for one grant, at once
 	switch {
 	case !c.up:
 	case c.armed || c.Found:
 		if !waits || c.proving {
 			return false, nil
 		}
-		if !c.resting && proven() {
+		if alive, recent := proven(); !c.resting && alive && (recent || proved) {
 			return true, nil
 		}
 		c.proving = true
@@ -72,37 +79,44 @@ func (c *Contention) Rest() (rests bool) {
 
 // Hear takes an input of the holder's machine.
 func (c *Contention) Hear(in Input) {
+	if d, ok := in.(dated); ok && d.of() != c.epoch {
+		return // it is about another session
+	}
 	switch in := in.(type) {
 	case Suspended:
 		c.up, c.armed = false, false
 	case Reconnected:
 		c.up = true
 	case Changed:
-		if in.Epoch == c.epoch {
-			c.armed, c.changed, c.missed = false, true, c.arming
-		}
+		c.armed, c.changed, c.missed = false, true, c.arming
 	case Armed:
 		c.Found = c.Found || in.Others
 		c.armed = c.up && !c.missed
 		c.changed = c.changed && !c.armed
 		c.arming, c.missed = false, false
 	case Refused:
-		c.Blind = c.Blind || in.Op == OpArm || in.Op == OpClaim && c.proving
-		c.answered(in.Op)
+		own := c.answered(in.Op, in.Held)
+		c.Blind = c.Blind || own
 	case Unknown:
-		c.Found = c.Found || in.Op == OpArm && c.arming
-		c.answered(in.Op)
+		own := c.answered(in.Op, in.Held)
+		c.Found = c.Found || own && in.Op == OpArm
 	case Claimed:
-		c.resting = c.resting && (!c.proving || !in.Fresh)
-		c.answered(OpClaim)
+		if c.answered(OpClaim, in.Held) {
+			c.proved = in.Fresh
+			c.resting = c.resting && !in.Fresh
+		}
 	}
 }
 
-func (c *Contention) answered(op Op) {
-	if op == OpArm {
+// answered notes an answer, and reports whether it is one to a request of its own.
+func (c *Contention) answered(op Op, held bool) (own bool) {
+	switch {
+	case op == OpArm:
+		own = c.arming
 		c.arming, c.missed = false, false
-	}
-	if op == OpClaim {
+	case op == OpClaim && !held: // else the machine's, which makes no holder in the session
+		own = c.proving
 		c.proving = false
 	}
+	return own
 }

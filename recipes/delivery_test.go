@@ -16,7 +16,7 @@ func (e *environment) answer(w *world, c, i int) {
 	if r.write() && r.flags&(reqStale|reqRefused) == 0 && r.epoch == cl.epoch {
 		w.renewed(c)
 	}
-	in := e.reply(w, c, r)
+	in := r.marked(e.reply(w, c, r))
 	switch in.(type) {
 	case Entered, Deleted:
 		if r.op == OpCreate {
@@ -172,5 +172,10 @@ func (e *environment) fail(w *world, c int) {
 	if r.epoch == cl.epoch {
 		e.heardOwn(w, c, Unknown{Op: r.op})
 	}
-	e.feed(w, c, Unknown{Epoch(r.epoch), r.op})
+	e.feed(w, c, r.marked(Unknown{Epoch: Epoch(r.epoch), Op: r.op}))
+}
+
+// marked returns an answer with what it says of a claim.
+func (r request) marked(in Input) Input {
+	return Claim{Held: r.op == OpClaim && r.flags&reqHeld != 0}.Marks(in)
 }

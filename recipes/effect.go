@@ -120,7 +120,7 @@ type (
 	Warm struct{}
 
 	// Rest stops the renewal of the lease for the own node, and the report of its end,
-	// until a [Claim] is answered. It is not answered. A machine does not rest; see
+	// until a [Claim] without Held is answered. It is not answered. A machine does not rest; see
 	// [Contention].
 	Rest struct{}
 

@@ -162,12 +162,14 @@ type (
 	// means that the lease is good at the time of the answer. Recorded means that the
 	// claim was one with a record. Abandoned is the holder that left a record and has not
 	// released since. If it is nil, there is none, and the record that was to be created
-	// is our own.
+	// is our own. Held is as in the claim: such a claim verifies what is held, and makes
+	// no holder of a contender for which the session renews no lease.
 	Claimed struct {
 		Epoch
 		Fresh     bool
 		Recorded  bool
 		Abandoned *events.Abandoned
+		Held      bool
 	}
 
 	// Delayed answers [Claim] with a Record: a holder has crashed, and the lock is not
@@ -234,12 +236,15 @@ type (
 		Node    events.Name // for Watch, the node that was to be watched
 		Missing bool        // the node that the request was about does not exist
 		Stale   bool        // of Enter: the size has another version by now
+		Held    bool        // of Claim: as in the claim
 	}
 
-	// Unknown answers any request that may have had an effect or not.
+	// Unknown answers any request that may have had an effect or not. Held is as in
+	// Refused.
 	Unknown struct {
 		Epoch
-		Op Op
+		Op   Op
+		Held bool
 	}
 )
 

@@ -93,7 +93,7 @@ func situations() cases {
 		"looking":     {opened, Started{Try: true}},
 		"creating":    {opened, Started{}},
 	}
-	s.from("recovering", "creating", Unknown{1, OpCreate})
+	s.from("recovering", "creating", Unknown{Epoch: 1, Op: OpCreate})
 	s.from("listing", "creating", Created{Epoch: 1, Node: ours})
 	s.from("waiting", "listing", second)
 	s.from("waiting behind many", "listing", behindMany)
@@ -110,8 +110,9 @@ func situations() cases {
 	s.from("waited for another node", "waiting", Gone{1, ours}, Created{1, later, true, true, 600})
 	s.from("alone", "creating", Created{1, ours, true, true, 500})
 	s.from("verifying", "held", Suspended{}, Reconnected{})
-	s.from("verified", "verifying", Claimed{Epoch: 1, Fresh: true}, Suspended{})
-	s.from("verified in vain", "verifying", Refused{Epoch: 1, Op: OpClaim}, Suspended{})
+	s.from("verified", "verifying", Claimed{Epoch: 1, Fresh: true, Held: true}, Suspended{})
+	s.from("verified in vain", "verifying", Refused{Epoch: 1, Op: OpClaim, Held: true}, Suspended{})
+	s.from("verifying still", "verifying", Claimed{Epoch: 1, Fresh: true}, Refused{Epoch: 1, Op: OpClaim})
 	s.from("releasing", "held", Withdrawn{Why: WhyReleased})
 	s.from("over", "releasing", Deleted{1})
 
@@ -162,7 +163,7 @@ func TestMachineTransitions(t *testing.T) {
 
 		{"looking", Listed{Epoch: 1}, Creating, "create attempt 1"},
 		{"looking", Listed{Epoch: 1, Queue: []events.Name{ahead3}}, Over, `END "busy"`},
-		{"looking", Unknown{1, OpList}, Looking, "list"},
+		{"looking", Unknown{Epoch: 1, Op: OpList}, Looking, "list"},
 		{"looking", Refused{Epoch: 1, Op: OpList}, Over, `END "refused"`},
 		{"looking", Expired{}, Idle, ""},
 
@@ -205,7 +206,7 @@ func TestMachineTransitions(t *testing.T) {
 
 		{"advancing", Advanced{1, true, true, true}, Held, "GRANT #5 token 500"},
 		{"advancing", Advanced{2, true, false, true}, Advancing, ""},
-		{"advancing", Unknown{1, OpWatch}, Advancing, ""},
+		{"advancing", Unknown{Epoch: 1, Op: OpWatch}, Advancing, ""},
 		{"advancing", Refused{Epoch: 1, Op: OpAdvance, Missing: true}, Creating, "create attempt 2, REQUEUED"},
 		{"advancing", Refused{Epoch: 1, Op: OpAdvance}, Releasing, "delete #5"},
 		{"advancing", Gone{1, ahead4}, Advancing, ""},
@@ -255,14 +256,17 @@ func TestMachineTransitions(t *testing.T) {
 		{"releasing", Overdue{7}, Releasing, ""},
 		{"over", Overdue{7}, Over, ""},
 		{"held after waiting", Gone{1, ahead4}, Held, ""},
-		{"releasing after waiting", Unknown{1, OpDelete}, Releasing, "delete #5 with a floor"},
+		{"releasing after waiting", Unknown{Epoch: 1, Op: OpDelete}, Releasing, "delete #5 with a floor"},
 		{"strict, claiming, no connection", Claimed{Epoch: 1, Fresh: true}, Claiming, "claim #5"},
 		{"held", Expired{}, Lapsed, `LOST "session expired"`},
 		{"held", Gone{1, ahead3}, Held, ""},
-		{"verifying", Claimed{Epoch: 1, Fresh: false}, Held, ""},
-		{"verifying", Unknown{1, OpClaim}, Held, "claim #5"},
-		{"verifying", Refused{Epoch: 1, Op: OpClaim}, Held, ""},
+		{"verifying", Claimed{Epoch: 1, Fresh: false, Held: true}, Held, ""},
+		{"verifying", Unknown{Epoch: 1, Op: OpClaim, Held: true}, Held, "claim #5"},
+		{"verifying", Unknown{Epoch: 1, Op: OpClaim}, Held, ""}, // to another claim, which is not the machine's
+		{"verifying", Refused{Epoch: 1, Op: OpClaim, Held: true}, Held, ""},
+		{"verifying", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Lapsed, `LOST "node removed"`},
 		{"verifying", Reconnected{}, Held, ""},
+		{"verifying still", Unknown{Epoch: 1, Op: OpClaim, Held: true}, Held, "claim #5"},
 
 		{"lapsed", Withdrawn{Why: WhyReleased}, Releasing, `delete #5, END "lost"`},
 		{"lapsed, no connection", Withdrawn{Why: WhyReleased, Ran: true}, Releasing, `delete #5, END "lost"`},

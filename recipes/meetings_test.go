@@ -39,10 +39,10 @@ func bare(in any, own events.Name) any {
 	case AskedBack:
 		return AskedBack{By: in.By}
 	case Refused:
-		in.Epoch, in.Node = 0, events.Name{}
+		in.Epoch, in.Node, in.Held = 0, events.Name{}, false
 		return in
 	case Unknown:
-		in.Epoch = 0
+		in.Epoch, in.Held = 0, false
 		return in
 	case Gone:
 		return Gone{Node: events.Name{Text: also(in.Node.Same(own), "own")}}

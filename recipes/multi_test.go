@@ -101,7 +101,7 @@ func TestAMultiLockIsHeldWhenItIsFirstEverywhere(t *testing.T) {
 	s.from("behind one at both", "joined", both)
 	s.from("behind a writer", "joined", listed(writer))
 	s.from("held after waiting", "behind one", Gone{1, other1}, Claimed{Epoch: 1, Fresh: true})
-	s.from("recovering", "started", Unknown{1, OpCreate})
+	s.from("recovering", "started", Unknown{Epoch: 1, Op: OpCreate})
 	s.from("recovering, withdrawn", "recovering", Withdrawn{Why: WhyContext})
 	s.follow(t, lockLock, []row{
 		{"started", alone, Held, "GRANT #5 token 500"},

@@ -65,6 +65,27 @@ func Lasts(in Input) bool {
 	}
 }
 
+// Marks returns an answer to the claim as one to a claim of its kind. A holder that knows
+// its contenders may have one of each kind in progress.
+func (e Claim) Marks(in Input) Input {
+	if !e.Held {
+		return in
+	}
+	switch in := in.(type) {
+	case Claimed:
+		in.Held = true
+		return in
+	case Refused:
+		in.Held = true
+		return in
+	case Unknown:
+		in.Held = true
+		return in
+	default:
+		return in
+	}
+}
+
 // Joint reports whether a claim can be made together with others. Only holders claim
 // together, to learn whether they still hold. The claim of a lock of one node cannot,
 // because it has to check whose the node is, nor can a claim with a record, because it

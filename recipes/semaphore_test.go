@@ -34,9 +34,9 @@ func semaphoreSituations() cases {
 	s.from("looking, no waiter", "looking", Listed{Epoch: 1})
 	s.from("looking, full", "looking, no waiter", noRoom)
 	s.from("creating, withdrawn", "creating", Withdrawn{Why: WhyReleased})
-	s.from("recovering", "creating", Unknown{1, OpCreate})
+	s.from("recovering", "creating", Unknown{Epoch: 1, Op: OpCreate})
 	s.from("giving back", "creating", spare)
-	s.from("giving back, unknown", "giving back", Unknown{1, OpCreate})
+	s.from("giving back, unknown", "giving back", Unknown{Epoch: 1, Op: OpCreate})
 	s.from("giving back, withdrawn", "giving back", Withdrawn{Why: WhyReleased})
 	s.from("recovering, withdrawn", "recovering", Withdrawn{Why: WhyReleased})
 	s.from("surveying", "creating", Created{1, ours, true, true, 500})
@@ -58,7 +58,7 @@ func semaphoreSituations() cases {
 	s.from("entering", "surveying", room)
 	s.from("entering after waiting", "surveying after waiting", room)
 	s.from("entering, withdrawn", "entering", Withdrawn{Why: WhyReleased})
-	s.from("entering, unknown", "entering", Unknown{1, OpEnter})
+	s.from("entering, unknown", "entering", Unknown{Epoch: 1, Op: OpEnter})
 	s.from("entering, unknown, withdrawn", "entering, unknown", Withdrawn{Why: WhyContext})
 	s.from("entering, expired", "entering", Expired{})
 	s.from("trying, surveying", "looking, no waiter", room, Created{1, ours, true, true, 500})
@@ -94,7 +94,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"creating", Entered{Epoch: 1}, Creating, ""},
 		{"creating, withdrawn", atOnce, Releasing, "delete leases/a-0000000007"},
 		{"giving back", Created{Epoch: 1, Node: ours}, Listing, "list"},
-		{"giving back", Unknown{1, OpCreate}, Recovering, "barrier, list"},
+		{"giving back", Unknown{Epoch: 1, Op: OpCreate}, Recovering, "barrier, list"},
 		{"giving back, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Creating, "create attempt 1 for leases/a-0000000007"},
 		{"giving back, unknown", Listed{Epoch: 1}, Creating, "create attempt 2"},
 		{"giving back", Refused{Epoch: 1, Op: OpCreate}, Releasing, "delete leases/a-0000000007"},
@@ -104,7 +104,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"recovering", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Creating, "create attempt 1 for leases/a-0000000007"},
 		{"recovering, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Releasing, "delete leases/a-0000000007"},
 		{"looking, no waiter", Surveyed{Epoch: 1, Size: 5}, Over, `END "size mismatch"`},
-		{"looking, no waiter", Unknown{1, OpSurvey}, Looking, "survey"},
+		{"looking, no waiter", Unknown{Epoch: 1, Op: OpSurvey}, Looking, "survey"},
 		{"surveying", room, Entering, "enter #5 for 3 at version 2"},
 		{"surveying", noRoom, Surveying, "survey #5 and watch"},
 		{"surveying", Changed{1}, Surveying, ""},
@@ -112,7 +112,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"surveying", Refused{Epoch: 1, Op: OpSurvey, Missing: true}, Creating, "create attempt 2, REQUEUED"},
 		{"surveying, own gone", room, Creating, "create attempt 2, REQUEUED"},
 		// A replica that is behind the news of being first is not believed.
-		{"surveying", Unknown{1, OpSurvey}, Listing, "list"},
+		{"surveying", Unknown{Epoch: 1, Op: OpSurvey}, Listing, "list"},
 		{"surveying, no connection", room, Listing, "list"}, // the next connection may have answered, before it is announced
 		{"surveying, reconnected", room, Listing, "list"},
 		{"surveying, reconnected", noRoom, Listing, "list"},
@@ -138,7 +138,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entering", Gone{1, ours}, Entering, ""}, // perhaps by its own transaction
 		{"entering", gotIn, Held, "GRANT leases/a-0000000007 token 500"},
 		{"entering", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Creating, "create attempt 2, REQUEUED"},
-		{"entering", Unknown{1, OpEnter}, Recovering, "barrier, list"},
+		{"entering", Unknown{Epoch: 1, Op: OpEnter}, Recovering, "barrier, list"},
 		{"entering, withdrawn", gotIn, Releasing, "delete leases/a-0000000007"},
 		{"entering, withdrawn", Refused{Epoch: 1, Op: OpEnter, Stale: true}, Releasing, "delete #5"},
 		{"entering, withdrawn", Refused{Epoch: 1, Op: OpEnter, Missing: true}, Over, `END "released"`},

@@ -15,6 +15,7 @@ func TestExploreStays(t *testing.T) {
 		locals   int
 		rounds   uint8
 	}{
+		"far":                   {stayBudget{tick: 2, withdraw: 1, stranger: 1}, 1, 0, 2}, // from the servers
 		"alone":                 {stayBudget{tick: 2, withdraw: 1}, 1, 0, 3},
 		"stranger":              {stayBudget{tick: 1, withdraw: 1, stranger: 1}, 1, 0, 2},
 		"strict":                {stayBudget{tick: 1, stranger: 1, junk: 1}, 0, 0, 2},
@@ -28,7 +29,7 @@ func TestExploreStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newStayModel()
-			m.handoffs, m.locals, m.rounds = c.handoffs, c.locals, c.rounds
+			m.handoffs, m.locals, m.rounds, m.far = c.handoffs, c.locals, c.rounds, name == "far"
 			f := searchtest.Visit(m, m.first(c.left), 5_000_000)
 			t.Log(f)
 			if f.Violation != "" || f.Truncated {
@@ -101,8 +102,9 @@ func TestStayMoves(t *testing.T) {
 // TestContentionIsFoundOut: what is asked of the servers to know of every contender.
 func TestContentionIsFoundOut(t *testing.T) {
 	const waits, proven = true, true
+	alive := true
 	next := func(c Contention, waits, proven bool) (Contention, bool, Op) {
-		known, request := c.Next(waits, func() bool { return proven })
+		known, request := c.Next(waits, func() (bool, bool) { return alive, proven })
 		op, _, _ := Requested(request)
 		return c, known, op
 	}
@@ -112,7 +114,7 @@ func TestContentionIsFoundOut(t *testing.T) {
 		}
 		return c
 	}
-	granted := NewContention(1, "own")
+	granted := Contention{}.Granted(1, "own")
 	watching := granted
 	watching.Watched = true
 	arming, _, op := next(watching, false, proven)
@@ -128,6 +130,14 @@ func TestContentionIsFoundOut(t *testing.T) {
 	if again := proving; again.Rest() {
 		t.Error("a node rests while a claim is under way")
 	}
+	// What the machine asks by itself after a reconnect is another claim.
+	verified := Claim{Held: true}.Marks(Claimed{Epoch: 1, Fresh: true})
+	both, _, _ := next(after(proving, Suspended{}, Reconnected{}), waits, proven)
+	both = after(both, Armed{Epoch: 1})
+	claimed := after(proving, Claimed{Epoch: 1, Fresh: true})
+	used, _, _ := next(claimed, waits, !proven)
+	unused, _, _ := next(claimed, !waits, !proven)
+	neighbour := Contention{Found: true}.Granted(1, "own")
 	paced, _, _ := next(after(armed, Changed{1}), false, proven)
 	alone, others := Armed{Epoch: 1}, Armed{Epoch: 1, Others: true}
 	for name, c := range map[string]struct {
@@ -150,21 +160,38 @@ func TestContentionIsFoundOut(t *testing.T) {
 		"resumed":                 {after(armed, Suspended{}, Reconnected{}), false, proven, false, OpArm},
 		"found":                   {after(arming, others), waits, proven, true, 0},
 		"found, and not proven":   {after(arming, others), waits, false, false, OpClaim},
-		"refused":                 {after(arming, Refused{Op: OpArm}), waits, proven, false, 0},
-		"unknown":                 {after(arming, Unknown{Op: OpArm}), waits, proven, true, 0},
+		"found before the Grant":  {neighbour, waits, proven, true, 0},
+		"refused":                 {after(arming, Refused{Epoch: 1, Op: OpArm}), waits, proven, false, 0},
+		"unknown":                 {after(arming, Unknown{Epoch: 1, Op: OpArm}), waits, proven, true, 0},
+		"unknown elsewhere":       {after(arming, Unknown{Epoch: 2, Op: OpArm}), waits, proven, false, 0},
 		"resting":                 {resting, waits, proven, false, OpClaim},
 		"proving":                 {proving, waits, proven, false, 0},
-		"claimed":                 {after(proving, Claimed{Epoch: 1, Fresh: true}), waits, proven, true, 0},
+		"claimed":                 {claimed, waits, proven, true, 0},
+		"claimed, far away":       {claimed, waits, !proven, true, 0},
+		"the turn after that":     {used, waits, !proven, false, OpClaim},
+		"a later turn":            {unused, waits, !proven, false, OpClaim},
 		"claimed too late":        {after(proving, Claimed{Epoch: 1}), waits, proven, false, OpClaim},
-		"claim unknown":           {after(proving, Unknown{Op: OpClaim}), waits, proven, false, OpClaim},
+		"claimed elsewhere":       {after(proving, Claimed{Epoch: 2, Fresh: true}), waits, proven, false, 0},
+		"claim unknown":           {after(proving, Unknown{Epoch: 1, Op: OpClaim}), waits, proven, false, OpClaim},
+		"verified":                {after(resting, verified), waits, proven, false, OpClaim},
+		"verified and not proven": {after(armed, verified), waits, !proven, false, OpClaim},
+		"verified while proving":  {after(both, verified), waits, proven, false, 0},
+		"not verified, proving":   {after(both, Unknown{Epoch: 1, Op: OpClaim, Held: true}), waits, proven, false, 0},
+		"and then claimed":        {after(both, verified, Claimed{Epoch: 1, Fresh: true}), waits, proven, true, 0},
 		"not held":                {after(Contention{}, Reconnected{}), waits, proven, false, 0},
 	} {
 		if _, known, op := next(c.book, c.waits, c.proven); known != c.known || op != c.op {
 			t.Errorf("%s: known %v, and asks for %v; want %v, and %v", name, known, op, c.known, c.op)
 		}
 	}
-	if !after(arming, Refused{Op: OpArm}).Blind || !after(proving, Refused{Op: OpClaim}).Blind || after(armed, Refused{Op: OpClaim}).Blind {
+	refused := Refused{Epoch: 1, Op: OpClaim}
+	if !after(arming, Refused{Epoch: 1, Op: OpArm}).Blind || !after(proving, refused).Blind || after(armed, refused).Blind ||
+		after(proving, Claim{Held: true}.Marks(refused)).Blind {
 		t.Error("a refusal of its own Arm or Claim makes it blind, and no other one")
+	}
+	alive = false
+	if _, known, op := next(claimed, waits, proven); known || op != OpClaim {
+		t.Errorf("the lease has run out since the claim: known %v, and asks for %v; want another claim", known, op)
 	}
 }
 

@@ -21,10 +21,10 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		s.lease = true
 		t.machine = machineHolds
 		t.holds = true
-		s.fresh = true
+		s.fresh = !m.far
 		t.own = true
 		m.change(w, i, j, func(b *stayBook) {
-			b.Contention = NewContention(Epoch(s.epoch), "")
+			b.Contention = b.Granted(Epoch(s.epoch), "")
 			b.Stands, b.Worth = true, m.worth
 		})
 	case stepCreates:
@@ -50,7 +50,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		t.arm = stayNothing
 		m.hear(w, i, j, map[stayRequest]Input{
 			stayAlone: Armed{Epoch: Epoch(s.epoch)}, stayOthers: Armed{Epoch: Epoch(s.epoch), Others: true},
-			stayMissing: Refused{Op: OpArm, Missing: true}, stayLost: Unknown{Op: OpArm},
+			stayMissing: Refused{Epoch: Epoch(s.epoch), Op: OpArm, Missing: true}, stayLost: Unknown{Epoch: Epoch(s.epoch), Op: OpArm},
 		}[answer])
 	case stepClaimExecutes:
 		t.claim = stayAlone
@@ -59,6 +59,13 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		}
 	case stepClaimAnswers:
 		m.claimed(w, i, j)
+	case stepVerifyExecutes:
+		t.verify = stayAlone
+		if w.queue[t.node-1] == 0 {
+			t.verify = stayMissing
+		}
+	case stepVerifyAnswers:
+		m.verified(w, i, j)
 	case stepChangedTold:
 		t.changed = false
 		m.hear(w, i, j, Changed{Epoch: Epoch(s.epoch)})
@@ -75,7 +82,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		t.book = m.intern(b)
 		t.holds = false
 	case stepProbes:
-		s.fresh, s.lease = true, true
+		s.fresh, s.lease = !m.far, true
 	case stepTicks:
 		w.left.tick--
 		w.overdue = w.overdue || w.stranger == 1
@@ -133,15 +140,37 @@ func (m *stayModel) claimed(w *stayWorld, i, j int) {
 	switch answer {
 	case stayMissing:
 		m.lose(w, i, j)
-		m.hear(w, i, j, Refused{Op: OpClaim, Missing: true})
+		m.hear(w, i, j, Refused{Epoch: Epoch(s.epoch), Op: OpClaim, Missing: true})
 	case stayLost:
-		m.hear(w, i, j, Unknown{Op: OpClaim})
+		m.hear(w, i, j, Unknown{Epoch: Epoch(s.epoch), Op: OpClaim})
 	default:
 		s.lease = s.lease || !stale
 		s.fresh = s.fresh || !old
 		fresh := !stale && s.lease && t.machine == machineHolds
 		t.holds = t.holds || fresh
+		m.asked = old // what it has not seen has come within its round trip
 		m.hear(w, i, j, Claimed{Epoch: Epoch(s.epoch), Fresh: fresh})
+		m.asked = false
+	}
+}
+
+// verified delivers the answer to the claim by which a machine verifies that it holds. It makes no holder.
+func (m *stayModel) verified(w *stayWorld, i, j int) {
+	s, t := &w.sessions[i], &w.sessions[i].slots[j]
+	verify := Claim{Held: true}
+	answer := t.verify
+	t.verify = stayNothing
+	switch answer {
+	case stayMissing:
+		m.lose(w, i, j)
+		m.hear(w, i, j, verify.Marks(Refused{Epoch: Epoch(s.epoch), Op: OpClaim, Missing: true}))
+	case stayLost:
+		if t.machine == machineHolds {
+			t.verify = staySent // it waits for a connection
+		}
+		m.hear(w, i, j, verify.Marks(Unknown{Epoch: Epoch(s.epoch), Op: OpClaim}))
+	default:
+		m.hear(w, i, j, verify.Marks(Claimed{Epoch: Epoch(s.epoch), Fresh: s.lease && t.machine == machineHolds}))
 	}
 }
 
@@ -157,6 +186,9 @@ func (m *stayModel) breaks(w *stayWorld, i int) {
 		if t.claim != stayNothing {
 			t.claim = stayLost
 		}
+		if t.verify > staySent {
+			t.verify = stayLost
+		}
 		t.armed, t.own, t.changed, t.gone = false, false, false, false
 	}
 	for j := range s.slots {
@@ -164,16 +196,18 @@ func (m *stayModel) breaks(w *stayWorld, i int) {
 	}
 }
 
-// connects resumes the session. Each machine that holds verifies that, and has its node watched again.
+// connects resumes the session. Each machine that holds asks whether it still does, and has its node watched again.
 func (m *stayModel) connects(w *stayWorld, i int) {
 	s := &w.sessions[i]
-	s.up, s.lease, s.fresh = true, true, true
+	s.up, s.lease, s.fresh = true, true, !m.far
 	for j := range s.slots {
 		t := &s.slots[j]
-		if t.machine == machineHolds && w.queue[t.node-1] == 0 {
-			m.lose(w, i, j)
+		if t.machine == machineHolds {
+			t.own = w.queue[t.node-1] != 0 // the event of its end may be lost
+			if t.verify == stayNothing {
+				t.verify = staySent
+			}
 		}
-		t.own = t.machine == machineHolds
 		m.hear(w, i, j, Reconnected{})
 	}
 }
@@ -195,7 +229,7 @@ func (m *stayModel) runsOut(w *stayWorld, i int) {
 // sessionEnds tells of the end of a session. Another one follows, and the waiters queue up anew.
 func (m *stayModel) sessionEnds(w *stayWorld, i int) {
 	s := &w.sessions[i]
-	s.dead, s.up, s.lease, s.fresh = false, true, true, true
+	s.dead, s.up, s.lease, s.fresh = false, true, true, !m.far
 	s.epoch++
 	for j := range s.slots {
 		t := &s.slots[j]
@@ -217,7 +251,7 @@ func (m *stayModel) lose(w *stayWorld, i, j int) {
 		return
 	}
 	t.machine = machineLapsed
-	t.holds = false
+	t.holds, t.verify = false, stayNothing // no answer changes anything any more
 	w.byHand &^= 1 << (t.node - 1)
 	m.change(w, i, j, func(b *stayBook) {
 		b.Over, b.Contention = true, Contention{}
@@ -254,8 +288,13 @@ func (m *stayModel) change(w *stayWorld, i, j int, how func(*stayBook)) {
 	b := m.books[t.book]
 	how(&b)
 	for {
-		m.find(w, i, j, &b, false)
 		move := b.Stay.Next(func() bool { return m.find(w, i, j, &b, true) })
+		if move == StayWatches {
+			b.Watched = true
+		}
+		if move == StayWatches || move == StayWaits {
+			m.find(w, i, j, &b, false)
+		}
 		t.book = m.intern(b)
 		switch move {
 		case StayWaits:
@@ -263,9 +302,7 @@ func (m *stayModel) change(w *stayWorld, i, j int, how func(*stayBook)) {
 			return
 		case StayGrants:
 			m.grants(w, i, j)
-		case StayWatches:
-			b.Watched = true
-		case StayGoes:
+		case StayWatches, StayGoes:
 		}
 	}
 }
@@ -274,7 +311,7 @@ func (m *stayModel) change(w *stayWorld, i, j int, how func(*stayBook)) {
 func (m *stayModel) find(w *stayWorld, i, j int, b *stayBook, waits bool) (known bool) {
 	s := &w.sessions[i]
 	t := &s.slots[j]
-	known, request := b.Contention.Next(waits, func() bool { return s.lease && s.fresh })
+	known, request := b.Contention.Next(waits, func() (alive, recent bool) { return s.lease, s.fresh })
 	sent := staySent
 	if !s.up {
 		sent = stayLost
@@ -283,7 +320,7 @@ func (m *stayModel) find(w *stayWorld, i, j int, b *stayBook, waits bool) (known
 	case Arm:
 		t.arm = sent
 	case Claim:
-		t.claim, t.stale, t.old = sent, false, false
+		t.claim, t.stale, t.old = sent, false, m.far
 	}
 	return known
 }
@@ -299,7 +336,7 @@ func (m *stayModel) grants(w *stayWorld, i, j int) {
 	switch {
 	case turn > 0 && !s.up:
 		m.bad = stayCutOff
-	case turn > 0 && w.overdue && !b.wanted:
+	case turn > 0 && w.overdue && !b.wanted && !m.asked:
 		m.bad = stayForgotten
 	case int32(t.since) > m.handoffs:
 		m.bad = stayUnbounded

@@ -57,7 +57,8 @@ type staySlot struct {
 	own     bool // and so is the node
 	changed bool // the event is under way
 	gone    bool
-	since   uint8 // grants since the node was wanted
+	since   uint8       // grants since the node was wanted
+	verify  stayRequest // the claim by which the machine verifies that it holds
 	_       bool
 }
 
@@ -100,7 +101,7 @@ const (
 	stayTwoHolders searchtest.Violation = "two holders"
 	stayNoHold     searchtest.Violation = "a holder whose node is gone"
 	stayUnnoted    searchtest.Violation = "a holder that will not hear of the end of its lease"
-	stayForgotten  searchtest.Violation = "a local grant though a stranger has waited for two intervals"
+	stayForgotten  searchtest.Violation = "a local grant though a stranger has waited for two intervals, and a round trip"
 	stayUnbounded  searchtest.Violation = "more local grants than the bound"
 	stayCutOff     searchtest.Violation = "a local grant without a connection"
 	stayShrinks    searchtest.Violation = "a grant that is not behind the one before"
@@ -112,10 +113,12 @@ type stayModel struct {
 	worth    bool
 	locals   int // of the second session
 	rounds   uint8
+	far      bool // a round trip takes two intervals: no answered write is fresh
 
 	books []stayBook
 	index map[stayBook]uint16
 	bad   searchtest.Violation
+	asked bool // the step is the answer to a claim that was sent before the latest tick
 }
 
 // stayBook is what a session decides by about one node.
@@ -145,7 +148,7 @@ func (m *stayModel) first(left stayBudget) stayWorld {
 	w := stayWorld{left: left}
 	for i := range w.sessions {
 		s := &w.sessions[i]
-		s.up, s.lease, s.fresh, s.epoch = true, true, true, 1
+		s.up, s.lease, s.fresh, s.epoch = true, true, !m.far, 1
 		for j := range s.locals {
 			if i == 0 || j < m.locals {
 				s.locals[j].rounds = m.rounds
@@ -176,12 +179,14 @@ const (
 	stepClaimAnswers
 	stepChangedTold
 	stepGoneTold
-	stepTimeIsUp
+	stepVerifyExecutes
+	stepVerifyAnswers
 	stepAges
 	stepSessionEnds
 	stepConnects
 	stepStrangerLeaves
 	stayProgress // the other steps need not happen
+	stepTimeIsUp // the time for local grants may be long, and nobody is to wait for its end
 	stepWithdraws
 	stepRests
 	stepProbes
@@ -229,6 +234,8 @@ func (m *stayModel) Enabled(w *stayWorld, steps []stayStep) []stayStep {
 			add(s.up && t.arm > staySent && t.arm != stayLost || t.arm == stayLost, stepArmAnswers, i, j)
 			add(live && t.claim == staySent, stepClaimExecutes, i, j)
 			add(s.up && t.claim > staySent && t.claim != stayLost && !events || t.claim == stayLost, stepClaimAnswers, i, j)
+			add(live && t.verify == staySent, stepVerifyExecutes, i, j)
+			add(s.up && t.verify > staySent && t.verify != stayLost && !events || t.verify == stayLost, stepVerifyAnswers, i, j)
 			add(t.changed, stepChangedTold, i, j)
 			add(t.gone, stepGoneTold, i, j)
 			add(book.wanted && !book.Over && book.left > 0, stepTimeIsUp, i, j)
@@ -245,7 +252,7 @@ func (m *stayModel) Enabled(w *stayWorld, steps []stayStep) []stayStep {
 		busy := holds || s.slots != [staySlots]staySlot{}
 		add(!s.up && !s.dead, stepConnects, i, 0)
 		add(s.dead, stepSessionEnds, i, 0)
-		add(live && holds && !events && (!s.fresh || !s.lease), stepProbes, i, 0)
+		add(live && holds && !events && (!s.fresh && !m.far || !s.lease), stepProbes, i, 0)
 		add(s.up && busy && w.left.cut > 0, stepBreaks, i, 0)
 		add(s.lease && busy && w.left.lapse > 0, stepRunsOut, i, 0)
 		add(!s.lease && !s.dead && w.left.expire > 0, stepExpires, i, 0)
@@ -343,7 +350,7 @@ func (w *stayWorld) tidy() {
 	for i := range w.sessions {
 		s := &w.sessions[i]
 		for j := range s.slots {
-			if t := &s.slots[j]; t.machine == machineNone && t.arm == stayNothing && t.claim == stayNothing {
+			if t := &s.slots[j]; t.machine == machineNone && t.arm == stayNothing && t.claim == stayNothing && t.verify == stayNothing {
 				*t = staySlot{}
 			}
 		}
@@ -358,8 +365,8 @@ func (n stayNarrator) Tell(w *stayWorld, s stayStep) []string {
 	names := [...]string{
 		"asks", "releases", "creates its node", "is granted it", "deletes its node", "may watch the directory again", "has the directory armed", "hears that it is armed",
 		"has its claim executed", "hears of its claim", "hears that the directory has changed", "hears that its node is gone",
-		"has had its time", "is idle for long", "hears that its session is over", "connects", "stranger leaves", "",
-		"withdraws", "rests", "probes", "two intervals pass", "loses the connection", "lets its lease run out", "is ended by the leader",
+		"has it verified that it holds", "hears that it holds", "is idle for long", "hears that its session is over", "connects", "stranger leaves", "",
+		"has had its time", "withdraws", "rests", "probes", "two intervals pass", "loses the connection", "lets its lease run out", "is ended by the leader",
 		"has its node removed", "stranger comes", "stranger of the session comes", "some other node comes",
 	}
 	n.m.Take(w, s)

@@ -638,17 +638,16 @@ func (m *Machine) stepHeld(in Input) []Effect {
 			return m.verify()
 		}
 	case Claimed:
-		if !in.Recorded {
-			m.verifying = false
-		}
+		m.verifying = m.verifying && !in.Held
 	case Refused:
 		// The claim proves that the node is gone, although no watch has reported it.
 		if in.Missing {
 			return m.ownGone()
 		}
-		m.verifying = false
+		m.verifying = m.verifying && !in.Held
 	case Unknown:
-		if m.verifying {
+		// The claim may also be one of [Contention], which repeats it.
+		if in.Held && m.verifying {
 			return m.verify()
 		}
 	default:

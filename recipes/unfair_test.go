@@ -28,7 +28,7 @@ func singleSituations() cases {
 	s.from("too late", "looked, no node", Occupied{1})
 	s.from("tried, taken", "trying", Occupied{1})
 	s.from("tried, free by now", "tried, taken", Listed{Epoch: 1})
-	s.from("recovering", "creating", Unknown{1, OpCreate})
+	s.from("recovering", "creating", Unknown{Epoch: 1, Op: OpCreate})
 	s.from("creating, withdrawn", "creating", Withdrawn{Why: WhyContext})
 	s.from("recovering, withdrawn", "recovering", Withdrawn{Why: WhyContext})
 	s.from("claiming", "recovering", mine)

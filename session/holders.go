@@ -204,15 +204,15 @@ func (s *Session) warm(t *Seat) {
 	}
 }
 
-// Proven reports whether the epoch's session counts as alive and its events arrive: news
-// of another contender are at most two probe intervals old.
-func (t *Seat) Proven(epoch recipes.Epoch) bool {
+// Proven reports whether the epoch's session counts as alive, and whether its events
+// arrive: then news of another contender are at most two probe intervals old.
+func (t *Seat) Proven(epoch recipes.Epoch) (alive, recent bool) {
 	s := t.session
 	c := s.inEpoch(epoch)
 	if c == nil {
-		return false
+		return false, false
 	}
-	return s.clock.now().Before(c.lease.Deadline()) && s.recent(c)
+	return s.clock.now().Before(c.lease.Deadline()), s.recent(c)
 }
 
 // recent reports whether a write was answered that was sent within two probe intervals.

@@ -78,7 +78,7 @@ func TestADeadlineIsToldOnce(t *testing.T) {
 				t.Errorf("told %+v, want the first deadline", told)
 			}
 			w.Do(recipes.Claim{Epoch: 1, Node: node, Held: true})
-			w.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
+			w.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true, Held: true})
 			reader := r.InPlaceOf(w)
 			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 			refusesAPlace(r, reader)
@@ -208,7 +208,7 @@ func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 		s.Do(recipes.Claim{Epoch: 1, Node: node, Held: true})
 		time.Sleep(1500 * time.Millisecond)
 		s.Want("LeaseRanOut")
-		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
+		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true, Held: true})
 		r.Server.Intercept(nil)
 		reader := r.InPlaceOf(s)
 		reader.Do(recipes.Create{Epoch: 1, Attempt: 1})

@@ -92,6 +92,41 @@ func TestAnswersBetweenTwoConnections(t *testing.T) {
 	})
 }
 
+// TestAnAnswerSaysWhichClaimItIsTo: one by which a holder verifies that it holds, or one that makes it a holder. Whoever has both of them
+// in progress is not to take the one for the other.
+func TestAnAnswerSaysWhichClaimItIsTo(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		sessiontest.Run(t, fmt.Sprint("held: ", held), func(r *sessiontest.Rig) {
+			r.Plant("n")
+			s := r.Seated()
+			claim := func(epoch recipes.Epoch, node string) recipes.Claim {
+				return recipes.Claim{Epoch: epoch, Node: events.Name{Text: node}, Held: held}
+			}
+			for _, c := range []struct {
+				claim recipes.Claim
+				want  recipes.Input
+			}{
+				{claim(1, "n"), recipes.Claimed{Epoch: 1, Fresh: true, Held: held}},
+				{claim(1, "none"), recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true, Held: held}},
+				{claim(7, "n"), recipes.Unknown{Epoch: 7, Op: recipes.OpClaim, Held: held}}, // there is no such session
+			} {
+				s.Do(c.claim)
+				s.WantAnswer(c.want)
+			}
+			wait, open := gate(r)
+			s.ClaimLate(claim(1, "n"), wait)
+			synctest.Wait()
+			r.Server.Cut(r.Only())
+			r.Settle()
+			open()
+			told := s.Want("Suspended Reconnected Unknown")
+			if want := (recipes.Unknown{Epoch: 1, Op: recipes.OpClaim, Held: held}); told[2] != want {
+				t.Errorf("an answer of the earlier connection: told %+v, want %+v", told[2], want)
+			}
+		})
+	}
+}
+
 // An unfair lock's node is removed by hand while the connection is away, and another contender makes the next one. The answer to a claim
 // that comes after that does not tell the owner of the present node. Nor does the answer to a look of the session's own. A release leaves
 // the node alone.

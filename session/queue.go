@@ -540,7 +540,7 @@ func (r *seatRequest) load(*Session) budget.Load {
 func (r *seatRequest) full(s *Session, err error) {
 	s.cfg.Logger.Warn("session full; acquisition refused", zap.String("path", r.seat.path()), zap.Error(err))
 	r.seat.unsent = nil
-	r.seat.answer(recipes.Refused{Epoch: r.epoch, Op: r.op}, err)
+	r.seat.answer(r.marked(recipes.Refused{Epoch: r.epoch, Op: r.op}), err)
 }
 
 // uncount returns the room of a seat. kept says that its nodes stay until the session

@@ -296,13 +296,14 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 	if in == nil {
 		return
 	}
+	in = r.marked(in)
 	if err != nil {
 		r.log(c, in, err)
 	}
 	// Nothing verifies an answer of an earlier connection any more, so it counts as lost,
 	// unless it stays true: a node that is gone does not come back.
 	if c.outdated && !recipes.Lasts(in) {
-		s.tell(r.seat, recipes.Unknown{Epoch: r.epoch, Op: r.op}, err)
+		s.tell(r.seat, r.marked(recipes.Unknown{Epoch: r.epoch, Op: r.op}), err)
 		return
 	}
 	switch in := in.(type) {
@@ -356,6 +357,14 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 	default:
 		s.tell(r.seat, in, err)
 	}
+}
+
+// marked returns an answer with what it says of the request, see [recipes.Claim.Marks].
+func (r *seatRequest) marked(in recipes.Input) recipes.Input {
+	if claim, is := r.effect.(recipes.Claim); is {
+		return claim.Marks(in)
+	}
+	return in
 }
 
 // makeAgain is for a create that was turned away, when its pause is over. Nothing was
@@ -420,7 +429,7 @@ func (r *seatRequest) joint() bool {
 }
 
 func (r *seatRequest) refuse() {
-	r.seat.answer(recipes.Unknown{Epoch: r.epoch, Op: r.op}, nil)
+	r.seat.answer(r.marked(recipes.Unknown{Epoch: r.epoch, Op: r.op}), nil)
 	if create := r.with; r.leads && create != nil {
 		create.refuse()
 	}

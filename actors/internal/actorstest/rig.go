@@ -111,7 +111,7 @@ func (p *FakePort) Deadline(of recipes.Epoch) time.Time {
 	return p.Until
 }
 
-func (p *FakePort) Proven(recipes.Epoch) bool { return true }
+func (p *FakePort) Proven(recipes.Epoch) (alive, recent bool) { return true, true }
 
 func (p *FakePort) Interval() time.Duration { return time.Second }
 

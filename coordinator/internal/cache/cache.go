@@ -51,7 +51,7 @@ type Handle struct {
 
 // Config is what caches are made with.
 type Config struct {
-	Size   int           // how many idle nodes are kept
+	Size   int           // how many idle nodes are kept at most
 	Idle   time.Duration // for how long
 	Strict bool          // a lost connection is a loss
 }
@@ -68,7 +68,7 @@ type Caches struct {
 
 	mu    sync.Mutex
 	paths map[string]*cache // those with a node, and those in quiet
-	quiet list.List         // of *cache: those that the process does not use, the latest first
+	quiet list.List         // of *cache, by when the process last ceased to use them, the latest first
 	todo  []func()          // calls for when the mutex is free
 }
 
@@ -136,8 +136,8 @@ func (a *Caches) GiveUp() (port actors.Port) {
 	return port
 }
 
-// evict forgets the cache that has been quiet for longest, and has its idle node go. It
-// returns the node's port. It is called with mu held.
+// evict forgets the last cache of the list, and has its node go if that is idle. It returns
+// the node's port. It is called with mu held.
 func (a *Caches) evict() (port actors.Port) {
 	c, _ := a.quiet.Back().Value.(*cache)
 	c.each(func(s *stay) {
@@ -175,8 +175,10 @@ func (c *cache) each(f func(*stay)) {
 	}
 }
 
-// rest notes that the process does not use the cache from now on. If too many caches are
-// quiet, the one that has been so for longest is forgotten.
+// rest notes that the process does not use the cache from now on. If there are too many
+// in the list, the last one is forgotten. The list also has caches without a node, which
+// have a habit, and those whose idle node is in use again: to take them out meanwhile
+// would allocate each time. So an idle node may go though there are fewer than Size.
 func (c *cache) rest() {
 	if c.at != nil {
 		c.all.quiet.MoveToFront(c.at)
@@ -188,7 +190,7 @@ func (c *cache) rest() {
 	}
 }
 
-// busy notes that the process uses the cache, or forgets it.
+// busy notes that the process uses the cache with a new node, or forgets it.
 func (c *cache) busy() {
 	if c.at != nil {
 		c.all.quiet.Remove(c.at)

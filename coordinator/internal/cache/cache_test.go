@@ -32,6 +32,7 @@ type port struct {
 	post  actors.Post
 	sent  []recipes.Effect
 	until time.Time // the end of the lease
+	far   bool      // no answered write is recent
 }
 
 func (p *port) Open(post actors.Post) recipes.Opened {
@@ -69,8 +70,8 @@ func (p *port) Deadline(of recipes.Epoch) time.Time {
 	return p.until
 }
 
-func (p *port) Proven(recipes.Epoch) bool { return true }
-func (p *port) Interval() time.Duration   { return time.Second }
+func (p *port) Proven(recipes.Epoch) (alive, recent bool) { return true, !p.far }
+func (p *port) Interval() time.Duration                   { return time.Second }
 
 // rig is a cached lock, and the session that gets its node.
 type rig struct {
@@ -157,6 +158,22 @@ func (r *rig) mustTake(l *actors.Lock) {
 	case <-l.Granted():
 	default:
 		r.t.Fatal("there is no Grant, want one")
+	}
+}
+
+// waiter returns the lock of a caller that waits.
+func (r *rig) waiter() *actors.Lock {
+	l := r.handle.Lock(r.config())
+	l.Start(r.t.Context(), 0, actors.Want{})
+	synctest.Wait()
+	return l
+}
+
+// claims checks how many claims were made so far, and that a waiter has no Grant.
+func (r *rig) claims(want int, waits *actors.Lock, when string) {
+	r.t.Helper()
+	if got := r.requests(recipes.OpClaim); got != want || waits.Holding() {
+		r.t.Fatalf("%s: %d claims were made, and the waiter holds: %v; want %d, and no Grant", when, got, waits.Holding(), want)
 	}
 }
 
@@ -317,6 +334,55 @@ func TestAChangedDirectoryIsReadOnceAnInterval(t *testing.T) {
 		if want := []int{2, 2, 3, 3, 3, 4}; !slices.Equal(reads, want) {
 			t.Errorf("the directory was read %v times, want %v", reads, want)
 		}
+		r.say(recipes.LeaseRanOut{})
+		r.deleted()
+	})
+}
+
+// TestAVerificationEndsNoRest: after a reconnect the machine asks by itself whether it still
+// holds. That makes no holder of a node for which the session renews no lease. A turn is
+// granted when the claim that does has been answered.
+func TestAVerificationEndsNoRest(t *testing.T) {
+	withRig(t, func(t *testing.T, r *rig) {
+		holder := r.holder()
+		next := r.waiter()
+		holder.Withdraw(recipes.WhyReleased)
+		r.say(recipes.Armed{Epoch: epoch})
+		r.mustTake(next)
+		next.Withdraw(recipes.WhyReleased)
+		time.Sleep(2 * time.Second) // it rests
+		r.say(recipes.Suspended{})
+		waits := r.waiter()
+		r.claims(1, waits, "without a connection")
+		r.say(recipes.Reconnected{})
+		r.claims(2, waits, "on the next connection")
+		r.say(recipes.Armed{Epoch: epoch})
+		r.claims(3, waits, "when it is watched")
+		r.say(recipes.Claimed{Epoch: epoch, Fresh: true, Held: true})
+		r.claims(3, waits, "when it is verified")
+		r.say(recipes.Claimed{Epoch: epoch, Fresh: true})
+		r.mustTake(waits)
+		r.say(recipes.LeaseRanOut{})
+		r.deleted()
+	})
+}
+
+// TestAClaimIsProofForOneTurn where no answered write is recent, because a round trip takes
+// longer.
+func TestAClaimIsProofForOneTurn(t *testing.T) {
+	withRig(t, func(t *testing.T, r *rig) {
+		r.far = true
+		holder := r.holder()
+		first, second := r.waiter(), r.waiter()
+		holder.Withdraw(recipes.WhyReleased)
+		r.say(recipes.Armed{Epoch: epoch})
+		r.claims(2, first, "when it is watched")
+		r.say(recipes.Claimed{Epoch: epoch, Fresh: true})
+		r.mustTake(first)
+		first.Withdraw(recipes.WhyReleased)
+		r.claims(3, second, "for the next turn")
+		r.say(recipes.Claimed{Epoch: epoch, Fresh: true})
+		r.mustTake(second)
 		r.say(recipes.LeaseRanOut{})
 		r.deleted()
 	})
