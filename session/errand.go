@@ -419,7 +419,7 @@ func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) 
 		return a, err
 	}
 	if a.Result = recipes.ResultDone; len(res) < len(ops) {
-		return a, nil // a single delete, or an answer that was cut short
+		return a, nil // a single delete, which has no result
 	}
 	for i, r := range res {
 		switch {

@@ -63,7 +63,7 @@ func TestSinceWhenAServerOwesAnAnswer(t *testing.T) {
 		asks := func(xids ...int32) {
 			for _, xid := range xids {
 				go p.peer.recv()
-				p.ask(requestFrame(xid, opcode.Multi))
+				p.ask(requestFrame(xid, opcode.Delete))
 			}
 		}
 		go func() {
@@ -80,7 +80,7 @@ func TestSinceWhenAServerOwesAnAnswer(t *testing.T) {
 		asks(2, xidPing)
 		want("behind three requests", time.Second)
 		time.Sleep(time.Second)
-		p.hear(replyFrame(xidEvent, 0))
+		p.hear(eventFrame("/a"))
 		want("behind an event", time.Second)
 		p.hear(replyFrame(1, 0))
 		want("when the first is answered", 3*time.Second)

@@ -40,7 +40,7 @@ var (
 	errHandshakeRefused = errors.New("server closed the connection during the handshake")
 	// errHandshakeMalformed: the handshake has impossible values.
 	errHandshakeMalformed = errors.New("malformed handshake")
-	// errFrameLength: a frame has a length that cannot be right.
+	// errFrameLength: a frame has a length that cannot be right. See also errForm.
 	errFrameLength = errors.New("frame length out of bounds")
 )
 
@@ -64,13 +64,15 @@ const (
 	pingFrame = "\x00\x00\x00\x08\xff\xff\xff\xfe\x00\x00\x00\x0b"
 
 	// A frame is a length of four bytes, and that many bytes. Requests begin with xid and
-	// operation, replies with xid, zxid and error: the client panics on a shorter reply.
+	// operation, replies with xid, zxid and error. The client panics on a shorter reply
+	// that it awaits, and on some that are long enough, see form.
 	prefixLength = 4
 	minRequest   = 8
 	minReply     = 16
-	// A handshake's request is read to the end of the session id, its reply likewise.
+	// A handshake's request is read to the end of the session id, its reply to the length
+	// of the password.
 	minHandshakeRequest = 24
-	minHandshakeReply   = 16
+	minHandshakeReply   = 20
 	// headSize is how much of a reply is looked at: the first result's operation in a
 	// transaction's comes last.
 	headSize = 20
@@ -100,6 +102,9 @@ type sent struct {
 	length int
 	path   string    // of a request for a container
 	awaits *Creation // of a create that is awaited
+
+	operations operations // of a transaction
+	standsIn   bool       // a read in place of a create, see readOf
 }
 
 // wire is one connection of a client to a server. It passes bytes through unchanged,
@@ -124,6 +129,7 @@ type wire struct {
 	head     [headSize]byte
 	length   int  // of the frame that is being read
 	rest     int  // of its bytes, those that are not handed out
+	form     form // of those that are handed out
 	resumed  bool // a session was resumed, and nothing was read since, see awaitWatches
 
 	left chan struct{} // closed when the client asked for the end of its session, or closed
@@ -248,6 +254,8 @@ func (w *wire) request(p []byte, now time.Time) ([]byte, error) {
 		w.noteWatchesAsked()
 	case opcode.CloseSession:
 		w.once.Do(func() { close(w.left) })
+	case opcode.Multi:
+		s.operations = operationsIn(body)
 	case opcode.CreateContainer:
 		s.path = string(pathIn(body))
 		s.awaits = w.link.sends(pathIn(body), w)
@@ -256,7 +264,7 @@ func (w *wire) request(p []byte, now time.Time) ([]byte, error) {
 		// became of it. The client expects an answer, so a read is sent instead.
 		if s.awaits = w.link.sends(pathIn(body), w); s.awaits.apart() {
 			p = readOf(xid, pathIn(body))
-			s.op, s.length, s.awaits = opcode.GetData, len(p)-prefixLength, nil
+			s.op, s.length, s.awaits, s.standsIn = opcode.GetData, len(p)-prefixLength, nil, true
 		}
 	}
 	if xid == xidPing {
@@ -270,7 +278,8 @@ func (w *wire) request(p []byte, now time.Time) ([]byte, error) {
 
 // readOf returns a request for the data of the path. It takes the place of a create that
 // must not be sent. A server never has a node of that name, because it adds a number to
-// it, so it answers that there is none.
+// it, so it answers that there is none. The client would take any other answer for one to
+// the create.
 func readOf(xid int32, path []byte) []byte {
 	var p []byte
 	for _, n := range []int32{int32(minRequest + 4 + len(path) + 1), xid, opcode.GetData, int32(len(path))} {
@@ -407,15 +416,30 @@ func (w *wire) Read(p []byte) (int, error) {
 		}
 		copy(w.head[:], head[prefixLength:])
 		w.rest = prefixLength + w.length
+		if w.form, err = w.formOfHead(); err != nil {
+			return 0, w.over(w.Fail(err))
+		}
 	}
 	n, err := w.in.Read(p[:min(len(p), w.rest)])
 	if err != nil {
 		return n, w.over(w.lose(err))
 	}
+	if err := w.form.take(p[:n]); err != nil {
+		return 0, w.over(w.Fail(err))
+	}
 	if w.rest -= n; w.rest < w.length {
 		w.received()
 	}
 	return n, nil
+}
+
+// formOfHead returns the form that the frame must have whose head was read.
+func (w *wire) formOfHead() (form, error) {
+	xid, code := int32At(w.head[:], 0), int32At(w.head[:], minReply-4)
+	w.mu.Lock()
+	s := w.pending[xid]
+	w.mu.Unlock()
+	return formOf(w.length, xid, code, s)
 }
 
 // over returns the error with which Read ends, when the client may learn of it. A client
@@ -492,6 +516,7 @@ func (w *wire) received() {
 // that the session has expired: the client must hear it.
 func (w *wire) greeted(answer []byte) error {
 	timeout, id := time.Duration(int32At(answer, 4))*time.Millisecond, int64At(answer, 8)
+	password := int(int32At(answer, minHandshakeReply-lengthSize)) // its length; -1: none
 	w.mu.Lock()
 	hello, asked := w.hello, w.asked
 	w.mu.Unlock()
@@ -500,6 +525,9 @@ func (w *wire) greeted(answer []byte) error {
 		return fmt.Errorf("%w: answered before it was asked", errHandshakeMalformed)
 	case id != 0 && asked != 0 && id != asked:
 		return fmt.Errorf("%w: asked for 0x%x, got 0x%x", errSessionReplaced, uint64(asked), uint64(id))
+	case password > len(answer)-minHandshakeReply:
+		// The client would allocate as much before it looks whether it is there.
+		return fmt.Errorf("%w: a password of %d bytes", errHandshakeMalformed, password)
 	case id != 0 && timeout <= 0:
 		// The client would panic on a ticker without an interval.
 		return fmt.Errorf("%w: session timeout %v", errHandshakeMalformed, timeout)

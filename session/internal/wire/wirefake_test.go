@@ -54,6 +54,23 @@ func replyFrame(xid, code int32, tail ...byte) []byte {
 	return frameOf(append(binary.BigEndian.AppendUint32(body, uint32(code)), tail...))
 }
 
+// textOf is a text, or data, as the protocol has it: with its length in front.
+func textOf(s string) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...) }
+
+// numbersOf are numbers one after the other.
+func numbersOf(numbers ...int32) (b []byte) {
+	for _, n := range numbers {
+		b = binary.BigEndian.AppendUint32(b, uint32(n))
+	}
+	return b
+}
+
+// eventFrame says that the node at the path is deleted.
+func eventFrame(path string) []byte {
+	const deleted, connected = 2, 3
+	return replyFrame(xidEvent, 0, append(numbersOf(deleted, connected), textOf(path)...)...)
+}
+
 // fakeConn is the server's end of a connection. If the client has gone, the next recv
 // shows it.
 type fakeConn struct{ net.Conn }

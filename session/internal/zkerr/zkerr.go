@@ -68,9 +68,9 @@ func Classify(err error) (Outcome, error) {
 	case err == nil:
 		return Done, nil
 	case errors.Is(err, zk.ErrShortBuffer):
-		// The client has this one for a reply it cannot decode as well. No server sends
-		// such a reply, and a request that does not fit will never fit: if this were
-		// Unknown it would be tried forever.
+		// A request that does not fit will never fit: if this were Unknown it would be
+		// tried forever. The client has this error for an answer that it cannot decode,
+		// too, but package wire hands out no such answer.
 		return Refused, fmt.Errorf("%w: %w", ErrTooLarge, err)
 	case errors.Is(err, zk.ErrNoServer):
 		return TurnedAway, err
