@@ -316,6 +316,7 @@ func (s *Session) suspend(c *client) {
 	if !c.announced {
 		return
 	}
+	c.looks.Suspended()
 	// During the outage the one node of a lock may become another contender's, so nothing
 	// deletes it by name before looking at it.
 	c.owners.shake()
@@ -341,7 +342,6 @@ func (s *Session) resume(c *client) {
 	// The broadcast below makes the machines verify what they know. An answer of an
 	// earlier connection that is settled later counts as lost.
 	c.resumed++
-	c.looks.Reset()
 	// A warm session trusts watches and listings of the present connection only, see
 	// warmth.
 	c.watches.Resumed()
@@ -602,7 +602,12 @@ func (c *client) onAnswered(a wire.Answer) {
 			s.loop.Post(func() { s.rearmAll(c) }) // the client itself only logs it
 		}
 		// Requests have waited for this answer, see onConnection.
-		s.postFor(c, func() { s.restored(c) })
+		s.postFor(c, func() {
+			if a.Restored {
+				c.looks.Restored()
+			}
+			s.restored(c)
+		})
 	}
 }
 

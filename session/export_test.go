@@ -1,6 +1,10 @@
 package session
 
-import "github.com/zkgrant/zkgrant/recipes"
+import (
+	"reflect"
+
+	"github.com/zkgrant/zkgrant/recipes"
+)
 
 // Session returns the id of the epoch's session, or 0.
 func (t *Seat) Session(epoch recipes.Epoch) int64 {
@@ -82,4 +86,13 @@ func (t *Seat) Verify(pass func()) {
 // Replaced has the session hear that a server has given out another session.
 func (s *Session) Replaced() {
 	s.loop.Post(func() { s.expire(s.client) })
+}
+
+// WatchChannels returns how many channels the client keeps for watches. Nothing may be in
+// progress.
+func (s *Session) WatchChannels() (n int) {
+	for it := reflect.ValueOf(s.present().conn).Elem().FieldByName("watchers").MapRange(); it.Next(); {
+		n += it.Value().Len()
+	}
+	return n
 }

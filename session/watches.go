@@ -176,9 +176,8 @@ func (t *Seat) lookAgain(c *client, _ bool) { t.session.tell(t, recipes.Changed{
 // subscriber is notified once of a change of what a client watches for it, and looks
 // again to hear more.
 //
-// After a reconnect these watches are not trusted, and each subscriber arms its own
-// again: the client asks for them with a zxid, and the server says nothing of a change of
-// children that came before that zxid.
+// After a reconnect each subscriber reads again, and arms its watch again unless the
+// server is known to have restored it, see [watch.Set.Suspended].
 type subscriber interface {
 	// lookAgain says that something has happened there, or may have. gone says that the
 	// path's node was deleted. The session's loop calls it.

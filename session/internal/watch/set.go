@@ -21,12 +21,16 @@ import (
 //     gets to run.
 //  5. The event finds the subscriber.
 //
-// The client has one channel for each call that armed a watch and cannot drop any. So a
-// path that is armed is not armed again, and is remembered until it fires even if it has
-// no subscribers any more.
+// The client keeps a channel for each call that armed a watch, until the watch fires, and
+// cannot drop any. So a path that is armed is not armed again, and is remembered until it
+// fires even if it has no subscribers any more.
 //
-// [Set.Ask] takes a path for armed from the answer on, and until then every caller arms
-// it. A reading beside a watch that is about to be armed could miss a change:
+// The client also keeps the watch of a connection that is lost, and asks for it again on
+// the next one. [Set.Suspended] and [Set.Restored] are for a set whose paths have to be
+// armed for certain. Between the two a path is armed once more.
+//
+// [Set.Ask] takes a path for armed once a call has armed it, and until then has every
+// caller arm it. A reading beside a watch that is about to be armed could miss a change:
 //
 //  1. A is about to arm.
 //  2. B finds that taken care of, and only reads.
@@ -37,7 +41,8 @@ type Set[S comparable, V any] struct {
 	mu          sync.Mutex
 	paths       map[string]entry[S]
 	notes       map[string]note[V] // of some of the paths; nil while there was none
-	connections uint32             // how often Resumed was called
+	connections uint32             // how often Resumed or Suspended was called
+	doubted     bool               // see Suspended
 }
 
 // Ticket says when a path was asked for: the answer counts if nothing has happened since.
@@ -80,6 +85,34 @@ func (s *Set[S, V]) Sure(path string) bool {
 func (s *Set[S, V]) Resumed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.resume()
+}
+
+// Suspended says that the connection is lost. Until Restored a path counts as armed only
+// if it is for certain. The client has asked for its watches again by then, but a reading
+// may be executed before that request:
+//
+//  1. The next connection reads the path.
+//  2. It changes.
+//  3. The client's request is executed. It has a zxid, and the server says nothing of a
+//     change of children that came before that.
+func (s *Set[S, V]) Suspended() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resume()
+	s.doubted = true
+}
+
+// Restored says that the server has all watches again that the client had, or has
+// reported a change. So no later reading misses one.
+func (s *Set[S, V]) Restored() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doubted = false
+}
+
+// resume is called with mu held.
+func (s *Set[S, V]) resume() {
 	s.connections++
 	for path, p := range s.paths {
 		p.sure = false
@@ -93,7 +126,7 @@ func (s *Set[S, V]) Ask(path string, who S) (arm bool, t Ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.with(path, who)
-	if arm = !p.armed; arm {
+	if arm = !p.armed || s.doubted && !p.sure; arm {
 		p.pending++
 	}
 	s.keep(path, p)

@@ -16,7 +16,8 @@ const path = "/dir/node"
 
 // TestAPathIsArmedUntilItFires: a path that is armed when the answer comes is not armed
 // again, and a path that may not be armed is not taken for armed. ASK is to arm, and ask
-// is not. done and fail answer the latest caller that armed, and has no answer.
+// is not. done and fail answer the latest caller that armed, and has no answer. A
+// connection is lost, and on the next one all is restored, or not.
 func TestAPathIsArmedUntilItFires(t *testing.T) {
 	for name, steps := range map[string]string{
 		"armed once":               "ASK done ask ask",
@@ -29,6 +30,15 @@ func TestAPathIsArmedUntilItFires(t *testing.T) {
 		"a reconnect while it is":  "ASK reconnect done ASK",
 		"the second armed behind":  "ASK done fire ASK done ask",
 		"the first answered later": "ASK fire ASK done done ask",
+
+		"restored":                     "ASK done lose restore ask",
+		"not restored":                 "ASK done lose ASK done ask lose ASK",
+		"restored after the next":      "ASK done lose ASK restore done ask",
+		"answered on the next":         "ASK lose done ASK done ask",
+		"answered, and restored":       "ASK lose done restore ask",
+		"it fires as it is restored":   "ASK done lose fire restore ASK",
+		"it fires before it is":        "ASK done lose ASK done fire ASK",
+		"restored on one, not another": "ASK done lose restore ask lose ASK",
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &watch.Set[string, struct{}]{}
@@ -49,6 +59,10 @@ func TestAPathIsArmedUntilItFires(t *testing.T) {
 					}
 				case "reconnect":
 					l.Reset()
+				case "lose":
+					l.Suspended()
+				case "restore":
+					l.Restored()
 				default:
 					last := len(arming) - 1
 					l.Answered(path, arming[last], step == "done")

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // TestAnswersWaitForTheRequestOfTheirOwnConnection: a request for watches that an earlier
@@ -70,5 +72,46 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestWhenTheWatchesAreRestored: when the last request of a connection's own is answered.
+// In the steps s is a short request and l is a long one, a is an answer to the oldest
+// request and e is a refusal, and c is another connection. A is an answer with which all
+// watches are restored.
+func TestWhenTheWatchesAreRestored(t *testing.T) {
+	for _, steps := range []string{
+		"csA", "clasA", "clalasA", "cse", "clesA", "csAcsA", "csclasA", "ccsasA", "ccsasAsA", "ccssaA", "cslcsA", "ccsacsasA",
+	} {
+		var restored bool
+		l := NewLink(Events{OnAnswered: func(a Answer) { restored = a.Restored }})
+		var p *played
+		xid, oldest := int32(0), int32(1)
+		for i, step := range steps {
+			switch step {
+			case 'c':
+				p = play(t, l)
+				p.noteOut(handshakeFrame(7))
+				p.noteIn(grantFrame(testTimeout, 7))
+				oldest = xid + 1
+			case 's', 'l':
+				length := 100
+				if step == 'l' {
+					length = longRequest
+				}
+				xid++
+				p.noteOut(requestFrame(xid, opcode.SetWatches, make([]byte, length-minRequest)...))
+			default:
+				code := zkerr.CodeNone
+				if step == 'e' {
+					code = zkerr.CodeNoAuth
+				}
+				p.noteIn(replyFrame(oldest, code))
+				oldest++
+				if want := step == 'A'; restored != want {
+					t.Errorf("%s: after step %d the watches are restored: %v, want %v", steps, i, restored, want)
+				}
+			}
+		}
 	}
 }

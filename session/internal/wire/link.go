@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
 // Events are the calls that a link makes. They come from the client's goroutines, one at
@@ -41,6 +43,7 @@ type Answer struct {
 	Zxid      int64         // in the reply
 	Container string        // of a request for a container: its path
 	Timeout   time.Duration // of a handshake: what the server granted
+	Restored  bool          // of a request for watches: the server has all that the client had
 }
 
 // Request reports the outcome of a request, for the hooks of a program.
@@ -264,6 +267,7 @@ func (w *wire) noteResumed() {
 func (w *wire) noteWatchesAsked() {
 	w.link.mu.Lock()
 	defer w.link.mu.Unlock()
+	w.asking++
 	w.link.waiting = max(0, w.link.waiting-1)
 	if w.missing > 0 {
 		if w.missing--; w.missing == 0 {
@@ -272,13 +276,18 @@ func (w *wire) noteWatchesAsked() {
 	}
 }
 
-// noteWatchesAnswered notes the answer to one, before the client gets it.
-func (w *wire) noteWatchesAnswered(s sent) {
+// noteWatchesAnswered notes the answer to one, before the client gets it. It reports
+// whether the server now has all watches that the client had when the connection began:
+// this connection's own request is answered, and no other one is in progress or may be in
+// the client's queue.
+func (w *wire) noteWatchesAnswered(s sent, code int32) (restored bool) {
+	w.link.mu.Lock()
+	defer w.link.mu.Unlock()
+	w.asking--
 	if s.length >= longRequest {
-		w.link.mu.Lock()
-		defer w.link.mu.Unlock()
 		w.link.waiting++
 	}
+	return code == zkerr.CodeNone && w.missing+w.asking+w.link.waiting == 0
 }
 
 // awaitWatches returns when replies may be handed to the client.

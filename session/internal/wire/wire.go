@@ -164,6 +164,7 @@ type wire struct {
 	// Guarded by the link's mutex, see noteResumed.
 	watchesAsked chan struct{}
 	missing      int
+	asking       int // requests for watches in progress
 }
 
 // newWire wraps a fresh connection. The handshake must be complete by the deadline. Close
@@ -493,15 +494,13 @@ func (w *wire) received() {
 	if s.op != opcode.Ping {
 		w.link.settle()
 	}
-	if s.op == opcode.SetWatches {
-		w.noteWatchesAnswered(s)
-	}
+	restored := s.op == opcode.SetWatches && w.noteWatchesAnswered(s, code)
 	zxid := int64At(w.head[:], 4)
 	if s.awaits != nil && code == zkerr.CodeNone {
 		s.awaits.zxid.Store(zxid)
 	}
 	w.link.Events.OnAnswered(Answer{Sent: s.at, Answered: now, Op: s.op, Err: code, Container: s.path,
-		Zxid: zxid})
+		Zxid: zxid, Restored: restored})
 	if w.link.Events.OnRequest != nil && !told {
 		err := zkerr.ErrorOf(code)
 		if s.op == opcode.Multi && err == nil && w.length >= headSize &&
