@@ -63,9 +63,16 @@ func (d DirectoryData) Names(czxid int64) bool {
 
 // DirectoryBook is what a session knows of one directory. The zero value knows nothing.
 //
-// Data are written only to a directory of ours. Another program's data are never touched.
-// A directory is identified by the zxid that created it. The knowledge ends when an
-// answer shows another directory with the same name.
+// Data are written only to a directory that was ours when it was last seen. A directory is
+// identified by the zxid that created it. The knowledge ends when an answer shows another
+// directory with the same name.
+//
+// That can be too late, because a server compares versions of data and not that zxid:
+//
+//  1. The servers remove our directory, which is empty.
+//  2. Another program makes a directory with the same name and data of its own.
+//  3. Our next create writes the marker over these data, once. The answer shows the other
+//     directory, but from then on its data say that it is ours.
 type DirectoryBook struct {
 	czxid     int64 // of a directory of ours; 0: it is not ours, or that is not known
 	closed    bool  // its data may not be written
