@@ -114,6 +114,15 @@ func TestAskingEndsWithTheClient(t *testing.T) {
 	})
 }
 
+// TestAskingNobody: a lookup may have found fewer addresses since the caller has looked.
+func TestAskingNobody(t *testing.T) {
+	d := asking(t, nil)
+	d.cfg.Hosts.servers = d.cfg.Hosts.servers[:0]
+	if d.Ask(t.Context()) {
+		t.Error("another server serves, want none where there is none")
+	}
+}
+
 // TestEachAddressIsAServer that can be asked, and be dialled next.
 func TestEachAddressIsAServer(t *testing.T) {
 	rng := testRand()
