@@ -200,8 +200,9 @@ func (s *Session) reportReady(err error) {
 	}
 }
 
-// onConnection handles the end of a handshake. If the last connection left requests
-// unanswered, a read comes first, and vouched calls onConnection again after its answer.
+// onConnection handles the end of a handshake. If requests were left unanswered for so
+// long that the servers may be stuck, a read comes first, and vouched calls onConnection
+// again after its answer.
 func (s *Session) onConnection(c *client, server string) {
 	c.logger.Debug("connected", zap.String("server", server))
 	switch {

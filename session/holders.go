@@ -17,7 +17,8 @@ import (
 
 // This file is about seats that hold: which they are, what renews their lease, and how
 // they learn that it has run out. While no seat holds, and none is next in line, no lease
-// is watched or renewed. A server that is silent meanwhile is left, if another one serves.
+// is watched or renewed, and a silent server is left to the client. While one does, the
+// session leaves a silent server itself, if another one serves.
 
 // tell gives a seat's machine one input. A machine that does not hold its lock after that
 // is no holder any more. Only a proof makes it one, see prove.

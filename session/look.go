@@ -70,8 +70,10 @@ type readings struct {
 	data    flow
 }
 
-// begin waits for a place in each flow. It does not wait long: the connection answers, or
-// ends.
+// begin waits for a place in each flow. A place becomes free when a reading is answered,
+// or its connection ends. A reading that the client still has in its queue then waits for
+// the next connection, so begin may wait as long as an outage. No caller waits for it:
+// [call] returns when the ctx of its caller ends.
 func (r *readings) begin(flows ...*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -123,9 +123,10 @@ type deadline struct {
 	timer *time.Timer
 }
 
-// startDeadline starts the timer of a holder with a deadline. When it fires, the lock is
-// lost: as with every loss, the session knows before the holder does, and no reader takes
-// its place after that. The deadline is the earliest so far.
+// startDeadline starts the timer of a holder with a deadline. When it fires, the session
+// notifies the machine, and the lock is lost. The holder's own clock may show that before,
+// and no reader takes its place from the deadline on, see [Session.isOverdue]. The machine
+// has named the earliest deadline so far.
 func (s *Session) startDeadline(seat *Seat, by recipes.Moment) {
 	s.stopDeadline(seat)
 	at := actors.TimeOf(by)
