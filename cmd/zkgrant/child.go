@@ -92,7 +92,7 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	case err != nil:
 	case info.Mode()&os.ModeCharDevice == 0 || !term.IsTerminal(int(os.Stdin.Fd())):
 		stdin = os.Stdin
-	case c.terminal && isTerminal(os.Stdin) && !o.apart: // from another session it would read what is typed for others
+	case c.terminal && c.job.Reaches():
 		stdin, o.foreground = os.Stdin, c.job.Visible() // in the background it would take it from the shell
 	default: // a process in the background that reads from the terminal is halted
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -101,6 +102,17 @@ func TestTheCommandIsDeadFirst(t *testing.T) {
 		},
 		says: "the supervisor of the command was killed",
 	})
+	// The command is a zkgrant that gives its own command more time. Without a terminal that command
+	// must not be in a session which the outer zkgrant does not look at.
+	for _, where := range []string{"job", "session-leader"} {
+		if runtime.GOOS != "linux" {
+			break
+		}
+		const inner = "zkgrant run --session-timeout 2s --grace 500ms /locks/inner -- " + deaf
+		add(1, ending{name: where, where: where, command: inner, end: mute, code: codeLost})
+		add(1, ending{name: where + ", revoked", where: where, command: inner, end: revokes("--grace 300ms "), code: codeLost, record: true})
+		add(1, ending{name: where + ", halted", where: where, command: inner, end: sends(syscall.SIGSTOP), halts: true, code: codeLost})
+	}
 	// What zkgrant prints leads nowhere.
 	for _, where := range []string{"pipe-full", "pipe-gone", "tty-stopped"} {
 		for _, flag := range []string{"--verbose", "--json", "--verbose=false"} {

@@ -15,7 +15,8 @@ import (
 // and a shell after `set -m`, give what they start a group of its own.
 //
 // What another zkgrant runs in there is in the care of that one's supervisor. Only KILL reaches it,
-// and its supervisor with it: so nothing is left that would end it later.
+// and its supervisor with it: so nothing is left that would end it later. It is in the session also
+// where a command has one of its own otherwise; see [jobs.Job.Apart].
 type family struct {
 	group      int // the command's; its number is that of the command's process. 0: it has ended
 	supervisor int

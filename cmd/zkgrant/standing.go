@@ -17,7 +17,7 @@ import (
 func standing() jobs.Job {
 	ignored, _ := atStart()
 	j := jobs.Job{
-		PID: os.Getpid(), Group: syscall.Getpgrp(), Contained: contained(),
+		PID: os.Getpid(), Group: syscall.Getpgrp(), Contained: contained(), Supervised: supervised(),
 		Unstopped: ignored>>(syscall.SIGTSTP-1)&1 == 1, Foreground: foreground(),
 	}
 	j.Session, _ = unix.Getsid(0) // it cannot fail
@@ -35,6 +35,19 @@ func standing() jobs.Job {
 		j.Members = append(j.Members, m)
 	}
 	return j
+}
+
+// supervised reports whether another zkgrant's supervisor is among the ancestors of this process,
+// as far as they can be seen.
+func supervised() bool {
+	for at := os.Getppid(); at > 1; {
+		p, ok := processStat(at)
+		if !ok || p.supervises {
+			return ok
+		}
+		at = p.parent
+	}
+	return false
 }
 
 // foreground returns the group in the foreground of this process's terminal, or 0.

@@ -11,6 +11,7 @@ type Job struct {
 	PID, Group, Session int
 
 	Contained  bool // in a PID namespace of its own, where process 1 may be a shell
+	Supervised bool // the supervisor of an outer zkgrant is among its ancestors
 	Unstopped  bool // TSTP was ignored when zkgrant started
 	Members    []Member
 	Foreground int // the group in the foreground of zkgrant's terminal; 0 without one
@@ -45,7 +46,16 @@ func (j Job) Visible() bool { return j.Foreground != 0 && j.Foreground == j.Grou
 
 // Apart reports whether the command gets a session of its own. The kernel halts it for no
 // terminal then. In zkgrant's session it would: its parent, the supervisor, passes for a shell.
-func (j Job) Apart() bool { return !j.Watched() && !j.Visible() }
+//
+// The command of an inner zkgrant stays in the session nevertheless. The outer zkgrant ends what
+// is in the session of its own command, and nothing else. It would find nothing left there when
+// it has killed the inner one, and give its lock back while the inner command has its grace. If
+// that command is halted, Halted says Continue or Hangup.
+func (j Job) Apart() bool { return !j.Supervised && !j.Reaches() }
+
+// Reaches reports whether the command may have zkgrant's terminal. In any other case it would
+// read what is typed for others.
+func (j Job) Reaches() bool { return j.Watched() || j.Visible() }
 
 // Stop is what has halted the command.
 type Stop int

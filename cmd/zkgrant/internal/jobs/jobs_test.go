@@ -116,7 +116,7 @@ func TestWhatToDoWhenTheCommandIsHalted(t *testing.T) {
 }
 
 // The command has a session of its own where nobody would continue it, unless zkgrant can hand
-// it the terminal.
+// it the terminal. The command of an inner zkgrant has none, so that the outer one reaches it.
 func TestASessionOfItsOwn(t *testing.T) {
 	for _, test := range []struct {
 		watched    bool
@@ -127,8 +127,11 @@ func TestASessionOfItsOwn(t *testing.T) {
 		if test.watched {
 			j.Members = []Member{child()}
 		}
-		if got := j.Apart(); got != test.want {
-			t.Errorf("%+v: a session of its own: %t", test, got)
+		if got := j.Apart(); got != test.want || got == j.Reaches() {
+			t.Errorf("%+v: a session of its own: %t, the terminal: %t", test, got, j.Reaches())
+		}
+		if j.Supervised = true; j.Apart() {
+			t.Errorf("%+v, inside another zkgrant: a session of its own, want none", test)
 		}
 	}
 }
