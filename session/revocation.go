@@ -162,6 +162,7 @@ var (
 // [ErrClosed], and a server's refusal.
 func (s *Session) Revoke(ctx context.Context, dir string, grace time.Duration) error {
 	e := &eviction{session: s, dir: under(s.chroot, dir), grace: within(grace).grace}
+	e.seen, e.bounded = ctx.Value(seenKey{}).([]events.Contender)
 	targets, err := call(ctx, s, terms{urgent: observing}, e.holders)
 	if err != nil {
 		return err
@@ -189,11 +190,38 @@ func WithAsked(ctx context.Context, asked func()) context.Context {
 	return context.WithValue(ctx, askedKey{}, sync.OnceFunc(asked))
 }
 
+type seenKey struct{}
+
+// WithSeen returns a context for [Session.Revoke], which then sends a request to none but
+// these contenders, and evicts none but these. They are as a look at the lock has shown
+// them, with paths without the chroot. If none of them holds the lock now, Revoke returns
+// [ErrNotHeld].
+func WithSeen(ctx context.Context, seen []events.Contender) context.Context {
+	return context.WithValue(ctx, seenKey{}, seen)
+}
+
 // eviction is one call of Revoke.
 type eviction struct {
 	session *Session
 	dir     string // with the chroot
 	grace   time.Duration
+	seen    []events.Contender // if bounded: only these are asked
+	bounded bool
+}
+
+// among reports whether the node may be asked, judging by its name. Other libraries may
+// name a later node like an earlier one; then of says whose it is.
+func (e *eviction) among(t *target) bool {
+	return !e.bounded || slices.ContainsFunc(e.seen, func(c events.Contender) bool {
+		return c.Node == e.pathOf(t) || t.ours && AttemptOf(c.Node) == AttemptOf(t.nodes[0])
+	})
+}
+
+// of reports whether the node that was read may be asked, judging by the session.
+func (e *eviction) of(t *target, owner int64) bool {
+	return !e.bounded || slices.ContainsFunc(e.seen, func(c events.Contender) bool {
+		return c.Node == e.pathOf(t) && c.Session == owner
+	})
 }
 
 // holders returns the holders, or a [verdict] with the reason why none of them can be
@@ -228,6 +256,7 @@ func (e *eviction) holders(c *client) (found []*target, _ error) {
 			}
 		}
 	}
+	found = slices.DeleteFunc(found, func(t *target) bool { return !e.among(t) })
 	for _, t := range found {
 		if marks, ours := events.MarksOf(t.nodes[0]); ours && marks&events.MarkRevocable == 0 {
 			return nil, verdict{fmt.Errorf("%w: %s", ErrNotRevocable, e.pathOf(t))}
@@ -243,7 +272,7 @@ func (e *eviction) holders(c *client) (found []*target, _ error) {
 			switch {
 			case err != nil:
 				return nil, err
-			case !exists:
+			case !exists, !e.of(t, stat.EphemeralOwner):
 				continue
 			case !Ephemeral(stat):
 				return nil, verdict{fmt.Errorf("%w: %s is not ephemeral, so it does not belong to a holder",

@@ -82,6 +82,27 @@ func line(ctx context.Context, in io.Reader) (string, error) {
 	}
 }
 
+// among returns a context for a revocation, of which only the confirmed holders hear.
+func (f *force) among(ctx context.Context) context.Context {
+	if !f.force {
+		return ctx
+	}
+	return session.WithSeen(ctx, f.holders)
+}
+
+// after goes on where the revocation has ended. Holders that cannot be asked lose their nodes.
+func (f *force) after(ctx context.Context, s *settings, err error) error {
+	switch {
+	case !f.force:
+		return err
+	case errors.Is(err, coordinator.ErrNotHeld): // the confirmed ones have left since
+		return nil
+	case errors.Is(err, coordinator.ErrNotRevocable), errors.Is(err, coordinator.ErrKind):
+		return f.remove(ctx, s)
+	}
+	return err
+}
+
 // now returns the holders.
 func (f *force) now(ctx context.Context) (holders []events.Contender, err error) {
 	lock, err := lockAt(ctx, f.lock.Poll(f.path), f.path)
@@ -98,7 +119,7 @@ func (f *force) left(ctx context.Context) (left []events.Contender, err error) {
 	holders, err := f.now(ctx)
 	for _, c := range holders {
 		for _, confirmed := range f.holders {
-			if c.Node == confirmed.Node && c.Session == confirmed.Session {
+			if c.Node == confirmed.Node && c.Session == confirmed.Session && c.Token == confirmed.Token {
 				left = append(left, c)
 			}
 		}
@@ -129,11 +150,16 @@ func (f *force) remove(ctx context.Context, s *settings) error {
 	}
 }
 
-// delete removes the nodes of these holders.
+// delete removes the nodes of these holders. It looks at each one just before: to make a session
+// takes a moment, and by then the node may be a later holder's that has the same name.
 func (f *force) delete(ctx context.Context, s *settings, holders []events.Contender) error {
 	return s.inSession(ctx, func(live *session.Session) error {
 		for _, c := range holders {
-			if err := live.Remove(ctx, c.Node); err != nil {
+			found, err := live.Look(ctx, c.Node)
+			if err == nil && (len(found) == 0 || found[0].Stat.EphemeralOwner != c.Session) {
+				continue
+			}
+			if err := live.Remove(ctx, c.Node); err != nil { // also if the node may not be read
 				return fmt.Errorf("deleting %s: %w", c.Node, err)
 			}
 			s.say(report{Event: "removed", Path: f.path, Node: c.Node, Token: c.Token, loud: true, bad: true}, "deleted %s of %q", c.Node, c.Data)

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
@@ -34,6 +36,45 @@ func TestRevokeByForce(t *testing.T) {
 	next.Exits(0)
 	run.Exits(codeLost)
 	run.Must(t, "LOST "+lockPath+": node removed")
+}
+
+// A node without a session shows as the holder, and nothing ends it but --force. So does an unfair
+// lock, which cannot be asked back.
+func TestForceOnWhatCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"lock-0000000000", // go-zookeeper's, without a GUID
+		"_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lock-0000000000", // Curator's
+		"4f1c0a527c394a0e9a3cd2b1c5a7e9f0__lock__0000000000",      // kazoo's
+	} {
+		g := double(t)
+		eventstest.Must(t, g.Create(lockPath+"/"+name, nil))
+		g.ends(0, "queue "+lockPath, "holds", "0x0")
+		g.ends(0, "revoke --force --yes --grace 0 "+lockPath, "deleted "+lockPath+"/"+name, "is no longer held")
+		g.nodes(0, "after --force")
+	}
+	g := double(t)
+	run := g.works("run --kind unfair /locks/unfair -- part wait")
+	g.ends(0, "revoke --force --yes --grace 0 /locks/unfair", "deleted /locks/unfair of ")
+	run.Exits(codeLost)
+}
+
+// The holder that was shown leaves while the question stands. The next one, of a library whose
+// holders are evicted, was not shown, and keeps its node.
+func TestForceLeavesALaterHolderAlone(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	run := g.works("run " + lockPath + " -- part wait")
+	const kazoos = lockPath + "/0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f__lock__0000000007"
+	create(t, client(t, g.servers), zk.FlagEphemeral, kazoos)
+	term := g.terminal("zkgrant revoke --session-timeout 4s --grace 0 --force " + lockPath)
+	term.shows("Type yes:")
+	g.stop(run, syscall.SIGTERM, 0)
+	term.types("yes\r")
+	term.exits(0)
+	if data, there := g.Data(kazoos); !there || len(data) > 0 {
+		t.Errorf("the node of a later holder, which was not shown, is there: %t, with %q; want it untouched", there, data)
+	}
 }
 
 // A holder that gives the lock back within the grace loses no node, and the next holder keeps its
