@@ -65,7 +65,7 @@ doctor could not check.`,
 		},
 	}
 	limit.bind(cmd)
-	cmd.Flags().DurationVar(&patience, "patience", patience, "how long to wait for each answer of a server")
+	cmd.Flags().DurationVar(&patience, "patience", patience, "how long to wait for a connection to a server, and for each answer")
 	return cmd
 }
 

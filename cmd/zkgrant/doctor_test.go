@@ -234,3 +234,16 @@ func TestDoctorOfAServerThatAnswersNoWords(t *testing.T) {
 	g.ends(0, "doctor --json --patience 2s --servers "+addr,
 		`"check":"serving","subject":"`+addr+`","seen":"Serving, with a round trip`)
 }
+
+// A real server that closes the connection of whoever has not proven its identity is a healthy one.
+func TestRealDoctorOfAServerThatRequiresSASL(t *testing.T) {
+	t.Parallel()
+	eventstest.NeedsServers(t)
+	users := write(t, "jaas.conf", "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required user_bob=\"secret\";\n};\n")
+	e := ensemble.Start(t, 1, ensemble.Property("zookeeper.sessionRequireClientSASLAuth", "true"),
+		ensemble.Property("java.security.auth.login.config", users),
+		ensemble.Line("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"))
+	g := on(t, e.Connect())
+	g.examined(0, "--sasl-file "+write(t, "user", "bob:secret")).has(t, doctor.OK, "serving", e.Addr(0), "with a round trip of")
+	g.examined(0, "").has(t, doctor.OK, "serving", e.Addr(0), "with a round trip of")
+}

@@ -16,34 +16,57 @@ import (
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/doctor"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
 // probe talks to one server at a time, which no client of an ensemble does.
 type probe struct {
 	asked    time.Duration // the session timeout
-	patience time.Duration // how long a server may be silent
+	patience time.Duration // how long a server may take for a connection, and for each answer
 	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	mechanism  sasl.Mechanism // nil: none
+	identities func() []session.Auth
 }
 
 func newProbe(cfg session.Config, patience time.Duration) probe {
-	p := probe{cfg.Timeout, patience, new(net.Dialer).DialContext}
+	p := probe{cfg.Timeout, patience, new(net.Dialer).DialContext, cfg.SASL, cfg.Identities}
+	if p.identities == nil {
+		p.identities = func() []session.Auth { return cfg.Auth }
+	}
 	if cfg.TLS != nil {
 		p.dial = (&tls.Dialer{Config: cfg.TLS()}).DialContext
 	}
 	return p
 }
 
-// with calls the function with a connection. It ends with ctx, and at the latest after the patience.
-func (p probe) with(ctx context.Context, addr string, f func(net.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, p.patience)
+// with calls the function with a connection. Each turn on it ends with ctx, or after the patience.
+func (p probe) with(ctx context.Context, addr string, f func(turns) error) error {
+	dialing, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
-	conn, err := p.dial(ctx, "tcp", addr)
+	conn, err := p.dial(dialing, "tcp", addr)
 	if err != nil {
 		return &unreachableError{err}
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })() // the read that waits reports the end
 	defer func() { _ = conn.Close() }()                                         // nothing is left to read
-	return f(conn)
+	return f(turns{conn, ctx, p.patience})
+}
+
+// turns is a connection on which something is said and then heard, again and again.
+type turns struct {
+	net.Conn
+
+	ctx      context.Context
+	patience time.Duration
+}
+
+// next begins a turn. The deadline is set before ctx is looked at, since the end of ctx sets another one.
+func (t turns) next() error {
+	if err := t.SetDeadline(time.Now().Add(t.patience)); err != nil {
+		return err
+	}
+	return t.ctx.Err()
 }
 
 // unreachableError says why there is no connection.
@@ -56,15 +79,17 @@ func (p probe) examine(ctx context.Context, addr string) doctor.Server {
 	const cons = "cons"
 	s := doctor.Server{Addr: addr, Answers: map[string]string{}}
 	begun := time.Now()
-	err := p.with(ctx, addr, func(conn net.Conn) error {
+	err := p.with(ctx, addr, func(conn turns) error {
 		talk, err := greet(conn, p.asked)
 		if err != nil {
 			return err
 		}
 		greeted := time.Now()
 		s.ReadOnly = talk.readOnly
-		if s.RoundTrip, err = talk.roundTrip(); err != nil {
-			return err
+		if p.introduce(ctx, talk, addr) == nil { // a refusal is reported by the session that follows
+			if s.RoundTrip, err = talk.roundTrip(); err != nil {
+				return err
+			}
 		}
 		s.Answers[cons] = p.ask(ctx, addr, cons)                               // which lists the sessions
 		if made, ok := doctor.Established(s.Answers[cons], talk.session); ok { // at some time between the two
@@ -90,13 +115,16 @@ func (p probe) examine(ctx context.Context, addr string) doctor.Server {
 
 // granted returns the timeout that a server agrees to if asked for so many milliseconds, or 0.
 func (p probe) granted(ctx context.Context, addr string, milliseconds time.Duration) (granted time.Duration) {
-	err := p.with(ctx, addr, func(conn net.Conn) error {
+	err := p.with(ctx, addr, func(conn turns) error {
 		talk, err := greet(conn, milliseconds*time.Millisecond)
 		if err != nil {
 			return err
 		}
 		granted = talk.timeout
-		return talk.end()
+		if p.introduce(ctx, talk, addr) == nil {
+			_ = talk.end() // as above
+		}
+		return nil
 	})
 	if err != nil {
 		return 0
@@ -108,7 +136,10 @@ func (p probe) granted(ctx context.Context, addr string, milliseconds time.Durat
 func (p probe) ask(ctx context.Context, addr, word string) string {
 	const most = 16 << 20
 	var answer []byte
-	err := p.with(ctx, addr, func(conn net.Conn) (err error) {
+	err := p.with(ctx, addr, func(conn turns) (err error) {
+		if err = conn.next(); err != nil {
+			return err
+		}
 		if _, err = io.WriteString(conn, word); err == nil {
 			answer, err = io.ReadAll(io.LimitReader(conn, most))
 		}
@@ -144,7 +175,7 @@ func (p probe) askAgain(ctx context.Context, o *doctor.Observation, begun time.T
 
 // talk is a session with one server, at the level of bytes: clients neither tell the longest session timeout nor choose the server.
 type talk struct {
-	conn     net.Conn
+	conn     turns
 	session  int64
 	timeout  time.Duration
 	readOnly bool
@@ -155,10 +186,17 @@ const (
 	pingID    = -2
 	pingCode  = 11
 	closeCode = -11
+	authID    = -4
+	authCode  = 100
+	saslCode  = 102
 )
 
+// errUnauthenticated reports that the server makes sessions, and answers those who have not said
+// who they are with nothing but this.
+var errUnauthenticated = errors.New("it requires authentication")
+
 // greet opens a session.
-func greet(conn net.Conn, timeout time.Duration) (talk, error) {
+func greet(conn turns, timeout time.Duration) (talk, error) {
 	const protocol, lastSeen, session, password = 0, 0, 0, 16
 	hello := binary.BigEndian.AppendUint32(nil, protocol)
 	hello = binary.BigEndian.AppendUint64(hello, lastSeen)
@@ -189,15 +227,62 @@ func greet(conn net.Conn, timeout time.Duration) (talk, error) {
 	return t, nil
 }
 
-// roundTrip returns the median of several pings.
+// introduce says who this client is, as the library does on each connection. Otherwise a server
+// that requires it does not end the session, which then lasts for its timeout.
+func (p probe) introduce(ctx context.Context, t talk, addr string) error {
+	if p.mechanism != nil {
+		if err := t.prove(ctx, p.mechanism, addr); err != nil {
+			return err
+		}
+	}
+	for _, id := range p.identities() {
+		const kind = 0 // which no server asks for
+		body := appendField(binary.BigEndian.AppendUint32(nil, kind), []byte(id.Scheme))
+		if _, err := t.request(authID, authCode, appendField(body, id.Auth)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prove runs the exchange of a mechanism.
+func (t talk) prove(ctx context.Context, mechanism sasl.Mechanism, addr string) error {
+	exchange, err := mechanism.Start(ctx, addr)
+	if err != nil {
+		return err
+	}
+	const most = 10 // turns
+	var said []byte // by the server
+	for range most {
+		answer, done, err := exchange.Next(said)
+		if err != nil || done {
+			return err
+		}
+		if said, err = t.request(0, saslCode, appendField(nil, answer)); err != nil {
+			return err
+		}
+		said = said[min(len(said), 4):] // after its length
+	}
+	return errors.New("the exchange does not end")
+}
+
+// appendField appends what as the protocol has it: with its length in front.
+func appendField(b, what []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(what))), what...)
+}
+
+// roundTrip returns the median of several pings. A server that refuses them answers once.
 func (t talk) roundTrip() (time.Duration, error) {
 	var took [5]time.Duration
 	for i := range took {
 		begun := time.Now()
-		if err := t.request(pingID, pingCode); err != nil {
+		_, err := t.request(pingID, pingCode, nil)
+		if took[i] = time.Since(begun); errors.Is(err, errUnauthenticated) {
+			return took[i], nil
+		}
+		if err != nil {
 			return 0, err
 		}
-		took[i] = time.Since(begun)
 	}
 	slices.Sort(took[:])
 	return took[len(took)/2], nil
@@ -205,23 +290,38 @@ func (t talk) roundTrip() (time.Duration, error) {
 
 // end ends the session.
 func (t talk) end() error {
-	err := t.request(1, closeCode)
+	_, err := t.request(1, closeCode, nil)
 	if errors.Is(err, io.EOF) { // some servers hang up instead
 		return nil
 	}
 	return err
 }
 
-// request sends a request that is only a number and a code.
-func (t talk) request(id, code int32) error {
-	body := binary.BigEndian.AppendUint32(nil, uint32(id))
-	_, err := exchange(t.conn, binary.BigEndian.AppendUint32(body, uint32(code)))
-	return err
+// request sends a request with a number and a code, and returns what follows the head of the answer.
+func (t talk) request(id, code int32, body []byte) ([]byte, error) {
+	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(id)), uint32(code))
+	reply, err := exchange(t.conn, append(head, body...))
+	const failed, rest = 4 + 8, 4 + 8 + 4 // behind a number and a transaction
+	if err != nil || len(reply) < rest {
+		return nil, err // an answer without a head says nothing
+	}
+	const authFailed, authRequired = -115, -124
+	switch failure := int32(binary.BigEndian.Uint32(reply[failed:])); failure {
+	case 0:
+		return reply[rest:], nil
+	case authFailed, authRequired:
+		return nil, errUnauthenticated
+	default:
+		return nil, fmt.Errorf("it answers with the error %d", failure)
+	}
 }
 
 // exchange sends a frame and returns the next one.
-func exchange(conn net.Conn, body []byte) ([]byte, error) {
-	if _, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)); err != nil {
+func exchange(conn turns, body []byte) ([]byte, error) {
+	if err := conn.next(); err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write(appendField(nil, body)); err != nil {
 		return nil, err
 	}
 	var head [4]byte
