@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -479,7 +480,9 @@ func (s *settings) printChange(out io.Writer, path string, c change) error {
 	return err
 }
 
-// completePaths completes the paths of existing locks.
+// completePaths completes the paths of existing locks. It leaves out those that a shell would
+// not take as they are: bash inserts what candidates have in common without quotes, and its
+// completion evaluates the line at the next Tab. Whoever may make nodes chooses their names.
 func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const patience = 2 * time.Second // a person waits at a prompt
 	// While the word right after the dashes is completed, ArgsLenAtDash does not report
@@ -498,11 +501,18 @@ func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) (
 	// An error only leaves fewer paths to choose from.
 	_ = s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
 		for lock, err := range c.Locks(ctx, root) {
-			if err == nil && strings.HasPrefix(lock.Path, begun) {
+			if err == nil && strings.HasPrefix(lock.Path, begun) && inert(lock.Path) {
 				found = append(found, lock.Path)
 			}
 		}
 		return nil
 	})
 	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// inert reports whether every shell takes the text as it is.
+func inert(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:@%,=", r)
+	})
 }

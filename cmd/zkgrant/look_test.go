@@ -387,3 +387,18 @@ func TestAQueueReadsNothingBelow(t *testing.T) {
 		}
 	}
 }
+
+// A path is offered to a shell only if the shell takes it as it is: whoever may make nodes chooses their names, and
+// bash evaluates what it has completed.
+func TestNoPathIsOfferedThatAShellWouldRun(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	for _, name := range []string{
+		"plain-1_ä:a@b%2F", "p`touch${IFS}x`a", "p`touch${IFS}x`b", "p$(x)", "p${x}", "p;x", "p|x", "p>x", "p&x", "p x", "p'x", `p"x`, `p\x`, "p*", "p!x",
+		"p~x", "p{x,y}", "p#x",
+	} {
+		eventstest.Must(t, g.Create("/locks/"+name+"/lock-0000000000", nil))
+	}
+	const line = "__complete queue /locks/p"
+	matches(t, line, g.ends(0, line), `^/locks/plain-1_ä:a@b%2F\n:4\n`)
+}
