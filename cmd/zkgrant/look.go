@@ -327,7 +327,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 }
 
 func summary(lock events.LockInfo) lockLine {
-	line := lockLine{Path: lock.Path, Kind: lock.Kind.String(), Size: lock.Size}
+	line := lockLine{Path: lock.Path, Kind: lock.Kind.String(), Size: lock.Size, Contenders: []contenderLine{}}
 	for _, c := range lock.Contenders {
 		if c.Holding {
 			line.Holders++
