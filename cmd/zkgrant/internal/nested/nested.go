@@ -21,7 +21,8 @@ type Node struct {
 // Variable has the nodes of the locks further out than the innermost one, as JSON.
 const Variable = "ZKGRANT_OUTER"
 
-// most bounds how many nodes are passed on: a chain of processes may start its own successor.
+// most bounds how many nodes are passed on: a chain of processes may start its own successor. A
+// multi-lock of more members is not cut for the command itself, which finds them as members.
 const most = 32
 
 // Outer returns the nodes that the variables of an environment name, the innermost ones last.
@@ -41,15 +42,16 @@ func Outer(environ []string) (all []Node) {
 			all = append(all, m)
 		}
 	}
-	return all[max(0, len(all)-most):]
+	return all
 }
 
-// Environment returns the variable with these nodes, or nothing if there is no node.
+// Environment returns the variable with these nodes, the innermost ones if there are many, or
+// nothing if there is no node.
 func Environment(outer []Node) []string {
 	if len(outer) == 0 {
 		return nil
 	}
-	value, err := json.Marshal(outer)
+	value, err := json.Marshal(outer[max(0, len(outer)-most):])
 	if err != nil { // it has only strings
 		panic(err)
 	}

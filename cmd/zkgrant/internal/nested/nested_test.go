@@ -1,6 +1,7 @@
 package nested
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -86,7 +87,18 @@ func TestOuter(t *testing.T) {
 	for i := range 100 {
 		chain = append(Environment(Outer(chain)), fmt.Sprint("ZKGRANT_NODE=/a/", i), "ZKGRANT_SESSION=0x3")
 	}
-	if got := Outer(chain); len(got) != most || got[most-1].Node != "/a/99" {
-		t.Errorf("after 100 generations there are %d nodes, %v last, want %d and the newest", len(got), got[len(got)-1], most)
+	if got := Outer(chain); len(got) != most+1 || got[most].Node != "/a/99" {
+		t.Errorf("after 100 generations there are %d nodes, %v last, want %d and the newest", len(got), got[len(got)-1], most+1)
+	}
+	var members []Node
+	for i := range 100 {
+		members = append(members, Node{Node: fmt.Sprint("/m/", i)})
+	}
+	list, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Outer([]string{"ZKGRANT_MEMBERS=" + string(list), "ZKGRANT_NODE=/m/0", "ZKGRANT_SESSION=0x4"}); len(got) != len(members) {
+		t.Errorf("of a multi-lock of %d members there are %d nodes, want all", len(members), len(got))
 	}
 }
