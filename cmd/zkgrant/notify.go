@@ -97,12 +97,22 @@ func (s notice) since(before notice, beat bool) string {
 		lines = append(lines, "STOPPING=1")
 	}
 	if s.status != before.status {
-		lines = append(lines, "STATUS="+printable(s.status))
+		lines = append(lines, "STATUS="+shortened(printable(s.status)))
 	}
 	if beat {
 		lines = append(lines, "WATCHDOG=1")
 	}
 	return strings.Join(lines, "\n")
+}
+
+// shortened is the beginning of a status. A manager drops a datagram of more than 4,096 bytes, and
+// what else it says with it: that this process is ready, or that it stops.
+func shortened(status string) string {
+	const most = 1000
+	if len(status) <= most {
+		return status
+	}
+	return strings.ToValidUTF8(status[:most], "") + "…"
 }
 
 // send reports whether the datagram was sent.

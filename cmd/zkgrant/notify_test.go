@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -225,6 +226,19 @@ func TestTheManagerOfHold(t *testing.T) {
 			g.Mute(holder, false)
 			hold.Exits(test.code)
 		})
+	}
+}
+
+// The paths of a multi-lock may be longer than what a manager takes, which drops a longer datagram with all of its lines.
+func TestALongStatusIsCut(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{strings.Repeat("/x", 5000), strings.Repeat("/ä", 5000), strings.Repeat("/\u202e", 5000)} {
+		text := notice{ready: true, stopping: true, status: "holding " + path}.since(notice{}, true)
+		const most = 4096
+		if len(text) > most || !strings.HasPrefix(text, "READY=1\nSTOPPING=1\nSTATUS=holding /") || !strings.HasSuffix(text, "…\nWATCHDOG=1") ||
+			!utf8.ValidString(text) {
+			t.Errorf("the datagram has %d bytes, want %d at most, with every line: %.100q…", len(text), most, text)
+		}
 	}
 }
 
