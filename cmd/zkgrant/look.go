@@ -31,7 +31,7 @@ import (
 func interrupted() (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT) // QUIT would end it with 2, and a dump
 	go func() {
 		defer signal.Stop(signals)
 		select {

@@ -63,7 +63,7 @@ func TestATryWithoutServers(t *testing.T) {
 // Who waits for a server can be stopped. A command that only asks says nothing then.
 func TestInterruptedWhileConnecting(t *testing.T) {
 	t.Parallel()
-	for line, sig := range map[string]syscall.Signal{"run /a -- true": syscall.SIGTERM, "doctor": syscall.SIGINT} {
+	for line, sig := range map[string]syscall.Signal{"run /a -- true": syscall.SIGTERM, "doctor": syscall.SIGINT, "queue /a": syscall.SIGQUIT} {
 		g := double(t)
 		g.MuteAll(true)
 		p := g.begin(line)
