@@ -91,6 +91,29 @@ func play(part string, args []string) int {
 		go appendTo(args[0], "work", long/time.Millisecond)
 		endFirstThread()
 
+	case "windows": // that change all the time; TERM comes after them
+		s := listen()
+		seen := make(chan os.Signal, 1)
+		signal.Notify(seen, syscall.SIGWINCH, syscall.SIGTERM)
+		for n := range 50 {
+			sig := syscall.SIGWINCH
+			if n == 49 {
+				sig = syscall.SIGTERM
+			}
+			must(syscall.Kill(os.Getpid(), sig))
+			<-seen
+		}
+		for late := time.After(10 * time.Second); ; {
+			select {
+			case sig := <-s.c:
+				if sig == syscall.SIGTERM {
+					return 0
+				}
+			case <-late:
+				return 1
+			}
+		}
+
 	case "mark": // the same file
 		appendTo(args[0], "next", 1)
 

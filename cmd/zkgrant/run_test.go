@@ -75,6 +75,12 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 	}
 }
 
+// However many signals of one kind come before anybody looks, the first of another kind is there.
+func TestManySignalsDropNoOther(t *testing.T) {
+	t.Parallel()
+	eventstest.Begin(t, on(t, "").command("part windows")).Exits(0)
+}
+
 // A command that steers ends with the signal's code, and says nothing of it. A revocation that was
 // asked for stands.
 func TestInterruptedWhileAsking(t *testing.T) {

@@ -11,21 +11,31 @@ import (
 	"syscall"
 )
 
-// signals are the signals sent to this process.
-type signals struct {
-	c chan os.Signal // room for one of each kind
-}
+// signals are the signals sent to this process. Of each kind one is kept until it is received, as
+// by the kernel, so that no number of one kind drops another: WINCH comes with each line by which
+// a window grows, and TERM once.
+type signals struct{ c chan os.Signal }
 
 // listen catches signals until the process ends. It does not stop before: the Go runtime, left
 // alone with a QUIT, writes to standard error first, which may be a full pipe.
 func listen() *signals {
-	s := &signals{make(chan os.Signal, 16)}
+	s := &signals{make(chan os.Signal)}
 	// A line for a reader that has ended must not end this process. A handler, unlike an ignored
 	// signal, leaves the command the default.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ignoreBackground()
-	catch(s.c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
-		syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT)
+	for _, sig := range []syscall.Signal{
+		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+		syscall.SIGTSTP, syscall.SIGCONT,
+	} {
+		one := make(chan os.Signal, 1)
+		catch(one, sig)
+		go func() {
+			for sig := range one { // which is never closed
+				s.c <- sig
+			}
+		}()
+	}
 	return s
 }
 
