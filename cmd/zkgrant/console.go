@@ -40,6 +40,7 @@ func newConsole(file *os.File, s *settings) *console {
 	return c
 }
 
+// isTerminal reports whether colours and a progress may be shown.
 func isTerminal(file *os.File) bool {
 	return term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
@@ -33,7 +35,7 @@ func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) e
 		}
 		return nil
 	}
-	asks := isTerminal(os.Stdin)
+	asks := term.IsTerminal(int(os.Stdin.Fd()))
 	if !f.yes && !asks {
 		return errors.New("--force cannot ask for confirmation, because standard input is not a terminal: add --yes")
 	}

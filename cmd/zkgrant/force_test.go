@@ -110,10 +110,15 @@ func TestForceOnATerminal(t *testing.T) {
 	g := double(t)
 	run := g.works("run " + lockPath + " -- part wait")
 	for _, test := range []struct {
-		answer string
-		code   int
-	}{{"y\r", codeFailed}, {"\x03", codeSignal + int(syscall.SIGINT)}, {"yes\r", 0}} {
-		term := g.terminal("zkgrant revoke --grace 0 --force " + lockPath)
+		env, answer string
+		code        int
+	}{
+		{"", "y\r", codeFailed},
+		{"env TERM=dumb ", "y\r", codeFailed}, // which can be typed on all the same
+		{"", "\x03", codeSignal + int(syscall.SIGINT)},
+		{"", "yes\r", 0},
+	} {
+		term := g.terminal(test.env + "zkgrant revoke --grace 0 --force " + lockPath)
 		term.shows("Type yes:")
 		g.nodes(1, "before the answer")
 		term.types(test.answer)

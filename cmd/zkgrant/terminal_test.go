@@ -133,6 +133,17 @@ func (term *terminal) exits(code int) {
 	}
 }
 
+// A terminal that shows no colours can be typed on all the same.
+func TestADumbTerminal(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	run := g.terminal("env TERM=dumb zkgrant run --stdin --shell "+lockPath+" --", `echo name?; read name; echo "hello $name"`)
+	run.shows("name?")
+	run.types("ann\r")
+	run.shows("hello ann")
+	run.exits(0)
+}
+
 // On a terminal a waiter shows how many are ahead, a loss is red, and NO_COLOR removes
 // the colours. With --stdin the command has the terminal.
 func testTerminals(t *testing.T, g *rig) {
