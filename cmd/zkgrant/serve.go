@@ -12,6 +12,7 @@ import (
 
 const (
 	silence  = 10 * time.Second // for the header of a request
+	idle     = 3 * time.Minute  // between two requests on a connection; a scraper comes back before
 	farewell = 2 * time.Second  // for the requests in progress to end
 )
 
@@ -58,7 +59,7 @@ func local(next http.Handler) http.Handler {
 
 // serve serves until ctx ends, and closes the listener.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: silence}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: silence, IdleTimeout: idle}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {
