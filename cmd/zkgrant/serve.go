@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -46,8 +47,8 @@ func (s *settings) announce(out io.Writer, listener net.Listener, handler http.H
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
+		if err != nil { // on port 80 a browser names none
+			host = strings.TrimSuffix(strings.TrimPrefix(r.Host, "["), "]")
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			http.Error(w, "this page is for this machine only: use localhost in its address", http.StatusMisdirectedRequest)
