@@ -61,13 +61,14 @@ func (s *settings) bind(root *cobra.Command) {
 }
 
 // fromEnvironment sets the flags that are not on the command line. What is there counts. An empty
-// variable is none: that is how a unit or a compose file takes one back.
+// variable is none: that is how a unit or a compose file takes one back. Nor is one with the
+// default: ZKGRANT_QUIET=false does not rule out ZKGRANT_VERBOSE=true.
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var failed error
 	loud := flags.Changed("verbose") || flags.Changed("quiet")
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := "ZKGRANT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if value := os.Getenv(name); value != "" && !f.Changed && !(loud && (f.Name == "verbose" || f.Name == "quiet")) {
+		if value := os.Getenv(name); value != "" && value != f.DefValue && !f.Changed && !(loud && (f.Name == "verbose" || f.Name == "quiet")) {
 			if err := flags.Set(f.Name, value); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
 			}

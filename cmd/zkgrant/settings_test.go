@@ -26,14 +26,15 @@ import (
 // Each global flag is a variable, too, and the command line takes precedence.
 func TestEachGlobalFlagIsAVariable(t *testing.T) {
 	values := map[string][2]string{"bool": {"true", "false"}, "duration": {"7s", "8s"}, "string": {"text", "other"}}
-	var names []string
+	defaults := map[string]string{}
 	newRoot(&settings{}).PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		value, ok := values[f.Value.Type()]
 		if !ok {
 			t.Fatalf("--%s is a %s, which this test knows no value of", f.Name, f.Value.Type())
 		}
-		names = append(names, "ZKGRANT_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")))
-		t.Setenv(names[len(names)-1], value[0])
+		name := "ZKGRANT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		defaults[name] = f.DefValue
+		t.Setenv(name, value[0])
 		for _, onTheLine := range []bool{false, true} {
 			flags, want := newRoot(&settings{}).PersistentFlags(), value[0]
 			if onTheLine {
@@ -46,12 +47,19 @@ func TestEachGlobalFlagIsAVariable(t *testing.T) {
 			}
 		}
 	})
-	for _, name := range names {
-		t.Setenv(name, "")
+	for _, empty := range []bool{true, false} {
+		for name, value := range defaults {
+			if empty {
+				value = ""
+			}
+			t.Setenv(name, value)
+		}
+		flags := newRoot(&settings{}).PersistentFlags()
+		eventstest.Must(t, fromEnvironment(flags))
+		flags.Visit(func(f *pflag.Flag) {
+			t.Errorf("a variable that is empty (%t), or has the default, sets --%s to %q, want it left alone", empty, f.Name, f.Value)
+		})
 	}
-	flags := newRoot(&settings{}).PersistentFlags()
-	eventstest.Must(t, fromEnvironment(flags))
-	flags.Visit(func(f *pflag.Flag) { t.Errorf("an empty variable sets --%s to %q, want it left alone", f.Name, f.Value) })
 }
 
 // The exit codes are the same on the page and in --help.
