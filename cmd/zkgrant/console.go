@@ -153,6 +153,14 @@ func (c *console) progress(format string, args ...any) {
 // hide removes a progress.
 func (c *console) hide() { c.out.progress("") }
 
+// give removes a progress, and waits for that: what is printed next goes to the same terminal by
+// another way. A terminal that takes nothing holds it up for a moment only.
+func (c *console) give() {
+	if c.hide(); c.terminal {
+		c.out.flush(time.Second / 10)
+	}
+}
+
 // printable makes text from the servers harmless for a terminal.
 func printable(s string) string { return text.Printable(s) }
 

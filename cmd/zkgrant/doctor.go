@@ -119,7 +119,7 @@ func (r *record) print(ctx context.Context, all []doctor.Finding) {
 	if len(fresh) == 0 || ctx.Err() != nil || r.err != nil {
 		return
 	}
-	r.hide()
+	r.give()
 	for _, f := range fresh {
 		r.printed[f] = true
 	}

@@ -268,7 +268,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 	defer s.hide()
 	ctx = session.WithProgress(ctx, func(p session.Progress) {
 		if t.waiting() {
-			s.hide()
+			s.give()
 			_ = t.print() // an error comes again with the next line
 		}
 		s.progress("%d nodes read, %d locks found", p.Nodes, found)
@@ -285,7 +285,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 		found++
 		line := summary(lock)
 		if s.json {
-			s.hide()
+			s.give()
 			if err := object(out, line); err != nil {
 				return err
 			}
@@ -300,7 +300,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 		}
 		t.row("", lock.Path, line.Kind, size, holders(lock), strconv.Itoa(line.Waiters), oldest)
 	}
-	s.hide()
+	s.give()
 	if found == 0 && failed == 0 {
 		switch there, err := s.exists(ctx, root); {
 		case err != nil:
