@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/columns"
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/text"
 	"github.com/zkgrant/zkgrant/session"
 )
@@ -143,11 +144,14 @@ func (c *console) progress(format string, args ...any) {
 	if !c.terminal || c.settings.json || c.settings.quiet {
 		return
 	}
-	line := printable(fmt.Sprintf(format, args...))
+	line := "zkgrant: " + printable(fmt.Sprintf(format, args...))
+	if width, _, err := term.GetSize(int(c.file.Fd())); err == nil && width > 1 { // what is longer than a line cannot be removed
+		line = columns.Head(line, width-1)
+	}
 	if c.color {
 		line = dim + line + plain
 	}
-	c.out.progress("zkgrant: " + line)
+	c.out.progress(line)
 }
 
 // hide removes a progress.

@@ -47,3 +47,15 @@ func TestAProgressGivesWay(t *testing.T) {
 		}
 	}
 }
+
+// A progress stays one line, so that it can be removed.
+func TestAProgressIsOneLine(t *testing.T) {
+	const columns = 40
+	c, printed := onTerminal(t, columns)
+	c.progress("waiting for %s, 5s", strings.Repeat("10.255.255.1:2181,", 5))
+	c.out.flush(long)
+	line := strings.TrimPrefix(printed(), erase)
+	if n := len([]rune(line)); n == 0 || n >= columns || !strings.HasSuffix(line, "…") {
+		t.Errorf("on %d columns the progress is %q, want less than a line of it", columns, line)
+	}
+}

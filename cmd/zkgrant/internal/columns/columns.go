@@ -78,7 +78,7 @@ func (c Column) fit(cell string, width int) string {
 	case c.Tail && cell != c.Name:
 		cell = Tail(cell, width)
 	default:
-		cell = ansi.Truncate(cell, width, "…")
+		cell = Head(cell, width)
 	}
 	blanks := strings.Repeat(" ", max(0, width-ansi.StringWidth(cell)))
 	if c.Right {
@@ -86,6 +86,9 @@ func (c Column) fit(cell string, width int) string {
 	}
 	return cell + blanks
 }
+
+// Head returns the beginning of a text that does not fit.
+func Head(text string, width int) string { return ansi.Truncate(text, width, "…") }
 
 // Tail returns the end of a text that does not fit.
 func Tail(text string, width int) string {
