@@ -85,6 +85,7 @@ func (p probe) examine(ctx context.Context, addr string) doctor.Server {
 			return err
 		}
 		greeted := time.Now()
+		s.At = conn.RemoteAddr().String()
 		s.ReadOnly = talk.readOnly
 		if p.introduce(ctx, talk, addr) == nil { // a refusal is reported by the session that follows
 			if s.RoundTrip, err = talk.roundTrip(); err != nil {

@@ -37,7 +37,8 @@ type Observation struct {
 
 // Server is what was seen of one server.
 type Server struct {
-	Addr      string
+	Addr      string            // as in the connect string
+	At        string            // where it was reached; empty if unknown
 	Reached   bool              // it has accepted a connection
 	Refusal   string            // why there is no session with it; empty if there was one
 	RoundTrip time.Duration     // the median of several; 0 if it was not measured

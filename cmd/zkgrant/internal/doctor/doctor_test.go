@@ -98,6 +98,12 @@ func TestFaultsAreFound(t *testing.T) {
 		{"no leader", Warn, "leaders", "ensemble", func(o *Observation) { says(&o.Servers[1], "leader", "follower") }},
 		{"two versions", Warn, "versions", "ensemble", func(o *Observation) { says(&o.Servers[0], "3.8.0", "3.9.2") }},
 		{"a server is not named", Note, "connect-string", "ensemble", func(o *Observation) { o.Servers = o.Servers[:2] }},
+		{"a server is named twice", Note, "connect-string", "ensemble", func(o *Observation) {
+			says(&o.Servers[1], "leader", "standalone")
+			o.Servers[1].At, o.Servers[1].Answers["conf"] = "10.0.0.2:2181", "tickTime=2000\n"
+			o.Servers = []Server{o.Servers[1], o.Servers[1]}
+			o.Servers[1].Addr = "zk9:2181"
+		}},
 		{"a voter is not in sync", Warn, "synced", "ensemble", func(o *Observation) {
 			o.Servers[1].Answers["mntr"] = "zk_synced_followers\t1\nzk_quorum_size\t3\n"
 		}},
@@ -156,8 +162,8 @@ func TestFaultsAreFound(t *testing.T) {
 		if found[at].Do == "" {
 			t.Errorf("%s: nothing to do about it: %+v", c.fault, found[at])
 		}
-		if c.level == Bad && Worst(found) != Bad {
-			t.Errorf("%s: the worst is %s, want bad", c.fault, Worst(found))
+		if worst := Worst(found); c.level == Bad != (worst == Bad) {
+			t.Errorf("%s: the worst is %s, want %s: %+v", c.fault, worst, c.level, found)
 		}
 	}
 }

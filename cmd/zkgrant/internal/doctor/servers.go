@@ -68,6 +68,19 @@ func (s Server) findings() []Finding {
 func ensemble(o Observation) (all []Finding) {
 	const subject = "ensemble"
 	modes, versions, sizes := map[string][]string{}, map[string][]string{}, 0
+	places := map[string]string{}
+	o.Servers = slices.DeleteFunc(slices.Clone(o.Servers), func(s Server) bool {
+		first, again := places[s.At]
+		switch {
+		case s.At == "":
+			return false
+		case again:
+			all = append(all, Finding{Note, "connect-string", subject, first + " and " + s.Addr + " are the same server.", "Name each server once."})
+		default:
+			places[s.At] = s.Addr
+		}
+		return again
+	})
 	silent, unserved := 0, 0
 	for _, s := range o.Servers {
 		if !s.Serves() {
