@@ -11,7 +11,7 @@ func codes() [][2]string {
 		{"0", "success; run and elect: the command ended with 0"},
 		{"1", "queue --held, revoke: not held; ls: no such path; doctor: a finding is bad"},
 		{"1 to 122", "run and elect: the command's own code; it may also use any code below"},
-		{"123", "the lock was lost; the command, if started, was ended"},
+		{"123", "the lock was lost; the command, if started, was ended, unless a line names what KILL has not ended"},
 		{"124", "the lock was not granted with --try or within --wait; see --conflict-code"},
 		{"125", "zkgrant failed: wrong arguments, no server, no permission, or it would wait for itself"},
 		{"126", "the command cannot be started"},

@@ -25,7 +25,7 @@ func newHold(s *settings) *cobra.Command {
 		Long: `hold waits for the lock and prints one line of JSON when it is granted. It releases the
 lock when standard input ends, or on INT, TERM, HUP or QUIT. It exits with 123 if the
 lock is lost, and with 124 if it is not granted before standard input ends, or within
---wait. If standard input is /dev/null, only a signal or a loss ends it.
+--wait. If standard input is /dev/null, its end does not end hold.
 ` + codesHelp(),
 		Example:           "  mkfifo held granted; zkgrant hold /locks/disk < held > granted & exec 3> held; read -r grant < granted",
 		GroupID:           "hold",
