@@ -7,8 +7,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Lookout is a lock whose holder learns of the contenders that it keeps out: it calls
-// tell, and Contended reports them. [recipes.Contention] decides. No caller takes its
+// Lookout is a lock that reports the contenders it keeps out: it calls tell, and
+// Contended returns true. [recipes.Contention] makes the decisions. No caller takes its
 // Grant, and it keeps its node until Release, even after a loss.
 type Lookout struct {
 	*Lock
@@ -21,8 +21,8 @@ type Lookout struct {
 	book  recipes.Contention
 }
 
-// NewLookout returns an idle lock; [Lock.Start] starts it. tell receives each input of
-// the lock after Lookout, with no mutex held.
+// NewLookout returns an idle lock; [Lock.Start] starts it. tell is called with each input
+// of the lock, after the Lookout has processed it, with no mutex held.
 func NewLookout(cfg Config, rule recipes.Rule, port Port, tell Beside) *Lookout {
 	l := &Lookout{port: port, tell: tell}
 	q := &queuer{port: port, machine: recipes.NewMachine(rule), beside: l.hear}
@@ -34,7 +34,7 @@ func NewLookout(cfg Config, rule recipes.Rule, port Port, tell Beside) *Lookout 
 // Port returns the port of the node.
 func (l *Lookout) Port() Port { return l.port }
 
-// hear takes an input of the lock, and the effects that its machine had.
+// hear processes an input of the lock, and the effects that the machine returned for it.
 func (l *Lookout) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect) {
 	l.mu.Lock()
 	l.book.Hear(in)
@@ -54,7 +54,7 @@ func (l *Lookout) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.
 	l.tell(epoch, in, effects)
 }
 
-// Watch starts watching the directory, until another contender is found.
+// Watch watches the directory until another contender is found.
 func (l *Lookout) Watch() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,32 +62,32 @@ func (l *Lookout) Watch() {
 	l.next(false)
 }
 
-// Find notes that another contender is known from another source.
+// Find notes that the caller has found another contender.
 func (l *Lookout) Find() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.book.Found = true
 }
 
-// Contended reports whether another contender has arrived, or may have. It stays true.
-// blind means that a server refuses to tell.
+// Contended reports whether another contender has arrived, or may have. Once true, found
+// stays true. blind means that a server refused the listing.
 func (l *Lookout) Contended() (found, blind bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.book.Found, l.book.Blind
 }
 
-// Known reports whether the lock is held and every arrived contender is known, except
-// those of the last two probe intervals. If not, Lookout finds out, and tell receives the
-// answer.
+// Known reports whether the lock is held and every contender is known that arrived
+// earlier than two probe intervals ago. If not, the Lookout finds out, and passes the
+// answer to tell.
 func (l *Lookout) Known() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next(true)
 }
 
-// Rest notes that the lock is not used until Known reports true again. Its lease is not
-// renewed meanwhile.
+// Rest notes that the lock is idle until Known next reports true. Until then the session
+// need not renew its lease for it.
 func (l *Lookout) Rest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,12 +104,12 @@ func (l *Lookout) Release() {
 	l.Withdraw(recipes.WhyReleased)
 }
 
-// do makes a request for the node, in the loop.
+// do posts a request for the node to the loop.
 func (l *Lookout) do(request recipes.Effect) {
 	l.cfg.Loop.Post(func() { l.port.Do(request) })
 }
 
-// next makes the next request. It is called with mu held.
+// next makes the next request, if one is due. It is called with mu held.
 func (l *Lookout) next(waits bool) (known bool) {
 	paced := l.book.Paced
 	known, request := l.book.Next(waits, func() bool { return l.port.Proven(l.epoch) })
