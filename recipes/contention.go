@@ -2,47 +2,47 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// Contention is what a holder knows of the contenders that it keeps out. It is a
-// comparable value. The zero value is that of a contender that does not hold.
+// Contention is what a holder knows about the contenders that it keeps out. It is a
+// comparable value. The zero value is for a contender that does not hold.
 //
-// A holder that receives no news may believe that no other contender has arrived, if:
+// A holder without news knows that no other contender has arrived if:
 //
 //  1. The directory is watched on the current connection, and
-//  2. a recently sent write was answered; that answer follows all earlier events of the
-//     connection.
+//  2. a recently sent write was answered, because the answer follows all earlier events
+//     of the connection.
 //
-// A holder may also rest: then the session renews no lease for it. A claim ends the rest.
+// A holder may also rest: the session then renews no lease for it. A claim ends that
+// state.
 type Contention struct {
 	epoch Epoch
 	node  events.Name // the holder's
 
-	Watched bool // the directory is to be watched as long as the node exists
-	Found   bool // another contender is or may be there; never cleared
-	Blind   bool // a server refuses to list
-	Paced   bool // the directory is not read again now, unless the answer is needed
+	Watched bool // watch the directory while the node exists
+	Found   bool // there is or may be another contender; never cleared
+	Blind   bool // a server has refused a listing or a claim
+	Paced   bool // do not read the directory again now, unless the answer is needed
 
 	up      bool // there is a connection
 	arming  bool // an Arm is in progress
 	armed   bool // the directory and the node are watched on this connection
-	changed bool // the directory has changed since it was last known to be watched
-	missed  bool // it has changed since the Arm that is in progress
+	changed bool // the directory has changed since it was last armed
+	missed  bool // it has changed since the Arm in progress began
 	proving bool // a Claim is in progress
 	resting bool // the session renews no lease for the node
 }
 
-// NewContention returns what the holder of a node knows at its Grant.
+// NewContention returns what the holder of the node knows at its Grant.
 func NewContention(epoch Epoch, node string) Contention {
 	return Contention{epoch: epoch, node: events.Name{Text: node}, up: true}
 }
 
-// Next reports whether every contender that has arrived is known, except those of the
-// last two probe intervals. If not, it returns the next request to find out, or nil. It
-// is called after each change. If one was found, there is
-// nothing more to learn about contenders, and only the proof is missing.
+// Next reports whether every contender is known that arrived earlier than two probe
+// intervals ago. If not, it returns the next request needed to find out, or nil. Call it
+// after each change. Once a contender was found, only the proof is still missing.
 //
-// waits means that the answer is needed; otherwise the directory is watched, and nothing
-// is proven. proven reports two facts: the lease is alive, and a write sent within two
-// intervals was answered.
+// waits means that the answer is needed; without it, the directory is only watched, and
+// nothing is proven. proven reports whether the lease is alive and a write sent within
+// two probe intervals was answered.
 func (c *Contention) Next(waits bool, proven func() bool) (known bool, request Effect) {
 	switch {
 	case !c.up:
@@ -56,7 +56,8 @@ func (c *Contention) Next(waits bool, proven func() bool) (known bool, request E
 		c.proving = true
 		return false, Claim{Epoch: c.epoch, Node: c.node}
 	case c.Watched && !c.Blind && !c.arming && (waits || !c.Paced):
-		// In a directory in which other nodes come and go, an event may follow each Arm.
+		// If other nodes come and go in the directory, every Arm may be followed by an
+		// event.
 		c.arming, c.Paced = true, c.Paced || c.changed
 		return false, Arm{Epoch: c.epoch, Node: c.node}
 	}
@@ -70,7 +71,7 @@ func (c *Contention) Rest() (rests bool) {
 	return rests
 }
 
-// Hear takes an input of the holder's machine.
+// Hear processes an input of the holder's machine.
 func (c *Contention) Hear(in Input) {
 	switch in := in.(type) {
 	case Suspended:
