@@ -201,7 +201,8 @@ func (m *Machine) enteredAtOnce(in Entered) []Effect {
 }
 
 // giveBack gives back permits that were taken at once, and queues up, in one transaction.
-// If its outcome is unknown, a look-up finds either the place in the queue or the permits.
+// If its outcome is unknown, a look-up finds either the place in the queue or the
+// permits.
 func (m *Machine) giveBack(first string) []Effect {
 	m.takePermits(first)
 	if m.why != 0 {
