@@ -29,8 +29,7 @@ type contended struct {
 }
 
 // Contended returns a channel that receives a value when a contender arrives that the
-// lock keeps out. The first call starts the watch, or, before the Grant, has the Grant
-// start it.
+// lock keeps out. The first call starts the watch, or the Grant does if it comes later.
 func (l *Lock) Contended(watch Lookouts) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,8 +11,7 @@ import "github.com/zkgrant/zkgrant/events"
 //  2. a recently sent write was answered, because the answer follows all earlier events
 //     of the connection.
 //
-// A holder may also rest: the session then renews no lease for it. A claim ends that
-// state.
+// A holder may also rest: the session then renews no lease for it, until a claim.
 type Contention struct {
 	epoch Epoch
 	node  events.Name // the holder's

@@ -104,9 +104,9 @@ func (s *Session) sweep() {
 	}
 }
 
-// pump starts all requests that can be started, in order. The loop calls it only when it
-// runs out of other work, so that a lock released and requested again at once takes a
-// single transaction.
+// pump starts all requests that can be started, in order. The loop calls it once it has
+// run out of other work, or has been busy for long, so that a lock released and requested
+// again at once takes a single transaction.
 func (s *Session) pump() {
 	if s.cfg.Identities != nil {
 		s.noteNodes()
