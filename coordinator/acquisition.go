@@ -45,8 +45,8 @@ func (a *Acquisition) Grant() events.Grant {
 // lock. The channel is buffered and never closed, so wait for Done as well.
 func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 
-// Revoked delivers a request to give back a [Revocable] lock, with its deadline, if it
-// has one. The channel holds one request and is never closed; a newer one with less time
+// Revoked delivers a request to release a [Revocable] lock, with its deadline if it has
+// one. The channel holds one request and is never closed; a newer one with less time
 // replaces it.
 func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
 
@@ -73,7 +73,7 @@ func (a *Acquisition) Err() error { return a.actor.Err() }
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
 // ReleaseAndWait releases the lock, waits until the servers confirm it, and returns Err;
-// after a loss, or of a [Cached] lock, it returns at once. If ctx ends first, it returns
+// after a loss, or for a [Cached] lock, it returns at once. If ctx ends first, it returns
 // [ErrReleasePending] with the cause of ctx. It may be called again.
 func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	a.Release()

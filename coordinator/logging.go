@@ -13,7 +13,7 @@ import (
 
 // What is logged, by level:
 //
-//   - Error: a node could not be removed, of a released lock or of a past session.
+//   - Error: a node of a released lock or of a past session could not be deleted.
 //   - Warn: a connection or a session was lost, the lease ran out, a lock was lost, a
 //     server refused a request or an identity or did not answer, no server can be used, a
 //     name was not resolved, the servers changed the session timeout, imply a longer
@@ -21,9 +21,9 @@ import (
 //     identities have changed, the boot-time clock cannot be read, an election cannot be
 //     read, a record could not be deleted, a holder cannot be revoked or is evicted,
 //     waiters learn late of a resize, nodes may be left at the end.
-//   - Info: a session was established, resumed or closed; a lock has been waited for
-//     since the session timeout, see waiting.go. Of elections: a campaign, and a term
-//     from its beginning to its end.
+//   - Info: a session was established, resumed or closed; a wait has lasted for a session
+//     timeout, see waiting.go. For elections: a campaign, and a term from its beginning
+//     to its end.
 //   - Debug: the same for each lock, failed requests, messages of the client library.
 //
 // In each line, path is the lock's path as the caller wrote it, id the acquisition's ID,

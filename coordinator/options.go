@@ -76,9 +76,9 @@ func WithSessionTimeout(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Timeout = d })
 }
 
-// WithTickTime sets an upper bound of the servers' tickTime. The maximum is half the
-// session timeout, the default that or 2 s, whichever is less. If it is too low, a loss
-// may be reported too late.
+// WithTickTime sets an upper bound for the servers' tickTime. The maximum is half the
+// session timeout; the default is that or 2 s, whichever is less. If too low, a loss may
+// be reported too late.
 func WithTickTime(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Tick = d })
 }
@@ -173,7 +173,7 @@ func Reentrant() LockOption {
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
 // LockDelay is [DetectCrash], and delays the next Grant by d, at most a minute, from when
-// a contender finds the crash. Contenders with DetectCrash wait as well. Try ends with
+// a contender finds the crash. Contenders with DetectCrash wait, too. Try ends with
 // [ErrNotAcquired].
 func LockDelay(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) { c.detect, c.delay = true, d })

@@ -34,7 +34,7 @@ import (
 //
 //  1. H releases, and its record goes. A is next in the queue, and has not claimed yet.
 //  2. X creates its node and a record. It finds A, and waits.
-//  3. A claims, and takes X's record for that of a crash.
+//  3. A claims, and mistakes X's record for one left by a crash.
 //
 // To avoid that, X's record would have to name X's node, but its name and token are not
 // known before the create.

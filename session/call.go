@@ -42,7 +42,7 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 		answer, err = do(with)
 		return err
 	}
-	if !s.submit(c) { // nothing is left of the session
+	if !s.submit(c) { // the session has ended
 		c.refuse()
 	}
 	select {

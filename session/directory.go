@@ -28,7 +28,7 @@ type directories struct {
 	left  map[string]recipes.LeaverBook[string] // only of directories in which a seat of ours had to wait
 }
 
-// book returns what is known of the directory.
+// book returns what is known about the directory.
 func (d *directories) book(dir string) recipes.DirectoryBook {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,7 +81,7 @@ func (d *directories) fewer(dir string, nodes int) {
 // sizeRead is the content of a semaphore's size node, or the zero value.
 type sizeRead struct{ size, version int32 }
 
-// size returns what was last read of the size node.
+// size returns the content of the size node, as last read.
 func (d *directories) size(node string) sizeRead {
 	d.mu.Lock()
 	defer d.mu.Unlock()
