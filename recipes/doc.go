@@ -77,9 +77,9 @@
 // # What makes a grant safe
 //
 // A listing, or the news that the node ahead is gone, is only a hint: it may come from a
-// lagging replica, and it does not prove that the session is alive. But being first is
-// stable: no contender can be inserted ahead, so a contender that was first once stays
-// first for as long as its node exists.
+// lagging replica, or be older than the session. But being first is stable: no contender
+// can be inserted ahead, so a contender that was first once stays first for as long as
+// its node exists.
 //
 // Hence every grant rests on a write of its session through the quorum. The write proves
 // that the session is alive, that the node exists, and that the lease starts now. Usually

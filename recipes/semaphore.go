@@ -24,8 +24,9 @@ import (
 //  3. From then on, the number of permits in use can only fall, until the first's own
 //     transaction, which depends on its node, has deleted that node.
 //
-// On another connection that may fail. A client never connects to a replica that is older
-// than an answer it has received. But it does not note the zxid of a watch event:
+// On another connection, step 2 may not hold. A client never connects to a replica that
+// is older than an answer it has received. But it does not note the zxid of a watch
+// event:
 //
 //  1. A trades its node for the last permit.
 //  2. B, next in the queue, learns that the node is gone, and sends its survey.
