@@ -8,7 +8,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a holder that asked to learn of the contenders that it keeps out.
+// This file notifies a holder of the contenders that it keeps out.
 
 // Lookouts calls hear with the contenders that the Grant keeps out, and with the rest of
 // the queue, at once and after each change, until ctx ends. interval is the minimum time
@@ -18,18 +18,18 @@ type Lookouts func(
 	ctx context.Context, grant events.Grant, hear func(kept, rest []string, interval time.Duration),
 )
 
-// contended is what such a holder hears. The mutex of the lock guards it.
+// contended is the state of those notifications. The lock's mutex guards it.
 type contended struct {
 	signal chan struct{} // size 1, never closed
 	watch  Lookouts
 	end    context.CancelFunc // nil before the Grant
 	known  recipes.Newcomers
 	last   time.Time   // when the holder was notified
-	next   *time.Timer // notifies it again; nil: nothing is due
+	next   *time.Timer // for the next notification; nil: none is due
 }
 
-// Contended delivers a value when a contender arrives that the lock keeps out. The first
-// call starts the watch at once, or at the Grant.
+// Contended returns a channel that receives a value when a contender arrives that the
+// lock keeps out. The first call starts the watch, or the Grant does if it comes later.
 func (l *Lock) Contended(watch Lookouts) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +43,8 @@ func (l *Lock) Contended(watch Lookouts) <-chan struct{} {
 	return rare.contended.signal
 }
 
-// watchNewcomers starts the watch. It is called with mu held, which hear takes.
+// watchNewcomers starts the watch. It is called with mu held. The watch needs mu, too, so
+// the loop starts it.
 func (l *Lock) watchNewcomers() {
 	c, grant := l.rare.contended, l.granting()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -80,11 +81,11 @@ func (l *Lock) tellNewcomers() {
 	l.publish(events.Contended{ID: l.cfg.ID, Path: l.cfg.Path})
 	select {
 	case c.signal <- struct{}{}:
-	default: // the one before was not read
+	default: // the previous one is still unread
 	}
 }
 
-// over ends the watch, and takes back what was not read. It is called with mu held.
+// over ends the watch and takes back an unread notification. It is called with mu held.
 func (c *contended) over() {
 	if c.end == nil {
 		return

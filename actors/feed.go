@@ -9,39 +9,39 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Feed delivers the events of some locks, of one or several streams, and the events of
-// their sessions, to one reader. It replaces the locks' own channels: a Grant that the
-// reader receives is taken, and one that it has not received can be withdrawn.
+// Feed delivers the events of selected locks and of their sessions, from one or more
+// streams, to one reader. It replaces the locks' own channels: receiving a Grant takes
+// it, and a Grant that was not received yet can be withdrawn.
 type Feed struct {
 	group Group // of the goroutine that delivers
 	box   *outbox
 
 	mu      sync.Mutex
-	locks   map[*Lock]struct{}   // that have not ended
+	locks   map[*Lock]struct{}   // those that have not ended
 	streams map[*Stream]struct{} // whose session events the feed has
-	closed  bool                 // no lock joins any more
+	closed  bool                 // no further lock may join
 }
 
-// NewFeed returns an open feed without locks.
+// NewFeed returns an open feed that has no locks yet.
 func NewFeed() *Feed {
 	f := &Feed{locks: map[*Lock]struct{}{}, streams: map[*Stream]struct{}{}}
 	f.box = newOutbox(&f.group)
 	return f
 }
 
-// Events delivers the events, in order. It always returns the same channel, which is
-// closed after the last Ended once the feed is closed.
+// Events returns the channel that delivers the events, in order. It is always the same
+// channel. After Close, it is closed following the last Ended.
 func (f *Feed) Events() <-chan events.Event { return f.box.out }
 
-// Join makes the feed deliver the events of the lock, from before its start to its end.
-// If the feed is closed, Join returns false; Fail must follow, and the feed does not
-// deliver the end.
+// Join adds the lock to the feed. It is called before the lock starts; the feed then
+// delivers all of the lock's events, up to its end. If the feed is closed, Join returns
+// false. The caller must then call Fail, and the feed does not report the end.
 func (l *Lock) Join(f *Feed) bool {
 	l.mu.Lock()
 	l.feed = f
 	l.mu.Unlock()
 	s := l.cfg.Stream
-	s.mu.Lock() // Close of the stream comes before or after
+	s.mu.Lock() // so that the stream is not closed in between
 	defer s.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,8 +61,8 @@ func (l *Lock) Join(f *Feed) bool {
 	return true
 }
 
-// Close releases all locks, and returns at once. The reader still receives what is queued
-// and the ends of the locks, as long as it takes an event every 100 ms.
+// Close releases all locks and returns at once. The reader still receives the queued
+// events and the end of each lock, provided that it takes an event at least every 100 ms.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	f.close()
@@ -83,7 +83,7 @@ func (f *Feed) close() {
 	}
 }
 
-// lose is called when a stream is closed. All its locks have ended.
+// lose removes a stream that is closed. All of the stream's locks have ended.
 func (f *Feed) lose(s *Stream) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,13 +93,13 @@ func (f *Feed) lose(s *Stream) {
 	}
 }
 
-// end delivers the end of a lock. The lock's mutex is held, so it comes after what
-// happened before.
+// end queues the Ended of a lock. The lock's mutex is held, so that it follows the lock's
+// earlier events.
 func (f *Feed) end(l *Lock, ended events.Ended) {
 	f.mu.Lock()
 	if _, in := f.locks[l]; !in {
 		f.mu.Unlock()
-		return // it was refused
+		return // Join refused it
 	}
 	delete(f.locks, l)
 	f.box.push(ended, nil)
@@ -110,7 +110,7 @@ func (f *Feed) end(l *Lock, ended events.Ended) {
 	f.rest()
 }
 
-// rest leaves the streams if the feed is closed and has no locks.
+// rest unregisters a closed feed from its streams once it has no locks.
 func (f *Feed) rest() {
 	f.mu.Lock()
 	var streams map[*Stream]struct{}

@@ -6,38 +6,39 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Host grants its guest the lock, and takes it back. None of the methods blocks. Except
-// for Deadline, the caller holds no mutex.
+// Host grants the lock to its guest and takes it back. Its methods do not block. All but
+// Deadline are called with no mutex held.
 type Host interface {
-	// Ask is called once, when the guest starts. try means that it does not wait.
+	// Ask requests the lock. It is called once, when the guest starts. try means that the
+	// guest does not wait.
 	Ask(try bool)
-	// Leave is called when the guest is released, gives up or fails, before or after Ask,
-	// possibly more than once.
+	// Leave is called when the guest is released, gives up or fails. It may come before
+	// Ask, and more than once.
 	Leave(why recipes.Why)
-	// Admit returns a lock that enters this one again, or nil; see [Lock.Admit].
+	// Admit returns a lock that re-enters this one, or nil; see [Lock.Admit].
 	Admit(cfg Config) *Lock
-	// Deadline returns until when the session of the epoch counts as alive. It is called
-	// while the guest holds, with a mutex of the guest held.
+	// Deadline returns the time until which the session of the epoch counts as alive. It
+	// is called while the guest holds the lock, with the guest's mutex held.
 	Deadline(epoch recipes.Epoch) time.Time
-	// Use returns the port of the node, see [Lock.Use].
+	// Use returns the port of the node; see [Lock.Use].
 	Use() (port Port, done func(spent bool))
 }
 
-// Guest is a lock without a machine. Its [Host] grants it the node of another lock.
+// Guest is a lock without a machine: its [Host] grants it the node of another lock.
 type Guest struct {
 	Lock
 
 	host Host
 }
 
-// Init initializes the guest. After that, the methods of its Lock may be called.
+// Init initializes the guest. The methods of its Lock must not be called before.
 func (g *Guest) Init(cfg Config, host Host) {
 	g.host = host
 	g.init(cfg, g)
 }
 
-// Grant grants the lock. If the Grant is to be logged, it returns a function that does
-// so.
+// Grant grants the lock. If the Grant is to be logged, Grant returns a function that logs
+// it, else nil.
 func (g *Guest) Grant(e recipes.Grant, epoch recipes.Epoch) (log func()) {
 	if grant, logs := g.onGrant(e, epoch); logs {
 		return func() { g.log(grant) }
@@ -45,11 +46,11 @@ func (g *Guest) Grant(e recipes.Grant, epoch recipes.Epoch) (log func()) {
 	return nil
 }
 
-// Lose takes the lock away. report publishes the loss. If several guests lose a lock at
-// once, all of them lose it before the first loss is published.
+// Lose takes the lock away, and report publishes the loss. When several guests lose a
+// lock at once, call Lose for all of them before the first report.
 func (g *Guest) Lose(e recipes.Lose) (report func()) { return g.forfeits(e) }
 
-// AskBack reports a revocation request.
+// AskBack passes a revocation request on to the caller.
 func (g *Guest) AskBack(e recipes.Revoke) { g.revoke(e) }
 
 // Queue reports how many contenders are ahead.
@@ -64,18 +65,18 @@ func (g *Guest) Requeue() { g.requeues() }
 // Displace notes that the number of contenders ahead is no longer known.
 func (g *Guest) Displace() { g.noteRequeue() }
 
-// End reports that the acquisition is over, before another one is granted the lock.
-// Vacate follows.
+// End reports that the acquisition is over. It is called before another acquisition is
+// granted the lock. Vacate follows.
 func (g *Guest) End(why recipes.Why) {
 	if !g.hasFailed() { // else Fail reports it
 		g.finish(recipes.Finish{Why: why}, 0, false, nil)
 	}
 }
 
-// Refuse is End for a guest whose request a server refused.
+// Refuse is like End, for a guest whose request a server refused.
 func (g *Guest) Refuse(err error) { g.finish(recipes.Finish{}, 0, false, err) }
 
-// Vacate reports that nothing of the acquisition is left.
+// Vacate reports that nothing of the acquisition is left at the server.
 func (g *Guest) Vacate() {
 	if !g.hasFailed() {
 		g.nothingIsLeft()
@@ -92,7 +93,7 @@ func (g *Guest) hand(m message) bool {
 	}
 	switch in := m.input.(type) {
 	case recipes.Started:
-		if m.open { // else the bound ends it
+		if m.open { // else the end of its context ends it
 			g.host.Ask(in.Try)
 		}
 	case recipes.Withdrawn:

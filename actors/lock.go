@@ -14,10 +14,10 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// End is how an acquisition ended. [Config.Explain] turns it into an error.
+// End describes how an acquisition ended. [Config.Explain] turns it into an error.
 type End struct {
 	Why     recipes.Why
-	Granted bool          // the caller had taken the Grant, or may have
+	Granted bool          // the caller took the Grant, or may have
 	Reason  events.Reason // of the loss, if Why is WhyLost
 	Cause   error         // from the context, or from the server that refused
 	Size    int           // of the semaphore, last known, if it is one
@@ -28,8 +28,8 @@ type Config struct {
 	ID   uint64
 	Path string // the directory, in the caller's name space
 
-	// Members returns the nodes of a multi-lock that is about to be granted; nil: it is
-	// another lock.
+	// Members returns the nodes of a multi-lock that is about to be granted. It is nil
+	// for every other kind of lock.
 	Members func() []events.Member
 
 	Owner
@@ -40,7 +40,7 @@ type Config struct {
 type Owner interface {
 	// Explain returns the error for Err.
 	Explain(End) error
-	// Gone is called once, when nothing of the acquisition is left at the server.
+	// Gone is called once, when the acquisition has nothing left at the server.
 	Gone()
 }
 
@@ -50,18 +50,18 @@ type House struct {
 	Stream *Stream
 	Logger *zap.Logger
 	Elects bool          // the locks are terms of elections
-	Level  zapcore.Level // of what is logged of a lock, but a loss
+	Level  zapcore.Level // for all log lines of a lock except a loss
 	Limit  time.Duration // how long a Try waits for a server; 0: as long as it takes
 
 	waits waits
 }
 
-// Close releases what the house keeps of the callers' contexts. It is called when all
+// Close drops the house's last reference to a caller's context. It is called when all
 // locks are over.
 func (h *House) Close() { h.waits.close() }
 
-// Lock is one acquisition. Any goroutine may call its methods. Only Wait blocks.
-// This file has what happens to it, in the order in which it happens; view.go has what a
+// Lock is one acquisition. Its methods may be called from any goroutine, and only Wait
+// blocks. This file has the life of a lock, in the order of events; view.go has what a
 // caller sees of it.
 type Lock struct {
 	cfg   Config
@@ -74,49 +74,49 @@ type Lock struct {
 
 	mu        sync.Mutex // guards all that follows
 	state     tenure
-	withdrawn recipes.Why   // not 0: the caller has withdrawn, or learned of the loss
+	withdrawn recipes.Why   // not 0: the caller withdrew, or the lock was lost
 	reason    events.Reason // of the loss
-	failed    bool          // the loop never has anything to do for it
-	detect    bool          // a record depends on whether the Grant was taken
+	failed    bool          // Fail ended it: the loop never sees it
+	detect    bool          // the driver must know whether the Grant was taken, for a record
 	keep      bool          // the node stays while the caller's function runs
 	running   bool          // the Grant was taken under keep: a function may be running
-	leaving   bool          // the function has returned, and the driver does not know it yet
-	offered   bool          // the Grant was not taken, and there is no channel for it
+	leaving   bool          // the function has returned, but the driver does not know it yet
+	offered   bool          // an untaken Grant, for which there is no channel yet
 	took      bool          // the Grant was taken, as far as known
 	placed    bool          // the lock has listed since it last queued up
-	losing    bool          // the loss is still to be published
+	losing    bool          // the loss has yet to be published
 	ended     bool          // Done is closed
-	pending   bool          // and the node may still be there
+	pending   bool          // the release is not confirmed: the node may still exist
 	gone      bool          // nothing is left at the server
 	ahead     int32         // contenders, if placed
 
 	epoch  recipes.Epoch // of the Grant
-	grant  tenancy       // the zero value until there is one
+	grant  tenancy       // zero before the Grant
 	waited time.Duration // from born to the Grant
 	held   time.Duration // from there to the end
 	err    error         // the end, once it is known
-	rare   *rare         // nil while all of it is zero
+	rare   *rare         // nil while all its fields are zero
 
-	// Channels are made when there is a use for them: most callers use few. Those with a
-	// value have size 1 and are never closed.
+	// Channels are made on first use, because most callers use few of them. Those that
+	// carry a value have size 1 and are never closed.
 	granted chan events.Grant
 	lost    chan events.Lost
 	turn    chan struct{} // closed by the Grant, or when there will be none
 	done    chan struct{} // closed last of all
-	feed    *Feed         // has the events in the place of the channels; nil for most locks
+	feed    *Feed         // gets the events instead of the channels; nil for most locks
 }
 
-// rare is what most locks never have. It is apart because a process may hold 100,000
-// locks.
+// rare holds what most locks never need. It is separate because a process may hold
+// 100,000 locks.
 type rare struct {
 	timer     *time.Timer     // of the longest wait
 	members   []events.Member // of the Grant of a multi-lock
 	abandoned *events.Abandoned
 	entry     *entry              // the Grant in the feed
-	due       time.Time           // when the lock is to be given back; zero: at no time
-	wish      *recipes.Revoke     // the latest; nil: the lock was not requested by a revocation
+	due       time.Time           // the deadline of a revocation; zero: there is none
+	wish      *recipes.Revoke     // the latest revocation request; nil: there was none
 	revoked   chan events.Revoked // size 1, never closed; nil until there is a use for it
-	contended *contended          // nil: the caller has not asked
+	contended *contended          // nil: Contended was not called
 	refusal   error               // of the server that refused the latest request
 	onEnd     map[int]func(error) // called when the lock is no longer held
 	lastOnEnd int
@@ -124,7 +124,7 @@ type rare struct {
 	cleared   chan struct{} // closed when nothing is left at the server
 }
 
-// rarely returns rare, and makes it if there is none. It is called with mu held.
+// rarely returns rare, allocated on first use. It is called with mu held.
 func (l *Lock) rarely() *rare {
 	if l.rare == nil {
 		l.rare = &rare{}
@@ -139,35 +139,35 @@ type tenancy struct {
 	turn           uint64
 }
 
-// tenure is what the caller may believe.
+// tenure is the state of the lock as the caller sees it.
 type tenure uint8
 
 const (
 	waiting tenure = iota
 	holding
-	over // no longer held, and never again
+	over // not held, and never will be again
 )
 
-// init fills in a lock that is about to be driven. It has no other caller yet.
+// init initializes a lock, before any other goroutine sees it.
 func (l *Lock) init(cfg Config, drive driver) {
 	l.cfg, l.drive, l.born = cfg, drive, time.Since(origin)
 }
 
-// Want is the request of a caller.
+// Want holds the options of a request.
 type Want struct {
-	Try    bool // end instead of waiting for another contender
-	Keep   bool // the caller is a function, which runs from when it reads the Grant until Withdraw
-	Strict bool // a lost connection is a loss
-	Detect bool // report a holder that did not release
+	Try    bool // end rather than wait for another contender
+	Keep   bool // a function holds the lock, from when it reads the Grant until Withdraw
+	Strict bool // treat a lost connection as a loss
+	Detect bool // report a previous holder that did not release
 }
 
-// Start requests the lock. The wait ends with ctx, and after maxWait unless that is 0;
-// both count only until the Grant is taken. A Try whose answer takes longer than that, or
-// than the house's Limit, ends with WhyNoSession. Start is called once. It does nothing
-// if the acquisition was withdrawn before.
+// Start requests the lock. It waits until ctx ends, and no longer than maxWait unless
+// that is 0. Neither bounds anything once the Grant is taken. A Try whose answer takes
+// longer than maxWait, or than the house's Limit if maxWait is 0, ends with WhyNoSession.
+// Start is called once. It does nothing if the acquisition was withdrawn before.
 func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want Want) {
 	l.mu.Lock()
-	if l.state == over { // withdrawn already; there is nothing to bound
+	if l.state == over { // withdrawn already
 		l.mu.Unlock()
 		return
 	}
@@ -190,7 +190,7 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want Want) {
 	l.drive.hand(message{input: started, open: ctx.Err() == nil})
 }
 
-// Adopt makes a semaphore's acquisition accept, from now on, any size that it finds.
+// Adopt makes a semaphore's acquisition accept whatever size it finds from now on.
 func (l *Lock) Adopt() { l.drive.hand(message{input: recipes.Adopted{}}) }
 
 func (l *Lock) queues(e recipes.Queue) {
@@ -202,7 +202,7 @@ func (l *Lock) requeues() {
 	l.tell(events.Requeued{ID: l.cfg.ID, Path: l.cfg.Path})
 }
 
-// noteRequeue notes that the lock queues again.
+// noteRequeue notes that the lock has lost its place in the queue.
 func (l *Lock) noteRequeue() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,10 +228,10 @@ func (l *Lock) tell(ev events.Event) {
 	}
 }
 
-// onGrant flips the state first, so that every reader of the Grant finds it valid. Then
-// come hooks, the channel, and the stream. All of it happens under the mutex: a Release
-// that comes in between prevents the Grant or takes it back. It returns the Grant if that
-// is to be logged.
+// onGrant changes the state first, so that whoever reads the Grant finds it valid. Then
+// it calls the hooks, fills the channel, and publishes to the stream. All of this happens
+// under mu, so a concurrent Release either prevents the Grant or takes it back. onGrant
+// returns the Grant if it is to be logged.
 func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant, logs bool) {
 	var members []events.Member
 	if l.cfg.Members != nil {
@@ -254,8 +254,8 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	if heard || logs { // else it is not used
 		grant = l.granting()
 	}
-	// The stream calls offer after the hooks and before its subscribers, so that every
-	// hook has run when the caller gets the Grant.
+	// The stream calls offer between the hooks and its subscribers, so that every hook
+	// has run by the time the caller gets the Grant.
 	if heard {
 		l.cfg.Stream.publish(grant, l.offer)
 	} else {
@@ -271,8 +271,8 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	return grant, logs
 }
 
-// granting returns the Grant as the caller gets it, the same each time. There is one, and
-// mu is held.
+// granting returns the Grant as the caller gets it, the same each time. It is called with
+// mu held, after the Grant.
 func (l *Lock) granting() events.Grant {
 	grant := events.Grant{
 		ID: l.cfg.ID, Path: l.cfg.Path, Node: l.cfg.Path, Token: l.grant.token,
@@ -293,7 +293,7 @@ func (l *Lock) granting() events.Grant {
 	return grant
 }
 
-// offer makes the Grant available, before the caller has it. It is called with mu held.
+// offer makes the Grant available to the caller. It is called with mu held.
 func (l *Lock) offer() {
 	switch {
 	case l.feed != nil:
@@ -301,12 +301,12 @@ func (l *Lock) offer() {
 	case l.granted == nil:
 		l.offered = true
 	default:
-		l.granted <- l.granting() // size 1, and there is one Grant
+		l.granted <- l.granting() // never blocks: size 1, and there is only one Grant
 	}
 }
 
-// retract takes the Grant back from the channel, and reports whether it was there. It is
-// called with mu held.
+// retract takes the Grant back unless the caller has taken it, and reports whether it
+// did. It is called with mu held.
 func (l *Lock) retract() bool {
 	if l.feed != nil {
 		return l.feed.box.retract(l.rarely().entry)
@@ -324,9 +324,8 @@ func (l *Lock) retract() bool {
 	}
 }
 
-// reclaim takes the Grant back. It notes whether the Grant had been taken, and if so for
-// how long the lock was held. It is called with mu held, when the state is about to leave
-// holding.
+// reclaim takes the Grant back. If the caller took it before, reclaim notes how long the
+// lock was held. It is called with mu held, just before the state leaves holding.
 func (l *Lock) reclaim() {
 	if l.took = !l.retract(); l.took {
 		l.held = time.Since(origin) - l.born - l.waited
@@ -334,18 +333,18 @@ func (l *Lock) reclaim() {
 	l.running = l.keep && l.took
 }
 
-// boundReached reports whether the acquisition ends because its bound is reached. It does
-// not if the caller has the Grant, has withdrawn already, or learned of another end. A
-// Try whose bound has a cause has the caller's MaxWait: that takes back a Grant that was
-// not taken.
+// boundReached reports whether the end of its context or of its maximum wait ends the
+// acquisition. It does not if the caller has taken the Grant, has withdrawn, or already
+// saw another end. If the message of a Try has a cause, the limit is the caller's own
+// MaxWait, which takes back an untaken Grant.
 func (l *Lock) boundReached(m *message) bool {
 	l.mu.Lock()
-	// The servers have answered in time, and the caller has not taken the Grant: that is
-	// a timeout, and no lack of a session.
+	// The servers answered in time, but the caller did not take the Grant. That is a
+	// timeout, not a missing session.
 	if l.state == holding && m.bound == recipes.WhyNoSession && m.cause != nil {
 		m.bound = recipes.WhyTimeout
 	}
-	// The bound limits the wait alone. A Grant that was taken outlives it.
+	// The bound limits only the wait, so a taken Grant stays.
 	late := l.withdrawn != 0 || l.state == over
 	if late || l.state == holding && (m.bound == recipes.WhyNoSession || !l.retract()) {
 		l.mu.Unlock()
@@ -359,7 +358,7 @@ func (l *Lock) boundReached(m *message) bool {
 }
 
 // revoke publishes a revocation request and its deadline, and reports whether the caller
-// still holds. A later request replaces the earlier one, because its deadline is earlier.
+// still holds. A new request replaces the previous one, because its deadline is earlier.
 func (l *Lock) revoke(e recipes.Revoke) (told bool) {
 	l.mu.Lock()
 	if l.withdrawn != 0 {
@@ -387,9 +386,8 @@ func (l *Lock) revoke(e recipes.Revoke) (told bool) {
 	return true
 }
 
-// forfeits changes the state, and withdraws a Grant that was not taken. report publishes
-// the end, to the functions of OnEnd before any other reader, and the loss if the Grant
-// was taken.
+// forfeits changes the state and takes back an untaken Grant. report then calls the
+// functions of OnEnd, and after them publishes the loss if the Grant was taken.
 func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -397,7 +395,7 @@ func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 		return func() {} // released in the meantime: not the caller's any more
 	}
 	l.withdrawn, l.reason = recipes.WhyLost, e.Reason
-	// Nobody hears of the loss of a Grant that nobody took.
+	// The loss of an untaken Grant is not reported.
 	if l.state == holding { // else it is an inner lock without a Grant
 		l.reclaim()
 	}
@@ -409,7 +407,7 @@ func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 	l.losing = l.took
 	runs, in := l.running, l.parting(recipes.WhyLost)
 	return func() {
-		// The state has flipped already: a reader of Lost must find Valid false.
+		// The state has changed already, so a reader of Lost finds Valid false.
 		l.logLoss(lost)
 		tell()
 		l.mu.Lock()
@@ -423,13 +421,15 @@ func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 	}
 }
 
-// publishLoss publishes the loss. It is called with mu held, once: the end may come first.
+// publishLoss publishes the loss. It is called with mu held, and only once. The end may
+// overtake it:
 //
-//  1. The state flips, because the lock is lost.
-//  2. The caller releases, and the driver is not the loop: it ends the lock at once.
+//  1. The state changes, because the lock is lost.
+//  2. The caller releases. The driver does not run in the loop, so it ends the lock at
+//     once.
 //  3. The goroutine of step 1 publishes the loss.
 //
-// Hence step 2 publishes the loss before the end.
+// Hence step 2 publishes the loss, before the end.
 func (l *Lock) publishLoss(lost events.Lost) {
 	l.losing = false
 	l.publish(lost)
@@ -437,12 +437,12 @@ func (l *Lock) publishLoss(lost events.Lost) {
 		if l.lost == nil {
 			l.lost = make(chan events.Lost, 1)
 		}
-		l.lost <- lost // size 1, and there is one loss
+		l.lost <- lost // never blocks: size 1, and there is only one loss
 	}
 }
 
-// Withdraw ends the acquisition. After it has returned no Grant can be taken; a slow
-// subscriber of the stream still receives the Grant, and then the end. After a loss,
+// Withdraw ends the acquisition. Once it has returned, no Grant can be taken, although a
+// slow subscriber of the stream still receives the Grant before the end. After a loss,
 // Withdraw reports that the caller has finished its work under the lock.
 func (l *Lock) Withdraw(why recipes.Why) {
 	l.mu.Lock()
@@ -450,7 +450,8 @@ func (l *Lock) Withdraw(why recipes.Why) {
 		l.mu.Unlock()
 		return
 	}
-	// The first withdrawal counts. A later one only reports that the function has ended.
+	// The first withdrawal counts. A later one only reports that the function has
+	// returned.
 	tell := func() {}
 	first := l.withdrawn == 0 && l.state != over
 	if first {
@@ -461,8 +462,8 @@ func (l *Lock) Withdraw(why recipes.Why) {
 		}
 		tell = l.leave(l.cfg.Explain(End{Why: why, Granted: true}))
 	}
-	// The node has to stay while a function runs under the lock, and only the function's
-	// own caller knows when it has ended.
+	// The node must stay while a function runs under the lock, and only the function's
+	// own caller knows when it has returned.
 	stay := why == recipes.WhyClosed && l.running
 	in := l.parting(why)
 	if l.running && why != recipes.WhyClosed {
@@ -483,8 +484,8 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	l.nothingIsLeft()
 }
 
-// Force gives up the node even though a function may still be running under the lock. It
-// is called after Withdraw, when there is no more time to wait for the function.
+// Force gives up the node even if a function is still running under the lock. It is
+// called after Withdraw, when there is no time left to wait for the function.
 func (l *Lock) Force() {
 	l.mu.Lock()
 	in := l.parting(recipes.WhyClosed)
@@ -495,9 +496,9 @@ func (l *Lock) Force() {
 	l.drive.hand(message{input: in})
 }
 
-// parting is the input with which the machine learns of a withdrawal. If a record depends
-// on it, the input has the first reason to end, and whether the Grant was taken: a caller
-// that returns from a function that Close has cancelled has not released. It is called
+// parting returns the input that reports a withdrawal to the driver. Under detect, it
+// carries the first reason to end and whether the Grant was taken: a caller whose
+// function returns because Close cancelled it has not released the lock. It is called
 // with mu held.
 func (l *Lock) parting(why recipes.Why) recipes.Input {
 	if !l.detect {
@@ -517,7 +518,8 @@ func (l *Lock) hasReturned() {
 	}
 }
 
-// leave flips the state, with mu held, and returns a function that calls those of OnEnd.
+// leave changes the state, with mu held, and returns a function that calls those
+// registered with OnEnd.
 func (l *Lock) leave(err error) func() {
 	l.state, l.err = over, err
 	if l.turn != nil {
@@ -527,7 +529,7 @@ func (l *Lock) leave(err error) func() {
 	if l.rare == nil {
 		return func() {}
 	}
-	// A revocation request that was not read concerns nobody after the end.
+	// After the end, an unread revocation request is pointless.
 	select {
 	case <-l.rare.revoked: // the lock is no longer held
 	default:
@@ -559,7 +561,7 @@ func (l *Lock) Fail(err error) {
 	l.cfg.Gone()
 }
 
-// hasFailed reports whether the acquisition has ended by Fail.
+// hasFailed reports whether Fail ended the acquisition.
 func (l *Lock) hasFailed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -585,7 +587,7 @@ func (l *Lock) finish(e recipes.Finish, size int, pending bool, failure error) {
 	}
 	l.pending = pending
 	tell := l.leave(failure)
-	lost := l.reason != 0 && l.took // the log has a line about that already
+	lost := l.reason != 0 && l.took // logged already
 	ended := events.Ended{ID: l.cfg.ID, Path: l.cfg.Path, Err: l.err, Held: l.held}
 	if l.rare != nil && l.rare.timer != nil {
 		l.rare.timer.Stop()
@@ -600,7 +602,7 @@ func (l *Lock) finish(e recipes.Finish, size int, pending bool, failure error) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// The end may overtake the loss. Its readers must see the loss first; see
+	// The end may overtake the loss, and readers must see the loss first; see
 	// publishLoss.
 	if l.losing {
 		l.publishLoss(events.Lost{
@@ -613,14 +615,15 @@ func (l *Lock) finish(e recipes.Finish, size int, pending bool, failure error) {
 	if l.feed != nil {
 		l.feed.end(l, ended)
 	}
-	// Last of all: a reader of Done finds the final Err, and its events on their way.
+	// Done comes last, so that its reader finds the final Err, and every event queued.
 	l.ended = true
 	if l.done != nil {
 		close(l.done)
 	}
 }
 
-// verdict returns what Err is to say of the machine's end. It is called with mu held.
+// verdict returns the error of an acquisition that the driver has ended. It is called
+// with mu held.
 func (l *Lock) verdict(e recipes.Finish, size int) error {
 	switch l.withdrawn {
 	case recipes.WhyContext, recipes.WhyTimeout, recipes.WhyNoSession:
@@ -631,8 +634,8 @@ func (l *Lock) verdict(e recipes.Finish, size int) error {
 	switch {
 	case e.Why == recipes.WhyLost && l.reason == 0,
 		e.Why == recipes.WhyReleased, e.Why == recipes.WhyPanicked, e.Why == recipes.WhyClosed:
-		// The caller came before the loss, Close before a function's end, or another holder
-		// before this one.
+		// The caller withdrew before the loss, Close before the function returned, or
+		// another holder of the node before this one.
 		end.Why = l.withdrawn
 	case l.withdrawn == recipes.WhyClosed:
 		end.Why = l.withdrawn // OnEnd has reported this already

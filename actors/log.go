@@ -10,11 +10,11 @@ import (
 
 // This file writes the life of a lock to the log.
 
-// logs reports whether the log takes entries of this level. It is asked before anything
-// is made for the log.
+// logs reports whether the log takes entries of this level. Check it first: building an
+// entry costs memory.
 func (l *Lock) logs() bool { return l.cfg.Logger.Core().Enabled(l.cfg.Level) }
 
-// log reports what was published. It is called without mu held: a log may take its time.
+// log logs a published event. It is called without mu held, because a logger may be slow.
 func (l *Lock) log(ev events.Event) {
 	what, fields := "lock", []zap.Field{zap.String("path", l.cfg.Path), zap.Uint64("id", l.cfg.ID)}
 	if l.cfg.Elects {
@@ -54,7 +54,7 @@ func (l *Lock) log(ev events.Event) {
 	l.cfg.Logger.Log(l.cfg.Level, what, fields...)
 }
 
-// logLoss warns of a loss. Of ten thousand losses at once most are not logged.
+// logLoss warns of a loss. A sampling logger drops most of ten thousand losses at once.
 func (l *Lock) logLoss(lost events.Lost) {
 	what := "lock lost"
 	if l.cfg.Elects {

@@ -7,8 +7,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Lookout is a lock whose holder learns of the contenders that it keeps out: it calls
-// tell, and Contended reports them. [recipes.Contention] decides. No caller takes its
+// Lookout is a lock that reports the contenders it keeps out: it calls tell, and
+// Contended returns true. [recipes.Contention] makes the decisions. No caller takes its
 // Grant, and it keeps its node until Release, even after a loss.
 type Lookout struct {
 	*Lock
@@ -21,8 +21,8 @@ type Lookout struct {
 	book  recipes.Contention
 }
 
-// NewLookout returns an idle lock; [Lock.Start] starts it. tell receives each input of
-// the lock after Lookout, with no mutex held.
+// NewLookout returns an idle lock; [Lock.Start] starts it. tell is called with each input
+// of the lock, after the Lookout has processed it, with no mutex held.
 func NewLookout(cfg Config, rule recipes.Rule, port Port, tell Beside) *Lookout {
 	l := &Lookout{port: port, tell: tell}
 	q := &queuer{port: port, machine: recipes.NewMachine(rule), beside: l.hear}
@@ -34,7 +34,7 @@ func NewLookout(cfg Config, rule recipes.Rule, port Port, tell Beside) *Lookout 
 // Port returns the port of the node.
 func (l *Lookout) Port() Port { return l.port }
 
-// hear takes an input of the lock, and the effects that its machine had.
+// hear processes an input of the lock, and the effects that the machine returned for it.
 func (l *Lookout) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect) {
 	l.mu.Lock()
 	l.book.Hear(in)
@@ -56,7 +56,7 @@ func (l *Lookout) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.
 	l.next(false)
 }
 
-// Watch starts watching the directory, until another contender is found.
+// Watch watches the directory until another contender is found.
 func (l *Lookout) Watch() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +64,7 @@ func (l *Lookout) Watch() {
 	l.next(false)
 }
 
-// Find notes that another contender is known from another source.
+// Find notes that the caller has found another contender.
 func (l *Lookout) Find() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +89,8 @@ func (l *Lookout) Known() bool {
 	return l.next(true)
 }
 
-// Rest notes that the lock is not used until Known reports true again. Its lease is not
-// renewed meanwhile.
+// Rest notes that the lock is idle until Known next reports true. Until then the session
+// need not renew its lease for it.
 func (l *Lookout) Rest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,12 +107,12 @@ func (l *Lookout) Release() {
 	l.Withdraw(recipes.WhyReleased)
 }
 
-// do makes a request for the node, in the loop.
+// do posts a request for the node to the loop.
 func (l *Lookout) do(request recipes.Effect) {
 	l.cfg.Loop.Post(func() { l.port.Do(request) })
 }
 
-// next makes the next request. It is called with mu held.
+// next makes the next request, if one is due. It is called with mu held.
 func (l *Lookout) next(waits bool) (known bool) {
 	paced := l.book.Paced
 	known, request := l.book.Next(waits, func() (alive, recent bool) { return l.port.Proven(l.epoch) })

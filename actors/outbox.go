@@ -7,35 +7,35 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// lastWords is how long the reader of a closed outbox may go without taking an event.
-// Then the rest is dropped.
+// lastWords is how long the reader of a closed outbox may go without taking an event
+// before the remaining ones are dropped.
 const lastWords = 100 * time.Millisecond
 
-// outbox queues the events for one reader. A goroutine delivers them, and ends when none
-// is left.
+// outbox queues events for one reader. A goroutine delivers them, and exits when none are
+// left.
 //
-// Grant, Lost and Ended stay until the reader takes them. Of the other events a slow
-// reader sees the latest: of an acquisition, one Requeued and one Queued, until the Grant
-// or the end outdates them; one Revoked, until the loss or the end outdates it; and one
-// of each kind of session event. So at most three events of an acquisition wait.
+// Grant, Lost and Ended stay queued until the reader takes them. Of all other events, a
+// slow reader sees only the latest of each kind: per acquisition, one Queued and one
+// Requeued, until the Grant or the end outdates them; and one Revoked and one Contended,
+// until the loss or the end outdates them. Session events are queued once per kind.
 type outbox struct {
-	group *Group            // of the goroutine
-	out   chan events.Event // size 0: what was sent is read
-	poke  chan struct{}     // size 1; only a wake-up: look at the queue again
+	group *Group            // the delivering goroutine's
+	out   chan events.Event // size 0: once sent, an event is read
+	poke  chan struct{}     // size 1; wakes the goroutine to look at the queue again
 
 	mu      sync.Mutex
 	queue   []*entry
-	struck  int             // how many entries of the queue were struck
-	pending map[slot]*entry // what may be replaced
-	offered *entry          // the head, while it is inside the send
-	settled sync.Cond       // offered was sent or is not offered any more
-	running bool            // a goroutine delivers
+	struck  int             // number of struck entries in the queue
+	pending map[slot]*entry // entries that may be replaced
+	offered *entry          // the head of the queue, while it is being sent
+	settled sync.Cond       // signals that offered was sent or is no longer offered
+	running bool            // the goroutine is delivering
 
-	hurried bool      // the reader has to continue taking events
-	since   time.Time // if hurried: since when it has taken none
-	end     time.Time // if not zero: what is not taken by then is dropped
-	last    bool      // the channel is closed after what is queued
-	closed  bool      // nothing is queued any more
+	hurried bool      // the reader must keep taking events
+	since   time.Time // if hurried: when the reader last took one
+	end     time.Time // if not zero: events not taken by then are dropped
+	last    bool      // close the channel after the queued events
+	closed  bool      // no further events are queued
 	over    bool      // the channel is closed
 }
 
@@ -46,10 +46,10 @@ type entry struct {
 	read  bool
 }
 
-// slot names an event that waits and can still be changed.
+// slot identifies a queued event that can still be replaced.
 type slot struct {
 	of   *Stream // in a feed, the stream of a session event; else nil
-	id   uint64  // the acquisition's; 0 for session events
+	id   uint64  // of the acquisition; 0 for session events
 	kind kind
 }
 
@@ -97,20 +97,20 @@ func newOutbox(group *Group) *outbox {
 	return b
 }
 
-// push queues an event and returns at once. In a feed, of is the stream of a session
-// event.
+// push queues an event and returns at once. of is the stream of a session event in a
+// feed, else nil.
 func (b *outbox) push(ev events.Event, of *Stream) *entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.add(ev, of)
 }
 
-// add is push with mu held.
+// add is like push, with mu held.
 func (b *outbox) add(ev events.Event, of *Stream) *entry {
 	if b.closed {
 		return nil
 	}
-	// A reader that is late does not need to hear of a wait that is over.
+	// A slow reader need not hear of a wait that is over.
 	id := ev.AcquisitionID()
 	switch ev.(type) {
 	case events.Grant:
@@ -150,8 +150,8 @@ func (b *outbox) wake() {
 	}
 }
 
-// strike marks the entry as not to be delivered. At most half of the queue are struck
-// entries, so replacing events costs no memory for a reader that does not read, and
+// strike marks the entry as not to be delivered. At most half of the queue is struck
+// entries, so that events replaced for a reader that never reads cost no memory, and
 // hardly any time.
 func (b *outbox) strike(e *entry) {
 	delete(b.pending, e.at)
@@ -163,7 +163,7 @@ func (b *outbox) strike(e *entry) {
 	if 2*b.struck <= len(b.queue) {
 		return
 	}
-	kept := b.queue[:1] // the head stays: it may be inside the send
+	kept := b.queue[:1] // the head stays: it may be in the middle of the send
 	b.struck = 0
 	if kept[0].event == nil {
 		b.struck = 1
@@ -177,13 +177,12 @@ func (b *outbox) strike(e *entry) {
 	b.queue = kept
 }
 
-// retract takes an event back, and reports whether that was in time: the reader does not
-// get it. It decides between a reader and a caller that withdraws:
+// retract takes an event back, and reports whether it was in time, so that the reader
+// does not get it. It decides the race between a reader and a caller that withdraws:
 //
-//  1. The goroutine is inside the send, and strike wakes it.
+//  1. The goroutine is in the middle of the send, and strike wakes it.
 //  2. The send may have gone through by then. Only the goroutine knows.
-//  3. It notes which of the two has happened, and retract reads that. It waits for no
-//     reader.
+//  3. It notes the outcome, which retract reads. No step waits for the reader.
 func (b *outbox) retract(e *entry) bool {
 	if e == nil {
 		return true // it was never queued
@@ -199,7 +198,7 @@ func (b *outbox) retract(e *entry) bool {
 	return !e.read
 }
 
-// head drops struck entries and returns the event to be offered next, or nil.
+// head drops struck entries and returns the next event to offer, or nil.
 func (b *outbox) head() events.Event {
 	for len(b.queue) > 0 && b.queue[0].event == nil {
 		b.shift()
@@ -210,7 +209,7 @@ func (b *outbox) head() events.Event {
 	return b.queue[0].event
 }
 
-// shift takes the head off the queue.
+// shift removes the head of the queue.
 func (b *outbox) shift() {
 	if b.queue[0].event == nil {
 		b.struck--
@@ -222,18 +221,19 @@ func (b *outbox) shift() {
 	}
 }
 
-// run delivers until nothing is left.
+// run delivers events until none are left.
 func (b *outbox) run() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.since = time.Now() // the reader could not take anything before
+	b.since = time.Now() // until now, the reader could not take anything
 	for ev := b.head(); ev != nil; ev = b.head() {
 		b.offered = b.queue[0]
 		var late <-chan time.Time
 		if b.hurried {
 			late = time.After(b.patience())
 		}
-		// The send is made without mu: a reader may take its time, and push must not wait.
+		// mu is not held during the send: a reader may be slow, and push must not wait
+		// for it.
 		b.mu.Unlock()
 		sent, tooLate := false, false
 		select {
@@ -247,7 +247,7 @@ func (b *outbox) run() {
 		if sent {
 			b.delivered()
 		}
-		// Only now does a retract that waits for settled know the outcome of the send.
+		// Only now can a waiting retract see the outcome of the send.
 		b.offered = nil
 		b.settled.Broadcast()
 		if tooLate {
@@ -258,7 +258,7 @@ func (b *outbox) run() {
 	b.shut()
 }
 
-// shut closes the channel if it is time. No goroutine runs.
+// shut closes the channel if that is due. It is called when the goroutine is not running.
 func (b *outbox) shut() {
 	if (b.last || b.closed) && !b.over {
 		b.closed, b.over = true, true
@@ -266,8 +266,8 @@ func (b *outbox) shut() {
 	}
 }
 
-// delivered notes that the reader has got what was offered. A newer event of its kind may
-// have struck it meanwhile, and has the slot then.
+// delivered notes that the reader has the offered event. In the meantime, a newer event
+// of its kind may have struck it and taken its slot.
 func (b *outbox) delivered() {
 	e := b.offered
 	e.read = true
@@ -283,7 +283,7 @@ func (b *outbox) delivered() {
 	b.shift()
 }
 
-// patience returns for how long what is offered may still wait for the reader.
+// patience returns how much longer the offered event may wait for the reader.
 func (b *outbox) patience() time.Duration {
 	left := lastWords - time.Since(b.since)
 	if !b.end.IsZero() {
@@ -292,8 +292,8 @@ func (b *outbox) patience() time.Duration {
 	return left
 }
 
-// hurry bounds the waits for the reader from now on: for one event by lastWords, and for
-// all of them by the bound, unless that is below 0.
+// hurry limits from now on how long events wait for the reader: each one by lastWords,
+// and all of them together by the bound, unless that is negative.
 func (b *outbox) hurry(bound time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -307,7 +307,7 @@ func (b *outbox) hurry(bound time.Duration) {
 	b.wake()
 }
 
-// finish closes the channel after what is queued.
+// finish closes the channel after the queued events.
 func (b *outbox) finish() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -317,7 +317,7 @@ func (b *outbox) finish() {
 	}
 }
 
-// leave closes the channel, and drops what is queued.
+// leave drops the queued events and closes the channel.
 func (b *outbox) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -327,7 +327,7 @@ func (b *outbox) leave() {
 	}
 }
 
-// drop forgets what is queued, for good.
+// drop discards the queue and refuses further events.
 func (b *outbox) drop() {
 	b.closed, b.queue, b.pending, b.struck = true, nil, nil, 0
 	b.wake()

@@ -6,20 +6,20 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a lock that a machine of its own drives. The session's loop steps
-// the machine, and carries out its effects.
+// This file is about a lock that is driven by its own machine. The session's loop steps
+// the machine and executes its effects.
 
-// message is what drives a lock: an input for the machine, or the end of what bounds the
-// wait.
+// message drives a lock: it is an input for the machine, or the news that a bound of the
+// wait was reached.
 type message struct {
 	input recipes.Input
 	cause error
-	open  bool        // open the port first
+	open  bool        // open the port before the step
 	bound recipes.Why // WhyContext, WhyTimeout, WhyNoSession: the wait is over, unless the Grant was taken
-	of    *Lock       // the inner lock that it is about; nil: the actor's own
+	of    *Lock       // the inner lock that it concerns; nil: the actor's own lock
 }
 
-// driver brings a lock its Grant, and takes the lock back. Its methods do not block.
+// driver grants a lock and takes it back. Its methods do not block.
 type driver interface {
 	// hand passes a message on. It returns false if the loop has ended, and nobody will
 	// handle the message. The caller holds no mutex.
@@ -27,23 +27,23 @@ type driver interface {
 	// deadline returns until when the session of the epoch can be believed alive. The
 	// lock is held, and the caller has its mutex.
 	deadline(epoch recipes.Epoch) time.Time
-	// use returns the port of the node while the lock is held, or nil. The node stays
-	// with the holder until done is called, or until the node is deleted if done is
-	// called with spent.
+	// use returns the port of the node while the lock is held, or nil. The node is not
+	// handed on before done is called. If done is called with spent, it is never handed
+	// on.
 	use() (port Port, done func(spent bool))
-	// admit returns a lock that enters this one again, or nil.
+	// admit returns a lock that re-enters this one, or nil.
 	admit(cfg Config) *Lock
-	// drop gives up what a lock was admitted to. The lock was never started.
+	// drop gives up the node for a lock that was admitted but never started.
 	drop()
 }
 
-// queuer is a lock with an actor that queues up for it.
+// queuer is a lock with a machine that queues up for it.
 type queuer struct {
 	Lock
 
 	port   Port
 	beside Beside  // nil for most locks
-	shared *shared // the node, if another lock was admitted to it; mu guards it
+	shared *shared // not nil once another lock was admitted; mu guards it
 
 	// Only the loop touches these.
 	machine recipes.Machine
@@ -57,8 +57,8 @@ func NewLock(cfg Config, rule recipes.Rule, port Port) *Lock {
 	return &q.Lock
 }
 
-// Beside receives each input of a lock after the machine, with the machine's effects. The
-// loop calls it.
+// Beside is called by the loop with each input of a lock, after the machine's step, and
+// with the effects of that step.
 type Beside func(epoch recipes.Epoch, in recipes.Input, effects []recipes.Effect)
 
 func (q *queuer) hand(m message) bool { return q.cfg.Loop.Hand(func() { q.handle(m) }) }
@@ -69,9 +69,10 @@ func (q *queuer) use() (port Port, done func(spent bool)) { return q.port, func(
 
 func (q *queuer) drop() {}
 
-// handle makes an input of a message from the lock's own side. The loop calls it.
+// handle turns a message from the caller's side into an input for the machine. The loop
+// calls it.
 func (q *queuer) handle(m message) {
-	// The bound and the Grant race. boundReached decides under the mutex which came
+	// The bound and the Grant race. boundReached decides, under the mutex, which came
 	// first.
 	if m.bound != 0 {
 		if !q.boundReached(&m) {
@@ -88,9 +89,9 @@ func (q *queuer) handle(m message) {
 		if in.Ran {
 			defer holder.hasReturned()
 		}
-		// The machine learns of the end of the last holder. No first lock is admitted by a
-		// lock that was withdrawn, so this needs no mutex.
-		// The node stays until the last holder that has entered it leaves.
+		// The node stays until its last holder leaves, so the machine sees only that
+		// withdrawal. Reading shared needs no mutex: only admit sets it, and not on a
+		// lock that was withdrawn.
 		if q.shared != nil {
 			all, last := q.leaves(holder, in)
 			if !last {
@@ -113,11 +114,11 @@ func (q *queuer) handle(m message) {
 	q.step(m.input, m.cause)
 }
 
-// step gives the machine one input, and carries out its effects: it notifies the holders,
-// or sends requests to the port. cause explains a Refused. step is the [Post] of the port.
+// step passes one input to the machine and executes its effects: it notifies the holders,
+// or sends requests to the port. cause explains a Refused. step is the port's [Post].
 func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
-	// The machine knows that a server has refused, but not with which error. If that ends
-	// the acquisition, the error is the end of each holder.
+	// The machine knows that a server refused a request, but not with which error. If
+	// that ends the acquisition, each holder ends with the error.
 	if _, refused := in.(recipes.Refused); refused && cause != nil {
 		for _, l := range q.left() {
 			l.mu.Lock()
@@ -169,8 +170,8 @@ func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
 	}
 
 	if ends {
-		// The lock itself may have left before those that have entered it again. Its owner
-		// learns only now that the node is gone.
+		// The outer lock may have left before the inner ones. Its owner learns only now
+		// that the node is gone.
 		for _, l := range q.left() {
 			if l != &q.Lock {
 				l.nothingIsLeft()

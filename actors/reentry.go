@@ -7,43 +7,46 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about a lock that its holder enters again. No request is made for that:
-// the inner lock holds the node of the outer one. From then on the two are equal, and the
-// node goes when the last of them has left. [recipes.Share] decides.
+// This file is about re-entry: a holder acquires the lock that it already holds. That
+// takes no request: the inner lock holds the node of the outer one. From then on the two
+// are equals, and the node is deleted when the last one has left. [recipes.Share]
+// decides.
 //
-// An inner lock is admitted in the goroutine of its caller, under the outer one's mutex.
-// The loop does all that follows.
+// An inner lock is admitted in its caller's goroutine, under the outer lock's mutex.
+// Everything after that happens in the loop. The races, and how each one ends:
 //
-//   - The outer lock is released before the first inner one is admitted: the state says
-//     so, and the caller queues up like any other contender.
+//   - The outer lock is released before the first inner one is admitted: admit sees that
+//     in the state, and the caller queues up like any other contender.
 //   - The outer lock is released after that: its Withdrawn finds two holders, and removes
-//     only the outer one. As long as one of them holds, others are admitted, also with a
-//     lock that was released just now.
-//   - The lock is lost before the inner one is admitted: the state, or the book, says so.
-//   - The lock is lost after that: the inner one gets the loss, too. One that has not
-//     been started gets it when it starts, in place of its Grant. So nothing happens to
-//     an inner lock before the caller knows of it.
-//   - The lease runs out, or the moment comes by which the lock was to be given back, and
-//     it is not noticed yet: none is admitted.
-//   - A holder has lost the lock, and a function still runs under it: it has not left, so
-//     the node stays.
+//     only the outer one. As long as any of them holds, more are admitted, even through a
+//     lock that has just been released.
+//   - The lock is lost before the inner one is admitted: admit sees that in the state or
+//     in the book.
+//   - The lock is lost after that: the inner one is lost, too. If it has not started yet,
+//     it gets the loss when it starts, instead of a Grant. So nothing happens to an inner
+//     lock before the caller knows of it.
+//   - The lease has run out, or the deadline of a revocation has passed, and the loop has
+//     not noticed yet: no lock is admitted.
+//   - A holder has lost the lock while a function still runs under it: it has not left,
+//     so the node stays.
 
-// inner is a lock that has entered another one again.
+// inner is a lock that has re-entered another one.
 type inner struct {
 	Lock
 
 	outer *queuer
 }
 
-// shared is a node that inner locks have, or had. The mutex of the outer one guards it.
+// shared is a node that inner locks hold or have held. The mutex of the outer lock guards
+// it.
 type shared struct {
 	book    recipes.Share
-	holders []*Lock       // that have not left, and the last that has
+	holders []*Lock       // those that have not left, and the last one even after it has
 	lost    *recipes.Lose // nil: the lock is not lost
 }
 
-// Admit returns a lock that enters this one again, or nil if this one is not held. From
-// then on the node stays until the new lock has ended, too. Start or Fail must follow.
+// Admit returns a lock that re-enters this one, or nil if this one is not held. The node
+// then stays until the new lock has ended, too. The caller must call Start or Fail on it.
 func (l *Lock) Admit(cfg Config) *Lock { return l.drive.admit(cfg) }
 
 func (q *queuer) admit(cfg Config) *Lock {
@@ -103,7 +106,7 @@ func (l *inner) drop() {
 	l.outer.hand(message{input: recipes.Withdrawn{Why: recipes.WhyReleased}, of: &l.Lock})
 }
 
-// receives grants the lock to an inner one. The loop calls it.
+// receives grants the lock to an inner lock. The loop calls it.
 func (q *queuer) receives(l *Lock) {
 	q.mu.Lock()
 	e := recipes.Grant{Node: q.grant.node, Token: q.grant.token, Session: q.grant.session}
@@ -128,8 +131,8 @@ func (q *queuer) receives(l *Lock) {
 	}
 }
 
-// leaves takes a holder of a shared node out. It returns what the machine hears, if that
-// was the last one. The loop calls it.
+// leaves removes a holder of a shared node. If it was the last one, all is the input for
+// the machine. The loop calls it.
 func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdrawn, last bool) {
 	failed := holder != &q.Lock && holder.hasFailed()
 	q.mu.Lock()
@@ -144,17 +147,18 @@ func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdra
 		at.holders = slices.Delete(at.holders, i, i+1)
 	}
 	q.mu.Unlock()
-	// The machine finishes the last holder. One that failed has ended already.
+	// The machine finishes the last holder. A holder that failed has ended already.
 	if last || failed {
 		return all, last
 	}
-	// Others hold on, so this one ends without the machine.
+	// Others still hold, so this one ends without the machine.
 	holder.finish(recipes.Finish{Why: in.Why}, 0, false, nil)
 	if holder != &q.Lock {
 		holder.nothingIsLeft()
 		return all, false
 	}
-	// It has nothing to wait for, but [Owner.Gone] comes when the node has gone.
+	// Nobody needs to wait for the outer lock any more, but [Owner.Gone] is not called
+	// before the node is gone.
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.gone = true
@@ -165,9 +169,9 @@ func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdra
 	return all, false
 }
 
-// loses reports the loss to all holders. Once the outer one's state has changed, no first
-// inner one is admitted. All states change before the first report, so no Grant of one
-// holder can be taken after the Lost of another.
+// loses reports the loss to all holders. All states change before the first report, so
+// that no holder can take its Grant after the Lost of another. The outer lock changes
+// first: after that, it admits no first inner lock.
 func (q *queuer) loses(e recipes.Lose) {
 	reports := []func(){q.forfeits(e)}
 	q.mu.Lock()
@@ -186,7 +190,7 @@ func (q *queuer) loses(e recipes.Lose) {
 }
 
 // asksBack passes a revocation request on to the holders, and reports whether it reached
-// one. A holder without a Grant gets the request with its Grant.
+// one. A holder that has no Grant yet gets the request with its Grant.
 func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
 	q.mu.Lock()
 	q.rarely().wish = &e

@@ -8,31 +8,32 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Stream delivers every published event to every subscriber, in the order of publication.
-// Publishing never blocks. A subscriber only observes: it takes no Grant.
+// Stream delivers every published event to every subscriber, in order of publication.
+// Publishing never blocks. A subscriber only observes: receiving a Grant does not take
+// it.
 //
-// Grant, Lost and Ended reach each subscriber that reads. After Close, the rest is
-// dropped if a subscriber is slow. Of other events, a slow subscriber receives the
-// latest; see outbox. For a subscriber that never reads, the final events of finished
+// Every Grant, Lost and Ended reaches each subscriber that reads; of other events, a slow
+// subscriber receives only the latest (see outbox). After Close, a slow subscriber loses
+// what it has not read. For a subscriber that never reads, the final events of finished
 // acquisitions accumulate.
 type Stream struct {
 	group    *Group
-	overhear func(events.Event) // nil: no function does
+	overhear func(events.Event) // nil: there is none
 
 	mu     sync.Mutex
-	subs   map[*outbox]func() bool // each with what ends the wait for its context
-	feeds  map[*Feed]struct{}      // which have the session's events; nil until there is one
+	subs   map[*outbox]func() bool // the value stops waiting for the subscriber's context
+	feeds  map[*Feed]struct{}      // those that get the session's events; nil until there is one
 	closed bool
 }
 
-// NewStream returns an open stream without subscribers. The goroutines that deliver to
-// them belong to the group.
+// NewStream returns an open stream without subscribers. Its goroutines, one per
+// subscriber, belong to the group.
 func NewStream(group *Group) *Stream {
 	return &Stream{group: group, subs: map[*outbox]func() bool{}}
 }
 
-// Subscribe delivers every event published from now on. The channel is closed when ctx
-// ends, or, when the stream is closed, a moment after its last event was offered.
+// Subscribe returns a channel that delivers every event published from now on. It is
+// closed when ctx ends, or, once the stream is closed, after the last queued event.
 func (s *Stream) Subscribe(ctx context.Context) <-chan events.Event {
 	b := newOutbox(s.group)
 	s.mu.Lock()
@@ -52,14 +53,13 @@ func (s *Stream) unsubscribe(b *outbox) {
 	b.leave()
 }
 
-// Overhear registers f, which is called with each event as it is published, in order and
-// without omission. f must not block, and must not call a function that publishes.
-// Overhear is called before the first event.
+// Overhear registers f, which is called with every event as it is published, in order. f
+// must not block or publish. Overhear must be called before the first event.
 func (s *Stream) Overhear(f func(events.Event)) { s.overhear = f }
 
-// Heard reports whether anything would receive an event published now. If not, the event
-// need not be made. A subscriber that comes at the same moment may miss the event, as if
-// it had come later.
+// Heard reports whether anything would receive an event published now. If not, the caller
+// need not build the event. A subscriber that arrives at the same moment may miss it, as
+// if it had arrived later.
 func (s *Stream) Heard() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,10 +69,11 @@ func (s *Stream) Heard() bool {
 // Publish queues the event for every subscriber and returns at once.
 func (s *Stream) Publish(ev events.Event) { s.publish(ev, nil) }
 
-// publish is Publish for an event of a lock. offer, if not nil, makes a Grant available to
-// its caller. The function of Overhear receives the Grant before that, so that it knows of
-// the Grant before the caller acts on it. The subscribers receive it after that: a reader
-// of the stream finds the Grant in the channel, unless it was taken. offer must not block.
+// publish is like Publish, for an event of a lock. offer, if not nil, makes a Grant
+// available to its caller, and must not block. The function of Overhear is called before
+// offer, so that it knows of the Grant before the caller acts on it. The subscribers come
+// after offer, so that a reader of the stream finds the Grant in the lock's channel,
+// unless it was taken.
 func (s *Stream) publish(ev events.Event, offer func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,22 +93,23 @@ func (s *Stream) publish(ev events.Event, offer func()) {
 	}
 }
 
-// Close closes the subscribers' channels after what is queued. A subscriber receives that
-// as long as it keeps taking events, but not beyond the bound. Close returns at once.
+// Close closes each subscriber's channel after its queued events. A subscriber receives
+// those as long as it keeps taking events, but no longer than bound. Close returns at
+// once.
 func (s *Stream) Close(bound time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	for b, forget := range s.subs {
-		forget() // the context may outlive the stream for long
+		forget() // the context may outlive the stream
 		b.hurry(bound)
 		b.finish()
 	}
 }
 
-// Part notes that the stream is over. For a feed without another stream, that has the
-// effect of closing the feed. It follows Close, when its caller has nothing more to wait
-// for: that caller may be the reader of the feed.
+// Part detaches the stream from its feeds. A feed without another stream is closed. Part
+// is called after Close, once its caller has nothing left to wait for, because that
+// caller may itself be the reader of the feed.
 func (s *Stream) Part() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is what a caller sees of a Lock.
+// This file has what a caller sees of a Lock.
 
-// Granted delivers the Grant.
+// Granted returns the channel that delivers the Grant.
 func (l *Lock) Granted() <-chan events.Grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -24,7 +24,7 @@ func (l *Lock) Granted() <-chan events.Grant {
 	return l.granted
 }
 
-// Lost delivers the loss of a Grant that was taken.
+// Lost returns the channel that delivers the loss of a Grant that was taken.
 func (l *Lock) Lost() <-chan events.Lost {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,14 +34,14 @@ func (l *Lock) Lost() <-chan events.Lost {
 	return l.lost
 }
 
-// Revoked delivers the latest revocation request.
+// Revoked returns the channel that delivers the latest revocation request.
 func (l *Lock) Revoked() <-chan events.Revoked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.wishes()
 }
 
-// wishes makes the channel if there is none yet. It is called with mu held.
+// wishes returns that channel, made on first use. It is called with mu held.
 func (l *Lock) wishes() chan events.Revoked {
 	rare := l.rarely()
 	if rare.revoked == nil {
@@ -50,7 +50,7 @@ func (l *Lock) wishes() chan events.Revoked {
 	return rare.revoked
 }
 
-// Done is closed when the acquisition is over.
+// Done returns a channel that is closed when the acquisition is over.
 func (l *Lock) Done() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *Lock) Done() <-chan struct{} {
 	return l.done
 }
 
-// nothing is closed: there is nothing to wait for.
+// nothing is a closed channel, for callers that have nothing to wait for.
 //
 //nolint:gochecknoglobals // never written
 var nothing = func() <-chan struct{} {
@@ -72,7 +72,7 @@ var nothing = func() <-chan struct{} {
 	return c
 }()
 
-// Err returns why the acquisition is over, and nil before that.
+// Err returns why the acquisition is over, or nil if it is not over yet.
 func (l *Lock) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,12 +84,12 @@ func (l *Lock) Err() error {
 
 // Valid reports whether the lock is held and its lease has not run out.
 func (l *Lock) Valid() bool {
-	deadline := l.Deadline() // first: if the process is halted in between, the clock is read after the halt
+	deadline := l.Deadline() // first: if the process is paused in between, the clock is read after the pause
 	return time.Now().Before(deadline)
 }
 
-// Deadline returns the earlier of two moments: until when the lock is safe without
-// further contact, and when it must be released. It is the zero time if the lock is not
+// Deadline returns the time until which the lock is safe without further contact, or the
+// deadline of a revocation if that is earlier. It is the zero time if the lock is not
 // held.
 func (l *Lock) Deadline() time.Time {
 	l.mu.Lock()
@@ -105,12 +105,13 @@ func (l *Lock) Deadline() time.Time {
 }
 
 // Use returns the port of the node while the lock is held, or nil. The node of a cached
-// lock is not handed on before done is called. Call done with spent if the node's name
-// may be used later: the node is then deleted when its holder releases.
+// lock is not handed on before done is called. Call done with spent if a request may use
+// the node's name later: the node is then deleted, not handed on, when its holder
+// releases.
 func (l *Lock) Use() (port Port, done func(spent bool)) { return l.drive.use() }
 
-// Tenure returns the Grant, its epoch, and whether the lock is still held, all at one
-// moment. Before there is a Grant, it returns the zero Grant.
+// Tenure returns the Grant, its epoch, and whether the lock is still held, as one
+// consistent view. Before there is a Grant, it returns the zero Grant.
 func (l *Lock) Tenure() (grant events.Grant, epoch recipes.Epoch, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,22 +121,23 @@ func (l *Lock) Tenure() (grant events.Grant, epoch recipes.Epoch, held bool) {
 	return l.granting(), l.epoch, l.state == holding
 }
 
-// Holding reports whether the lock is granted, and neither released nor lost.
+// Holding reports whether the lock was granted and is neither released nor lost.
 func (l *Lock) Holding() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state == holding
 }
 
-// Waiting returns how long the caller has waited. ok is false after the wait.
+// Waiting returns how long the caller has waited so far. ok is false once the wait is
+// over.
 func (l *Lock) Waiting() (waited time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Since(origin) - l.born, l.state == waiting && l.withdrawn == 0
 }
 
-// Ending returns why the lock is no longer held and will not be again: what the function
-// of OnEnd receives. It is nil while the lock may be held, and after a Release.
+// Ending returns the error that the function of OnEnd receives: why the lock is not held
+// and never will be again. It is nil before that, and after a Release.
 func (l *Lock) Ending() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,9 +147,9 @@ func (l *Lock) Ending() error {
 	return l.err
 }
 
-// OnEnd calls f once, as soon as the lock is no longer held and will not be again, or at
-// once if that is so already. f receives what Err will return, or what Err would return
-// if the Grant had been taken. f must not block. cancel unregisters f.
+// OnEnd calls f once, as soon as the lock is not held and never will be again, or
+// immediately if that is already the case. f receives what Err will return, or would
+// return had the Grant been taken. f must not block. cancel unregisters f.
 func (l *Lock) OnEnd(f func(error)) (cancel func()) {
 	l.mu.Lock()
 	if l.state == over {
@@ -172,7 +174,7 @@ func (l *Lock) OnEnd(f func(error)) (cancel func()) {
 }
 
 // Position returns how many contenders were ahead at the latest listing. ok is false if
-// the lock is not waiting, or has not listed since it queued.
+// the lock is not waiting, or has not listed since it last queued up.
 func (l *Lock) Position() (ahead int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,14 +184,14 @@ func (l *Lock) Position() (ahead int, ok bool) {
 	return int(l.ahead), true
 }
 
-// Wait returns the Grant while the lock is held, and takes it. Before the Grant it waits
-// until ctx ends. After the end it waits for Done and returns what Err returns. While a
-// function runs under the lock, it returns a loss, or the end by Close, at once, because
-// Done waits for the function. Every goroutine that asks gets the same Grant, as often as
-// it asks.
+// Wait waits for the Grant until ctx ends, and takes it. While the lock is held, every
+// call returns the same Grant, in any goroutine. Once the lock is over, Wait waits for
+// Done and returns what Err returns. If a function is still running under the lock, Wait
+// does not wait, because Done waits for the function: it returns the loss, or the end by
+// Close, at once.
 func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err error) {
 	for {
-		late := ctx.Err() != nil // asked first, so that a Grant or an end that has come by then counts
+		late := ctx.Err() != nil // read first, so that a Grant or an end that came before it counts
 		l.mu.Lock()
 		switch {
 		case l.state == holding:
@@ -223,8 +225,8 @@ func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err err
 	}
 }
 
-// Returned is closed when no function runs under the lock, and the session has received
-// what follows from that. Call it after Withdraw.
+// Returned returns a channel that is closed when no function runs under the lock any
+// more, and the driver has processed its return. Call it after Withdraw.
 func (l *Lock) Returned() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,9 +240,10 @@ func (l *Lock) Returned() <-chan struct{} {
 	return rare.returned
 }
 
-// Cleared is closed when the lock has left nothing that outlives its session: no record,
-// which the release removes. It does not wait for the record of a Grant that was taken
-// and not released. Call it after Withdraw.
+// Cleared returns a channel that is closed when the lock has left no record, which would
+// outlive its session; the release removes it. For a Grant that was taken and not
+// released, the record stays, and the channel is closed at once. Call Cleared after
+// Withdraw.
 func (l *Lock) Cleared() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,9 +253,9 @@ func (l *Lock) Cleared() <-chan struct{} {
 	return l.clearance()
 }
 
-// Confirmed is closed when the servers have confirmed a release, or the session is over.
-// Call it after Done. If another lock shares the node, there is nothing to confirm, and
-// the channel is closed.
+// Confirmed returns a channel that is closed when the servers have confirmed the release,
+// or the session is over. If another lock shares the node, there is nothing to confirm,
+// and the channel is closed already. Call Confirmed after Done.
 func (l *Lock) Confirmed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,25 +7,26 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// waits notifies locks when the contexts that bound their waits end. Each context is
-// waited for once, however many locks it bounds: most programs have one context for all
-// locks, and a wait for it costs a tenth of a lock. So the latest context is waited for
-// until there is another one, even while it bounds no lock. The zero value is ready to
-// use.
+// waits notifies locks when the contexts that bound their waits end. It registers with
+// each context only once, however many locks it bounds: most programs have one context
+// for all locks, and registering costs a tenth of a lock. For the same reason it stays
+// registered with the last context that bounds no lock any more, until another one takes
+// its place. The zero value is ready to use.
 type waits struct {
 	mu    sync.Mutex
 	bound map[<-chan struct{}]*wait // by the context's Done
-	idle  *wait                     // the wait that has no locks, or nil
+	idle  *wait                     // the one wait without locks, or nil
 }
 
-// wait is one context. The mutex of waits guards it, and the places of its locks.
+// wait is one context and the locks that it bounds. The mutex of waits guards it, and the
+// fields place and wait of its locks.
 type wait struct {
 	ctx   context.Context
 	stop  func() bool
 	locks []*Lock
 }
 
-// add notifies the lock when the context ends, perhaps at once, unless it is removed
+// add arranges that the lock is notified when the context ends, unless it is removed
 // before.
 func (w *waits) add(ctx context.Context, l *Lock) {
 	if ctx.Done() == nil {
@@ -49,7 +50,7 @@ func (w *waits) add(ctx context.Context, l *Lock) {
 	one.locks = append(one.locks, l)
 }
 
-// remove removes a lock. It is harmless for a lock that was notified, removed, or never
+// remove removes a lock. It does nothing for a lock that was notified, removed, or never
 // added.
 func (w *waits) remove(l *Lock) {
 	w.mu.Lock()
@@ -75,13 +76,13 @@ func (w *waits) remove(l *Lock) {
 	}
 }
 
-// dismiss ends the wait for the context that bounds no lock. It is called with mu held.
+// dismiss unregisters from the context that bounds no lock. It is called with mu held.
 func (w *waits) dismiss() {
 	w.idle.stop()
 	w.forget(w.idle)
 }
 
-// close forgets the last context, which would keep the locks' house in memory. It is
+// close forgets the last context, which would otherwise keep the house in memory. It is
 // called when all locks are over.
 func (w *waits) close() {
 	w.mu.Lock()
@@ -91,7 +92,7 @@ func (w *waits) close() {
 	}
 }
 
-// ended notifies all locks of the context.
+// ended notifies all locks that the context bounds.
 func (w *waits) ended(one *wait) {
 	w.mu.Lock()
 	locks := one.locks
@@ -106,11 +107,11 @@ func (w *waits) ended(one *wait) {
 	}
 }
 
-// forget is called with mu held, when the wait has no locks any more. Another wait may
-// have taken its place:
+// forget removes a wait that has no locks any more. It is called with mu held. Another
+// wait may have taken its place in the map:
 //
 //  1. The context ends.
-//  2. Its last lock is removed, and the wait dismissed.
+//  2. The last lock is removed, and the wait dismissed.
 //  3. A lock is added with the same context.
 //  4. The first wait's goroutine gets to run.
 func (w *waits) forget(one *wait) {

@@ -20,22 +20,22 @@ import (
 type Acquisition struct {
 	id    uint64
 	lock  *Lock
-	seat  *session.Seat // of the node, also if that is another acquisition's; nil: the node is a cached lock's
+	seat  *session.Seat // of the node, which may be another acquisition's; nil: a cached lock's node
 	actor *actors.Lock
 
-	// The mutex of the coordinator's live guards these: the neighbours at its path.
+	// The neighbours at its path. The mutex of the coordinator's live guards them.
 	earlier, later *Acquisition
 }
 
 // ID returns the acquisition's number in events, unique in the process.
 func (a *Acquisition) ID() uint64 { return a.id }
 
-// Granted delivers the Grant. The channel is buffered and never closed. A Grant not taken
-// when the acquisition ends is withdrawn.
+// Granted delivers the Grant. The channel is buffered and never closed. An untaken Grant
+// is withdrawn when the acquisition ends.
 func (a *Acquisition) Granted() <-chan events.Grant { return a.actor.Granted() }
 
 // Grant returns the Grant, or the zero Grant before there is one. It does not take the
-// Grant, and the lock may be gone.
+// Grant, and the lock may be lost.
 func (a *Acquisition) Grant() events.Grant {
 	grant, _, _ := a.actor.Tenure()
 	return grant
@@ -45,13 +45,13 @@ func (a *Acquisition) Grant() events.Grant {
 // lock. The channel is buffered and never closed, so wait for Done as well.
 func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 
-// Revoked delivers a request to give back a [Revocable] lock, with its deadline, if it
-// has one. The channel holds one request and is never closed; a newer one with less time
+// Revoked delivers a request to release a [Revocable] lock, with its deadline if it has
+// one. The channel holds one request and is never closed; a newer one with less time
 // replaces it.
 func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
 
 // Done is closed last, when nothing is held. After a Release the node is gone by then,
-// unless the lock is [Cached], was entered again, or no server can be reached.
+// unless the lock is [Cached], was re-entered, or no server can be reached.
 func (a *Acquisition) Done() <-chan struct{} { return a.actor.Done() }
 
 func (a *Acquisition) isDone() bool {
@@ -68,19 +68,19 @@ func (a *Acquisition) isDone() bool {
 // that ended the wait, a [*LostError] after a loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
-// Release gives the lock back, or leaves the queue. It may be called in any state, and
-// more than once. After it returns, no Grant can be taken.
+// Release releases the lock, or leaves the queue. It may be called in any state, and more
+// than once. After it returns, no Grant can be taken.
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
 // ReleaseAndWait releases the lock, waits until the servers confirm it, and returns Err;
-// after a loss, or of a [Cached] lock, it returns at once. If ctx ends first, it returns
+// after a loss, or for a [Cached] lock, it returns at once. If ctx ends first, it returns
 // [ErrReleasePending] with the cause of ctx. It may be called again.
 func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	a.Release()
-	// The end is known by now, although the event of a loss may still be on its way to
-	// the channel.
+	// The end is known by now, although the event of a loss may not be in the channel
+	// yet.
 	end := a.actor.Ending()
-	// After a loss there is nothing to wait for: a refusal of the release is not
+	// After a loss there is nothing to wait for, because a refused release is not
 	// reported.
 	if lost := (*LostError)(nil); errors.As(end, &lost) || errors.Is(end, ErrClosed) {
 		return end
@@ -89,7 +89,7 @@ func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 		happened := event()
 		select {
 		case <-happened:
-			continue // also if ctx has ended since
+			continue // even if ctx has ended since
 		default:
 		}
 		select {
@@ -101,9 +101,9 @@ func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	return a.Err()
 }
 
-// giveBack is ReleaseAndWait for a caller whose work under the lock is done. If ctx has
-// ended before, as at every SIGTERM, the servers have one probe interval to confirm the
-// release, and it is no error if they do not.
+// giveBack is like ReleaseAndWait, for a caller whose work under the lock is done. If ctx
+// has ended already, as after a SIGTERM, the servers get one probe interval to confirm
+// the release, and it is no error if they do not.
 func (a *Acquisition) giveBack(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return a.ReleaseAndWait(ctx)
@@ -121,7 +121,7 @@ func (a *Acquisition) giveBack(ctx context.Context) error {
 }
 
 // Abandon is Release with the work unfinished: with [DetectCrash], the next Grant reports
-// a crash. After a Release it does nothing.
+// a crash. After Release, it does nothing.
 func (a *Acquisition) Abandon() { a.actor.Withdraw(recipes.WhyPanicked) }
 
 // Valid reports whether the lock is held now: within its lease, and before the deadline
@@ -148,8 +148,8 @@ func (a *Acquisition) Wait(ctx context.Context) (events.Grant, error) {
 }
 
 // granting waits for the Grant and takes it. It does not wait for ctx, which bounds the
-// acquisition already: it could fail while the Grant is on its way. It does not wait for
-// Done, which needs an answer of the servers.
+// acquisition already, because it could then fail although there is a Grant. It does not
+// wait for Done either, which needs an answer of the servers.
 func (a *Acquisition) granting() (events.Grant, error) {
 	ended := make(chan error, 1)
 	forget := a.actor.OnEnd(func(end error) { ended <- end })
@@ -163,9 +163,8 @@ func (a *Acquisition) granting() (events.Grant, error) {
 }
 
 // Context returns a child of parent that ends with the lock; its cause is a [*LostError],
-// [ErrReleased], or what Err returns. While the lock is held, an Acquire of the same lock
-// with this context enters it again if the handle is [Reentrant], and ends with
-// [ErrDeadlock] if not.
+// [ErrReleased], or what Err returns. While the lock is held, acquiring it with this
+// context re-enters it if the handle is [Reentrant], and ends with [ErrDeadlock] if not.
 func (a *Acquisition) Context(parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	forget := a.actor.OnEnd(func(err error) {
@@ -174,7 +173,7 @@ func (a *Acquisition) Context(parent context.Context) context.Context {
 		}
 		cancel(err)
 	})
-	context.AfterFunc(ctx, forget) // not of parent, which may outlive any number of locks
+	context.AfterFunc(ctx, forget) // of ctx, because parent may outlive any number of locks
 	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
 }
 
@@ -189,7 +188,7 @@ func FromContext(ctx context.Context) (*Acquisition, bool) {
 }
 
 // Disown returns a child of ctx that holds no lock: an Acquire with it queues like any
-// other. It still ends with the lock of ctx; [context.WithoutCancel] prevents that.
+// other. It still ends with ctx's lock; [context.WithoutCancel] prevents that.
 func Disown(ctx context.Context) context.Context {
 	if ownerOf(ctx) == nil {
 		return ctx
@@ -221,14 +220,14 @@ func (o *ownerOfActor) Explain(end actors.End) error {
 	case recipes.WhyContext:
 		return end.Cause
 	case recipes.WhyNoSession:
-		// A Try that had no answer within the caller's MaxWait is a timeout, too. So a caller
-		// with MaxWait has one error to look for.
+		// A Try without an answer within the caller's MaxWait is a timeout, too, so that
+		// a caller with MaxWait has one error to check for.
 		if end.Cause != nil {
 			return fmt.Errorf("%w; %w", ErrTimeout, ErrNoSession)
 		}
 		return fmt.Errorf("%w: %s", ErrNoSession, path)
 	case recipes.WhyTimeout:
-		// A timeout says whether the lock was busy or the servers were silent.
+		// The error says whether the lock was busy or the servers were silent.
 		if !l.c.session.Answers() {
 			return fmt.Errorf("%w; %w", ErrTimeout, ErrNoSession)
 		}
@@ -272,38 +271,38 @@ func ownerOf(ctx context.Context) *owner {
 	return o
 }
 
-// standing returns what the context already holds of the lock. With the first of the
-// owners that still holds, the lock is entered again. The writer is a write lock whose
-// place a reader may take. standing fails if the caller would wait for itself.
+// standing returns what the context already holds of the lock: owners that can be
+// re-entered, the innermost first, or a writer whose place a reader may take. It fails if
+// the caller would wait for itself.
 func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *session.Seat, _ error) {
 	if m := l.members; m != nil {
 		return nil, nil, m.standing(ctx)
 	}
 	semaphore, _ := l.rule.(recipes.Semaphore)
 	permits := int64(semaphore.Permits)
-	// The context's acquisitions, the innermost first. All of them are looked at: the first
-	// may have ended while an outer one still holds the lock.
+	// Look at all of the context's acquisitions, the innermost first: that one may have
+	// ended while an outer one still holds the lock.
 	var deadlock error
 	for o := ownerOf(ctx); o != nil; o = o.next {
 		held := o.acquisition
 		at := held.lock.at(l.path)
 		switch {
 		case held.lock.c != l.c || at == nil || !held.actor.Holding():
-		case !at.isOfKind(l): // it would not wait for itself, but use two kinds of lock
+		case !at.isOfKind(l): // it would use the path as two kinds of lock
 			return nil, nil, fmt.Errorf("%w: %s is used as %s in this context, not as %s",
 				ErrKind, l.path, at.usedAs(), l.usedAs())
 		case held.lock.permits() > 0 && permits > 0: // they add up
 			permits += int64(held.lock.permits())
 		case l.cfg.reentrant && held.lock.rule == l.rule:
 			owners = append(owners, held)
-		case writer != nil || deadlock != nil: // the latest holder in the chain has decided
+		case writer != nil || deadlock != nil: // the innermost holder has decided
 		case held.lock.rule == recipes.Rule(recipes.Write{}) && l.rule == recipes.Rule(recipes.Read{}):
 			writer = held.seat
 		default:
 			deadlock = l.deadlockWith(at)
 		}
 	}
-	// A semaphore's size that was adopted is known to the servers alone.
+	// Only the servers know the size of a semaphore with AdoptSize.
 	if permits > int64(semaphore.Size) && !semaphore.Adopt {
 		deadlock = fmt.Errorf("%w: the context would hold %d permits of %s, which has %d",
 			ErrDeadlock, permits, l.path, semaphore.Size)
@@ -314,8 +313,8 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 	return owners, writer, nil
 }
 
-// deadlockWith is the error of a caller that would wait for the lock that its own context
-// holds. It names the way out if there is one.
+// deadlockWith returns the error of a caller that would wait for a lock that its own
+// context holds. It names the way out if there is one.
 func (l *Lock) deadlockWith(held *Lock) error {
 	if held.rule.Kind().Reads() && !l.rule.Kind().Reads() {
 		return fmt.Errorf("%w for reading: %s: write with Acquisition.Txn and a check of the version that was read, "+

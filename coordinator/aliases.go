@@ -10,7 +10,7 @@ type (
 	Grant = events.Grant
 	// Lost reports that a held lock was lost.
 	Lost = events.Lost
-	// Revoked reports a request to give a [Revocable] lock back.
+	// Revoked reports a request to release a [Revocable] lock.
 	Revoked = events.Revoked
 	// Contended reports a contender that a holder keeps out.
 	Contended = events.Contended

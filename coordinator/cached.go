@@ -16,7 +16,7 @@ const (
 	defaultCacheSize = 1024
 	defaultCacheIdle = time.Minute
 	mostHandoffs     = 1 << 20
-	// mostCachedData bounds the data of a node that is kept: the data tell which
+	// mostCachedData limits the data of a cached node. They are part of the key by which
 	// acquisitions share it.
 	mostCachedData = 1 << 10
 )
@@ -49,7 +49,7 @@ func CacheFor(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) { c.terms().For = d })
 }
 
-// terms makes the lock a cached one, and returns its terms.
+// terms makes the lock a cached one and returns its terms.
 func (c *lockConfig) terms() *cache.Terms {
 	if c.cached == nil {
 		c.cached = &cache.Terms{Handoffs: defaultHandoffs, For: defaultCacheFor}
@@ -57,7 +57,7 @@ func (c *lockConfig) terms() *cache.Terms {
 	return c.cached
 }
 
-// cachesOption changes nothing of a session.
+// cachesOption is an option that does not concern the session.
 type cachesOption struct {
 	Option
 	apply func(*cache.Config)
@@ -75,7 +75,7 @@ func WithCacheIdle(d time.Duration) Option {
 	return cachesOption{session.OptionFunc(func(*session.Config) {}), func(c *cache.Config) { c.Idle = d }}
 }
 
-// cacheConfig returns what the options say about cached locks.
+// cacheConfig returns the configuration of cached locks.
 func cacheConfig(options []Option) (cache.Config, error) {
 	cfg := cache.Config{Size: defaultCacheSize, Idle: defaultCacheIdle}
 	for _, o := range options {
@@ -90,7 +90,8 @@ func cacheConfig(options []Option) (cache.Config, error) {
 	return cfg, nil
 }
 
-// keeper makes the acquisitions that get a cached lock's nodes. They have no caller.
+// keeper creates the acquisitions that own the nodes of a cached lock. They have no
+// caller.
 type keeper Lock
 
 var (
@@ -112,7 +113,7 @@ func (k *keeper) Queue(data string, tell actors.Beside) (*actors.Lookout, error)
 	return actors.NewLookout(cfg, k.rule, k.c.session.Seat(place), tell), nil
 }
 
-// Explain returns what Err says.
+// Explain returns the error for Err.
 func (k *keeper) Explain(end actors.End) error {
 	return (&ownerOfActor{lock: (*Lock)(k)}).Explain(end)
 }
@@ -120,7 +121,7 @@ func (k *keeper) Explain(end actors.End) error {
 // Gone removes the node from the coordinator's count.
 func (k *keeper) Gone() { k.c.live.unhold() }
 
-// turn returns the actor of an acquisition that takes its turn under a cached node.
+// turn returns an actor that takes its turn under a cached node.
 func (l *Lock) turn(drive actors.Config, cfg acquireConfig) *actors.Lock {
 	of := l.cached
 	if len(cfg.data) > 0 {
@@ -130,8 +131,8 @@ func (l *Lock) turn(drive actors.Config, cfg acquireConfig) *actors.Lock {
 	return of.Lock(drive)
 }
 
-// caching returns what acquisitions without data have in common, or nil if they are not
-// cached.
+// caching returns the handle for cached acquisitions without data, or nil if the lock is
+// not cached.
 func (l *Lock) caching() *cache.Handle {
 	if l.cfg.cached == nil {
 		return nil
@@ -157,7 +158,7 @@ func (l *Lock) evictCached() {
 	l.c.caches.Want(l.path, nil)
 }
 
-// checkCached finds what is wrong with a lock that is cached.
+// checkCached checks the options of a cached lock.
 func (l *Lock) checkCached() error {
 	c := l.cfg.cached
 	switch {

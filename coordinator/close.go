@@ -29,7 +29,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
 	if !first {
 		select {
-		case <-c.ended: // counts, also if ctx has ended
+		case <-c.ended: // counts even if ctx has ended
 			return c.left
 		default:
 		}
@@ -51,7 +51,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 		functions, cancel = context.WithDeadline(ctx, deadline.Add(-bound/2))
 		defer cancel()
 	}
-	for _, detect := range [...]bool{true, false} { // the end of the session removes no records: their requests go first
+	for _, detect := range [...]bool{true, false} { // those with records first: they outlive the session
 		for _, a := range locks {
 			if a.lock.cfg.detect == detect {
 				a.actor.Withdraw(recipes.WhyClosed)
@@ -59,27 +59,28 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 		}
 	}
 	c.caches.Close()
-	// The node stays while a function runs: another holder must not enter beside it.
+	// A node must stay while its function runs, or another holder would enter at the same
+	// time.
 	running := awaitAll(functions, locks, (*Acquisition).returned)
 	if running > 0 {
 		for _, a := range locks {
-			a.actor.Force() // functions have had their time
+			a.actor.Force() // time is up for functions
 		}
 	}
 	end := time.Now().Add(bound)
 	if bounded && deadline.Before(end) {
 		end = deadline
 	}
-	// Each step gets a part of the time that is left, so that a silent server in one step
-	// does not leave the later ones without any.
+	// Each step gets a part of the remaining time, so that a silent server in one step
+	// leaves some for the later ones.
 	requests, cancel := context.WithDeadline(ctx, end.Add(-bound*3/8))
 	defer cancel()
 	records := awaitAll(requests, locks, (*Acquisition).cleared)
-	// A request that is still answered makes the count of what may be left exact.
+	// Wait for the answers, so that the count of what may be left is exact.
 	if c.live.len() > 0 {
 		c.session.Quiesce(requests)
 	}
-	left := c.live.len() // the answers to the last requests have been counted
+	left := c.live.len() // exact, because the last requests were answered
 	farewell, cancel := context.WithDeadline(ctx, end.Add(-bound/8))
 	defer cancel()
 	var err error
@@ -100,11 +101,11 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 		c.cfg.Logger.Warn("closed, but not everything is cleaned up", zap.Error(err))
 		c.left = err
 	}
-	<-empty // the end of the session ends the acquisitions that are left
+	<-empty // the end of the session ends the remaining acquisitions
 	c.house.Stream.Close(bound / 8)
 	defer context.AfterFunc(ctx, func() { c.house.Stream.Close(0) })()
 	c.group.Close()
-	// The callers' contexts would otherwise keep a closed coordinator in memory.
+	// Otherwise the callers' contexts would keep a closed coordinator in memory.
 	for _, house := range [...]*actors.House{&c.house, &c.terms} {
 		house.Close()
 	}
@@ -116,8 +117,8 @@ func (a *Acquisition) returned() <-chan struct{} { return a.actor.Returned() }
 
 func (a *Acquisition) cleared() <-chan struct{} { return a.actor.Cleared() }
 
-// awaitAll waits for the event of each acquisition until ctx ends. It returns how many
-// events have not come.
+// awaitAll waits for the event of each acquisition until ctx ends. It returns the number
+// of events that are still missing.
 func awaitAll(ctx context.Context, all []*Acquisition, event func(*Acquisition) <-chan struct{}) (left int) {
 	for i, a := range all {
 		select {

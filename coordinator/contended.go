@@ -16,7 +16,7 @@ import (
 // end. The first call arms it. See docs/kinds.md.
 func (a *Acquisition) Contended() <-chan struct{} { return a.actor.Contended(a.watchNewcomers) }
 
-// watchNewcomers calls hear with the contenders that the Grant keeps out, and the rest,
+// watchNewcomers calls hear with the contenders that the Grant keeps out, and the others,
 // until ctx ends.
 func (a *Acquisition) watchNewcomers(
 	ctx context.Context, grant events.Grant, hear func(kept, rest []string, interval time.Duration),
@@ -27,7 +27,7 @@ func (a *Acquisition) watchNewcomers(
 		locks = a.lock.members.locks
 	}
 	if recipes.Single(a.lock.rule) {
-		return // its waiters have no nodes
+		return // waiters of an unfair lock have no nodes
 	}
 	places, own := make([]session.QueuePlace, len(locks)), nodesOf(grant)
 	for i, l := range locks {
@@ -38,7 +38,7 @@ func (a *Acquisition) watchNewcomers(
 		for i, at := range seen {
 			out, others := locks[i].keptOut(path.Base(own[i]), *at)
 			for j, c := range slices.Concat(out, others) {
-				who := session.AttemptOf(c.Text) // one that is at several of the paths counts once
+				who := session.AttemptOf(c.Text) // a contender at several of the paths counts once
 				if who == c.Text {
 					who = path.Join(locks[i].path, who)
 				}
@@ -57,7 +57,7 @@ func (a *Acquisition) watchNewcomers(
 // keptOut returns the contenders that the holder of the node keeps out, and those for
 // which a semaphore has room.
 func (l *Lock) keptOut(own string, at session.QueueNodes) (out, others []events.Name) {
-	entered := map[string]bool{} // between the two listings
+	entered := map[string]bool{} // since the queue was listed
 	for _, permit := range at.Permits {
 		entered[session.AttemptOf(permit.Name)] = true
 	}

@@ -35,17 +35,17 @@ type Coordinator struct {
 	chroot  string // what every path is relative to; empty: the root
 	session *session.Session
 	house   actors.House
-	terms   actors.House // the same for elections
+	terms   actors.House // like house, for elections
 	keepers actors.House // for the nodes of cached locks; its stream has no reader
 	caches  *cache.Caches
-	caching atomic.Bool     // a handle is Cached; before that, no cached node can be in the way
-	open    context.Context // ends with the beginning of Close
+	caching atomic.Bool     // there is a Cached handle; without one, no cached node can be in the way
+	open    context.Context // ends when Close begins
 	shut    context.CancelFunc
 	live    live
 	waits   waitPath // of this coordinator, without a path
 	updates updates
 	ended   chan struct{} // closed when Close is done
-	left    error         // what Close has left, written before that
+	left    error         // the error of Close, written before ended is closed
 }
 
 // Ready waits for the first session; from then on it returns nil until Close. It fails
@@ -53,8 +53,8 @@ type Coordinator struct {
 // of ctx and the latest connection error.
 func (c *Coordinator) Ready(ctx context.Context) error { return c.whileOpen(ctx, c.session.Ready) }
 
-// whileOpen calls the function with a context that ends with ctx, and with ErrClosed when
-// the coordinator closes.
+// whileOpen calls read with a context that ends with ctx, or with ErrClosed when the
+// coordinator closes.
 func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) error) error {
 	if c.open.Err() != nil {
 		return ErrClosed
@@ -82,5 +82,5 @@ func (c *Coordinator) LongTick() time.Duration { return c.session.LongTick() }
 // Nodes returns how much of [WithNodeBudget] the session uses.
 func (c *Coordinator) Nodes() hooks.Nodes { return hooks.Nodes(c.session.Fill()) }
 
-// SessionID returns the id of the ZooKeeper session, or 0 if there is none.
+// SessionID returns the ID of the ZooKeeper session, or 0 if there is none.
 func (c *Coordinator) SessionID() int64 { return c.session.ID() }

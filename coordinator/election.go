@@ -18,7 +18,7 @@ import (
 type Election struct{ lock *Lock }
 
 // Election returns a handle for the election at the path. Candidates lead one at a time,
-// in the order of arrival. In ZooKeeper it is a mutex.
+// in order of arrival. In ZooKeeper it is a mutex.
 func (c *Coordinator) Election(path string, options ...LockOption) *Election {
 	cfg := lockConfigOf(options)
 	return &Election{c.handle(path, kindElection, recipes.Mutex{Kazoo: cfg.kazoo}, cfg)}
@@ -58,7 +58,8 @@ func (e *Election) Terms(ctx context.Context, options ...AcquireOption) iter.Seq
 	}
 }
 
-// term campaigns once and runs the body as the leader. It reports whether to continue.
+// term campaigns once and runs the loop body as the leader. It reports whether to
+// continue.
 func (e *Election) term(
 	ctx context.Context, cfg acquireConfig, terms *recipes.Terms, yield func(*Acquisition, error) bool,
 ) (more bool) {
@@ -83,7 +84,7 @@ func (e *Election) term(
 		yield(nil, context.Cause(ctx))
 		return false
 	case errors.As(err, &lost):
-		return true // the term was too short to lead
+		return true // lost before the term began
 	default:
 		yield(nil, err)
 		return false
@@ -91,8 +92,8 @@ func (e *Election) term(
 }
 
 // goesOn reports whether to campaign again after a term with this end. If the servers
-// have refused to remove its node it yields that instead: the candidate would wait for
-// that node.
+// refused to delete its node, goesOn yields that error instead, because the candidate
+// would wait for its own node.
 func (e *Election) goesOn(ctx context.Context, end error, yield func(*Acquisition, error) bool) bool {
 	var lost *LostError
 	switch {
@@ -104,8 +105,8 @@ func (e *Election) goesOn(ctx context.Context, end error, yield func(*Acquisitio
 	}
 }
 
-// pause waits before the next campaign, and reports whether to make it. The end of the
-// coordinator cuts the wait short, and the campaign reports it.
+// pause waits before the next campaign, and reports whether to make it. If the
+// coordinator is closed, it returns early, and the campaign reports that.
 func (e *Election) pause(ctx context.Context, d time.Duration, yield func(*Acquisition, error) bool) bool {
 	if d <= 0 {
 		return true
@@ -126,8 +127,8 @@ func (e *Election) pause(ctx context.Context, d time.Duration, yield func(*Acqui
 func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { return e.lock.Queue(ctx) }
 
 // Observe delivers the current leader, and then each change in order. A Leader without a
-// Node means that there is none. Changes not read in time merge into the latest. The news
-// may be stale. The channel is closed like that of [Lock.Watch].
+// Node means that there is none. A slow reader gets only the latest change. It may be
+// stale. The channel is closed like that of [Lock.Watch].
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := cmp.Or(c.checkPath(e.lock.path), e.lock.checkOptions()); err != nil {

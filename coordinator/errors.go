@@ -58,7 +58,7 @@ var (
 
 	// Errors of any request.
 
-	// ErrInvalid matches every error of a call that is invalid in itself: [ErrPath], an
+	// ErrInvalid matches every error of a call that is invalid by itself: [ErrPath], an
 	// option out of range, and [ErrKind] or [ErrPermits] if the arguments alone are
 	// wrong.
 	ErrInvalid = session.ErrInvalid
@@ -100,8 +100,8 @@ var (
 	ErrPermits = errors.New("zkgrant: invalid number of permits")
 )
 
-// These are ErrKind and ErrPermits where the call alone shows the mistake. They match
-// ErrInvalid.
+// These are ErrKind and ErrPermits for calls that are invalid by themselves. They match
+// ErrInvalid, too.
 var (
 	errInvalidKind    = session.Sentinel(ErrKind.Error(), ErrKind, ErrInvalid)
 	errInvalidPermits = session.Sentinel(ErrPermits.Error(), ErrPermits, ErrInvalid)
@@ -144,10 +144,10 @@ func (e *MemberError) Error() string { return fmt.Sprintf("member %.256s: %v", e
 // Unwrap returns Err.
 func (e *MemberError) Unwrap() error { return e.Err }
 
-// failed returns the error of a multi-lock that has the lock as a member.
+// failed returns the error of a multi-lock for its member l.
 func (l *Lock) failed(err error) error { return &MemberError{l.path, err} }
 
-// joined returns the errors as one that prints on one line. Either may be nil.
+// joined joins two errors into one that prints on one line. Either may be nil.
 func joined(a, b error) error {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)

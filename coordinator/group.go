@@ -7,8 +7,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Group lets one loop serve its own locks, of any coordinators in the process. Its
-// methods return at once, and any goroutine may call them, the loop included.
+// Group lets one loop serve many locks, of any coordinators in the process. Its methods
+// return at once, and any goroutine may call them, including the loop.
 type Group struct{ feed *actors.Feed }
 
 // NewGroup returns an empty group.
@@ -28,8 +28,8 @@ func (g *Group) Acquire(ctx context.Context, h Handle, options ...AcquireOption)
 // one Lost, then exactly one Ended; the sessions' events come, too. Other events are
 // coalesced for a slow reader.
 //
-// The channel is closed after the last Ended when the group, or every coordinator in it,
-// is closed. From then on, the rest is dropped if nothing is received for 100 ms.
+// Once the group, or every coordinator in it, is closed, the channel is closed after the
+// last Ended, and unread events are dropped if none is received for 100 ms.
 func (g *Group) Events() <-chan events.Event { return g.feed.Events() }
 
 // Close releases all locks of the group, and withdraws its waiters.

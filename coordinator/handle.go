@@ -77,7 +77,7 @@ func do(
 	return run(ctx, f, h.acquire(ctx, cfg))
 }
 
-// run is Do for an acquisition that keeps its node until it is released.
+// run is like Do, for an acquisition that keeps its node until it is released.
 func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Acquisition) error {
 	defer a.Abandon() // does nothing after a Release
 	grant, err := a.granting()
@@ -89,7 +89,7 @@ func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Ac
 	end := a.giveBack(ctx)
 	var lost, told *LostError
 	if errors.As(end, &lost) && errors.As(err, &told) && *told == *lost {
-		return err // f has returned the cause of its context
+		return err // f returned the cause of its context
 	}
 	return joined(end, err)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// These are the methods that a hook may have; see package hooks.
+// The methods that a hook may have; see package hooks.
 type (
 	acquireHook interface {
 		OnAcquire(ctx context.Context, info hooks.Acquire)
@@ -23,18 +23,18 @@ type (
 )
 
 // WithHooks adds hooks for metrics, traces and logs. Package hooks lists the methods that
-// a hook may have. With a hook that has none, Open fails with [ErrInvalid].
+// a hook may have. If a hook has none, Open fails with [ErrInvalid].
 func WithHooks(all ...any) Option {
 	return hooksOption{Option: session.OptionFunc(func(*session.Config) {}), all: slices.Clone(all)}
 }
 
-// hooksOption changes nothing of a session.
+// hooksOption is an option that does not concern the session.
 type hooksOption struct {
 	Option
 	all []any
 }
 
-// hookSet is a coordinator's hooks, by what they hear.
+// hookSet is a coordinator's hooks, by method.
 type hookSet struct {
 	acquire []acquireHook
 	event   []eventHook
@@ -57,14 +57,14 @@ func hooksOf(options []Option) (h hookSet, _ error) {
 	return h, nil
 }
 
-// add reports whether the hook hears anything.
+// add adds the hook, and reports whether it has any of the methods.
 func (h *hookSet) add(hook any) bool {
 	acquires, hears := joins(&h.acquire, hook), joins(&h.event, hook)
 	requests, leases, fills := joins(&h.request, hook), joins(&h.lease, hook), joins(&h.nodes, hook)
 	return acquires || hears || requests || leases || fills
 }
 
-// joins adds the hook to the hooks of an interface, if it implements that interface.
+// joins adds the hook to the hooks of an interface, if it implements the interface.
 func joins[H any](all *[]H, hook any) bool {
 	h, is := hook.(H)
 	if is {
@@ -79,7 +79,7 @@ func (h *hookSet) acquired(ctx context.Context, info hooks.Acquire) {
 	}
 }
 
-// overhear has the stream call the hooks for events.
+// overhear makes the stream call the hooks for events.
 func (h *hookSet) overhear(stream *actors.Stream) {
 	if all := h.event; len(all) > 0 {
 		stream.Overhear(func(event events.Event) {
@@ -90,7 +90,7 @@ func (h *hookSet) overhear(stream *actors.Stream) {
 	}
 }
 
-// configure has the session call the hooks for requests and the lease.
+// configure makes the session call the hooks for requests, the lease and nodes.
 func (h *hookSet) configure(cfg *session.Config) {
 	if all := h.request; len(all) > 0 {
 		cfg.OnRequest = func(r session.Request) {

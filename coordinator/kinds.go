@@ -7,24 +7,24 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// kind is what a path is used as, and how that differs from the other kinds, beside its
-// rule. A path is one kind at a time.
+// kind is what a path is used as, and what differs from other kinds apart from the rule.
+// A path is used as one kind at a time.
 type kind struct {
 	name    string  // for an error, with its article
 	word    string  // for hooks and the log
-	kazoo   *kind   // the same kind with kazoo's names; nil: kazoo has none
+	kazoo   *kind   // the same kind with kazoo's names; nil: kazoo does not have it
 	can     ability // the options that it supports
 	permits bool    // it takes permits
 	leads   bool    // its holder leads
 
-	// What the kind does its own way; nil: as all kinds do. The methods are in the file
-	// of the kind.
-	check   func(*Lock, acquireConfig, int) error // what is wrong with a call whose create takes that many bytes
-	place   func(*Lock, *session.Place)           // what its seat needs
-	explain func(*Lock, actors.End) error         // an end that no other kind has
+	// Behavior that is special to the kind, or nil. The methods are in the kind's own
+	// file.
+	check   func(*Lock, acquireConfig, int) error // checks a call whose create takes this many bytes
+	place   func(*Lock, *session.Place)           // fills in what its seat needs
+	explain func(*Lock, actors.End) error         // explains an end that only this kind has
 }
 
-// ability is what some kinds of lock support, and others do not.
+// ability is something that only some kinds of lock support.
 type ability uint8
 
 const (
@@ -59,7 +59,7 @@ var (
 		can: canDetect | canRevoke | canReenter | isKazoo, leads: true}
 )
 
-// as returns the kind with kazoo's names, if the config asks for them and kazoo has the
+// as returns the kind with kazoo's names, if the config requests them and kazoo has the
 // kind.
 func (k *kind) as(cfg lockConfig) *kind {
 	if cfg.kazoo && k.kazoo != nil {
@@ -95,7 +95,7 @@ func (l *Lock) checkOptions() error {
 // isOfKind reports whether both locks may be used at one path.
 func (l *Lock) isOfKind(o *Lock) bool { return l.kind == o.kind && l.cfg.detect == o.cfg.detect }
 
-// usedAs names what isOfKind compares, for an error, with its article.
+// usedAs describes what isOfKind compares, for an error, with its article.
 func (l *Lock) usedAs() string {
 	if l.cfg.detect {
 		return l.kind.name + " with crash reports"
@@ -103,7 +103,7 @@ func (l *Lock) usedAs() string {
 	return l.kind.name
 }
 
-// word names the kind of lock that is asked for.
+// word names the kind of lock for hooks and logs.
 func (l *Lock) word() string {
 	switch {
 	case l.members != nil:

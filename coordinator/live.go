@@ -9,21 +9,21 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// live has the acquisitions that are not over, by path: the latest one at a path, which
-// links to the one before it, and so on. It is an intrusive list, because a process may
-// hold 100,000 locks.
+// live has the acquisitions that are not over, by path. The map has the latest one at
+// each path, which links to the previous one, and so on: an intrusive list, because a
+// process may hold 100,000 locks.
 type live struct {
 	mu     sync.Mutex // guards all fields
 	paths  map[string]*Acquisition
 	count  int
 	empty  chan struct{} // closed when the count is 0 and closed is set
 	closed bool
-	watch  func() // called when there are acquisitions again, see waiters; may be nil
-	seen   bool   // watch was called, and waiters since then has found acquisitions
-	inner  int    // acquisitions where a semaphore above would have a part
+	watch  func() // called when there are acquisitions again; see waiters; may be nil
+	seen   bool   // watch was called, and waiters has found acquisitions ever since
+	inner  int    // acquisitions at a path that a semaphore above would use
 
-	// By multi-lock: its entries at the paths of all members but the first. It is nil until
-	// there is one.
+	// By multi-lock: the entries at the paths of all its members but the first. It is nil
+	// until there is one.
 	others map[*Acquisition][]*Acquisition
 }
 
@@ -39,10 +39,10 @@ func (l *live) enter(a *Acquisition) error {
 	if m := a.lock.members; m != nil {
 		locks = m.locks
 	}
-	// All members are checked before the first one is entered: a refusal leaves nothing.
+	// Check all members before entering the first one, so that a refusal leaves nothing.
 	for _, lock := range locks {
 		if l.paths[lock.path] == nil && lock.above == "" && l.inner == 0 {
-			continue // there is nothing that it could be in the way of
+			continue // nothing to conflict with
 		}
 		switch err := l.checkKind(lock); {
 		case err != nil && a.lock.members != nil:
@@ -51,7 +51,7 @@ func (l *live) enter(a *Acquisition) error {
 			return err
 		}
 	}
-	// A multi-lock has an entry at the path of each other member, too, without an ID.
+	// A multi-lock has an entry at each other member's path, too, without an ID.
 	for i, lock := range locks {
 		entry := a
 		if i > 0 {
@@ -78,8 +78,8 @@ func (l *live) enter(a *Acquisition) error {
 	return nil
 }
 
-// waiters returns the acquisitions that have waited for so long, and whether to ask
-// again. If not, watch is called when there are acquisitions again.
+// waiters returns the acquisitions that have waited for at least this long, and whether
+// to call it again. If not, watch is called when there are acquisitions again.
 func (l *live) waiters(long time.Duration) (all []*Acquisition, again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *live) checkKind(lock *Lock) error {
 		return nil
 	}
 	for other := latest; other != nil; other = other.earlier {
-		// If the other one is done, its end is known, and its node is about to go.
+		// If the other one is done, its end is known, and its node will soon be gone.
 		if !other.lock.isOfKind(lock) && !other.isDone() {
 			return fmt.Errorf("%w: %s is already used as %s, not as %s",
 				ErrKind, lock.path, other.lock.usedAs(), lock.usedAs())
@@ -114,8 +114,8 @@ func (l *live) checkKind(lock *Lock) error {
 	return nil
 }
 
-// checkInner fails for a lock at a part of a semaphore that is in use, and for a
-// semaphore with such a lock. It is called with mu held.
+// checkInner fails for a lock inside a semaphore that is in use, and for a semaphore with
+// such a lock inside. It is called with mu held.
 func (l *live) checkInner(lock *Lock) error {
 	if lock.above != "" && l.uses(lock.above, kindSemaphore) {
 		return session.ErrInner(lock.path)
@@ -132,8 +132,8 @@ func (l *live) checkInner(lock *Lock) error {
 	return nil
 }
 
-// uses reports whether the path is in use as the kind, or with nil as any. It is called
-// with mu held.
+// uses reports whether the path is in use as this kind, or as any kind if that is nil. It
+// is called with mu held.
 func (l *live) uses(path string, as *kind) bool {
 	for a := l.paths[path]; a != nil; a = a.earlier {
 		if (as == nil || a.lock.kind == as) && !a.isDone() {
@@ -155,7 +155,7 @@ func (l *live) leave(a *Acquisition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.later == nil && l.paths[a.lock.path] != a {
-		return // enter refused it, or it has left already
+		return // enter refused it, or it left already
 	}
 	for _, entry := range append([]*Acquisition{a}, l.others[a]...) {
 		path := entry.lock.path
@@ -173,7 +173,7 @@ func (l *live) leave(a *Acquisition) {
 		if entry.lock.above != "" {
 			l.inner--
 		}
-		entry.earlier, entry.later = nil, nil // a caller may keep it for long
+		entry.earlier, entry.later = nil, nil // a caller may keep it for a long time
 	}
 	delete(l.others, a)
 	if l.count--; l.closed && l.count == 0 {
@@ -181,7 +181,7 @@ func (l *live) leave(a *Acquisition) {
 	}
 }
 
-// hold counts the node of a cached lock, which has no acquisition here, until unhold.
+// hold counts the node of a cached lock, which has no acquisition here. unhold ends that.
 func (l *live) hold() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +200,7 @@ func (l *live) unhold() {
 	}
 }
 
-// close refuses every later enter. It returns the live acquisitions, a channel that is
+// close makes every later enter fail. It returns the live acquisitions, a channel that is
 // closed when none is left, and whether this is the first call.
 func (l *live) close() (all []*Acquisition, empty <-chan struct{}, first bool) {
 	l.mu.Lock()

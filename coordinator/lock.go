@@ -23,10 +23,10 @@ import (
 //nolint:gochecknoglobals // IDs are unique in the process, because a group has locks of several coordinators
 var lastID atomic.Uint64
 
-// overhead is more than a create takes beside the path, the data and the ACL.
+// overhead is more than a create takes in addition to the path, the data and the ACL.
 const overhead = 1 << 10
 
-// systemTree is where a server keeps its own configuration and quotas.
+// systemTree is where servers keep their configuration and quotas.
 const systemTree = "/zookeeper"
 
 // Lock is the [Handle] of a mutex, a side of a read/write lock, an unfair lock, or a
@@ -38,20 +38,20 @@ type Lock struct {
 	rule recipes.Rule
 	cfg  lockConfig
 
-	members *members // nil: it is not a multi-lock
+	members *members // nil: not a multi-lock
 
 	cached *cache.Handle // nil: each acquisition has a node of its own
 
-	marks events.Marks // what the nodes bear
-	nodes int          // that a create makes
-	size  int          // how many bytes a create without data takes, without the overhead
-	above string       // the semaphore that would use the path for itself; "": none would
+	marks events.Marks // in the nodes' names
+	nodes int          // how many a create makes
+	size  int          // of a create without data, in bytes, without the overhead
+	above string       // the semaphore that would use the path for itself, or ""
 	err   error        // what is wrong with the handle
-	unfit error        // why no node may be made at the path, which Queue reads all the same
+	unfit error        // why no node may be created at the path; Queue still reads it
 }
 
-// handle returns a handle. What is wrong with it is found once, here, and each
-// acquisition ends with that.
+// handle returns a handle. It is checked once, here; if it is invalid, each acquisition
+// ends with the error.
 func (c *Coordinator) handle(path string, kind *kind, rule recipes.Rule, cfg lockConfig) *Lock {
 	l := &Lock{c: c, path: path, kind: kind.as(cfg), rule: rule, cfg: cfg, nodes: 1}
 	l.above = session.InnerOf(path)
@@ -65,8 +65,8 @@ func (c *Coordinator) handle(path string, kind *kind, rule recipes.Rule, cfg loc
 		l.size += session.TimeoutSize
 	}
 	if cfg.detect {
-		// A record holds the names of one or two nodes of the holder, and its own path is
-		// sent as well. A contender with a delay marks it.
+		// A record has the names of one or two nodes, and its own path is sent, too. A
+		// contender with a delay marks it.
 		l.size += 3*(len(c.chroot)+len(path)+len(session.RecordSuffix)) + session.MarkRoom
 	}
 	return l
@@ -83,7 +83,7 @@ func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 type ReadWrite struct{ read, write *Lock }
 
 // ReadWrite returns a handle for the read/write lock at the path: one writer, or any
-// number of readers, in the order of arrival.
+// number of readers, in order of arrival.
 func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 	cfg := lockConfigOf(options)
 	return &ReadWrite{
@@ -94,7 +94,7 @@ func (c *Coordinator) ReadWrite(path string, options ...LockOption) *ReadWrite {
 
 // Read returns the side that readers hold together. Its Token is not a fencing token.
 //
-// A writer becomes a reader, with no other writer in between: it acquires this side with
+// To become a reader with no other writer in between, a writer acquires this side with
 // the [Acquisition.Context] of the write lock, and then releases the write lock.
 func (rw *ReadWrite) Read() *Lock { return rw.read }
 
@@ -135,7 +135,7 @@ func configOf(options []AcquireOption) acquireConfig {
 func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
 	a := &Acquisition{id: lastID.Add(1), lock: l}
-	// Hooks and log come first, so that a request that fails at once was seen, too.
+	// Hooks and log come first, so that they also see a request that fails at once.
 	if len(c.hooks.acquire) > 0 {
 		info := hooks.Acquire{ID: a.id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits()}
 		c.hooks.acquired(ctx, info)
@@ -156,17 +156,17 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		owners, writer, err = l.standing(ctx)
 	}
 	if err == nil && writer != nil {
-		// A reader in the place of its own writer waits for no other contender, and a try
-		// would find that writer ahead. The create also names the writer's node.
+		// A reader in its own writer's place waits for no other contender, and a Try
+		// would find the writer ahead. The create also contains the path of the writer's
+		// node.
 		cfg.try = false
 		if size := l.size + len(cfg.data) + len(c.chroot) + len(l.path); size+overhead > session.MaxRequest {
 			err = l.tooLarge(cfg, size)
 		}
 	}
 
-	// The acquisition enters the lock again, or takes its turn under a cached node, or
-	// queues up with a node of its own. One that is to fail has an actor, too, which
-	// reports that.
+	// The acquisition re-enters the lock, takes its turn under a cached node, or queues
+	// up with a node of its own. Even one that fails needs an actor, which reports that.
 	drive := actors.Config{ID: a.id, Path: l.path, Owner: (*ownerOfActor)(a), House: house}
 	if l.members != nil {
 		drive.Members = func() []events.Member { return a.seat.Members() }
@@ -188,8 +188,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		a.actor = actors.NewLock(drive, l.rule, a.seat)
 	}
 
-	// From the moment that live knows it, Shutdown waits for the end of the acquisition.
-	// So whatever can fail without a request fails before Start.
+	// Once live has the acquisition, Shutdown waits for its end. So whatever can fail
+	// without a request must fail before Start.
 	if cfg.feed != nil && !a.actor.Join(cfg.feed) {
 		err = cmp.Or(err, ErrClosed)
 	}
@@ -200,8 +200,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		a.actor.Fail(err)
 		return a
 	}
-	// A node of its own would queue up after an idle node that this process keeps for a
-	// cached lock.
+	// Its own node would queue up after an idle node that this process keeps for a cached
+	// lock.
 	if !again && a.seat != nil && c.caching.Load() {
 		l.evictCached() //nolint:contextcheck // a holder of a cached lock may begin to watch, for as long as it holds
 	}
@@ -214,8 +214,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	return a
 }
 
-// seat returns the seat of an acquisition. If a writer is given, the seat is in its
-// place.
+// seat returns the seat of an acquisition. If in is a writer's seat, the new one takes
+// its place.
 func (l *Lock) seat(cfg acquireConfig, in *session.Seat) *session.Seat {
 	place := session.Place{
 		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Marks: l.marks, In: in,
@@ -230,7 +230,7 @@ func (l *Lock) seat(cfg acquireConfig, in *session.Seat) *session.Seat {
 	return l.c.session.Seat(place)
 }
 
-// wrong finds what is wrong with a handle.
+// wrong returns why the handle is invalid, or nil.
 func (l *Lock) wrong() error {
 	if err := l.c.checkPath(l.path); err != nil {
 		return err
@@ -248,7 +248,7 @@ func (l *Lock) wrong() error {
 	return nil
 }
 
-// check finds what is wrong with a call before a request is sent.
+// check returns why a call must fail before a request is sent, or nil.
 func (l *Lock) check(cfg acquireConfig) error {
 	if err := cmp.Or(l.err, l.unfit); err != nil {
 		return err
@@ -270,8 +270,8 @@ func (l *Lock) check(cfg acquireConfig) error {
 	}
 }
 
-// tooLarge is the error of a request with more bytes than servers accept. They drop the
-// connection at such a request, and again each time it is retried.
+// tooLarge returns the error for a request that is larger than servers accept. They would
+// drop the connection, again at each retry.
 func (l *Lock) tooLarge(cfg acquireConfig, size int) error {
 	if m := l.members; m != nil {
 		return fmt.Errorf("%w: %d locks in one request of %d bytes", ErrTooLarge, len(m.locks), size)
@@ -280,10 +280,10 @@ func (l *Lock) tooLarge(cfg acquireConfig, size int) error {
 		ErrTooLarge, len(cfg.data), l.sizeOfACL(), l.path)
 }
 
-// checkPath finds what is wrong with a lock's path.
+// checkPath returns why a lock's path is invalid, or nil.
 func (c *Coordinator) checkPath(path string) error {
 	full := c.chroot + path
-	if len(full)+overhead > session.MaxRequest { // comes first: the other errors repeat the path
+	if len(full)+overhead > session.MaxRequest { // first, because the other errors repeat the path
 		return fmt.Errorf("%w: %w: a path of %d bytes", ErrPath, ErrTooLarge, len(full))
 	}
 	if err := session.ValidatePath(path); err != nil {
@@ -295,11 +295,11 @@ func (c *Coordinator) checkPath(path string) error {
 	return nil
 }
 
-// sizeOfACL returns how many bytes of a create the ACL takes.
+// sizeOfACL returns how many bytes the ACL takes in a create.
 func (l *Lock) sizeOfACL() int { return session.SizeOfACL(l.acl()) }
 
-// acl returns the access control list of the lock's nodes, of a multi-lock that of the
-// first member.
+// acl returns the access control list of the lock's nodes, or, for a multi-lock, that of
+// the first member.
 func (l *Lock) acl() []zk.ACL {
 	switch {
 	case l.members != nil && len(l.members.locks) > 0:
@@ -311,7 +311,7 @@ func (l *Lock) acl() []zk.ACL {
 	}
 }
 
-// errReserved is the error of data that would be taken for a wish.
+// errReserved returns the error for data that would be mistaken for a revocation request.
 func errReserved(data []byte, path string) error {
 	return fmt.Errorf("%w: %.20q for %s", ErrData, data, path)
 }

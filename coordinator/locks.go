@@ -43,18 +43,18 @@ func (c *Coordinator) Locks(ctx context.Context, root string) iter.Seq2[events.L
 	}
 }
 
-// mostSpots bounds how many nodes a walk looks at at a time.
+// mostSpots is how many nodes a walk looks at at a time.
 const mostSpots = 64
 
-// walk is where a walk through a tree stands.
+// walk is the state of a walk through a tree.
 type walk struct {
 	c     *Coordinator
-	known *session.Known // what need not be read again, or nil
+	known *session.Known // contents that need not be read again, or nil
 	ahead []spot         // the spots to come, the next one last, so that it is cheap to put nodes before the others
 	nodes int            // how many it has looked at
-	again bool           // an earlier walk came to its end
+	again bool           // an earlier walk was completed
 
-	// leave reports whether a node need not be looked at. With nil all are.
+	// leave reports whether a node need not be looked at. If nil, all are.
 	leave func(ctx context.Context, path string) bool
 }
 
@@ -67,19 +67,19 @@ type step uint8
 
 const (
 	walked step = iota // it has looked at one more spot
-	later              // the time is over, and it continues with the next call
+	later              // time is up; the next call continues
 	over               // it has looked at all spots
 )
 
-// next returns the next spot, in the order of the tree. After until nothing is sent; the
-// zero time is no bound.
+// next returns the next spot, in tree order. No request is sent after until, unless that
+// is zero.
 func (w *walk) next(ctx context.Context, until time.Time) (spot, step, error) {
 	for len(w.ahead) > 0 {
 		if ctx.Err() != nil {
 			return spot{}, later, context.Cause(ctx)
 		}
 		if at := w.ahead[len(w.ahead)-1]; at.seen {
-			w.ahead[len(w.ahead)-1] = spot{} // what was seen is not kept
+			w.ahead[len(w.ahead)-1] = spot{} // do not keep it in memory
 			w.ahead = w.ahead[:len(w.ahead)-1]
 			return at, walked, nil
 		}
@@ -102,17 +102,17 @@ type spot struct {
 	path  string
 	seen  bool
 	locks []sighting // the locks there, once seen
-	leaf  bool       // nothing below it need be looked at; once seen
+	leaf  bool       // nothing below it needs to be looked at; once seen
 }
 
-// sighting is what is yielded.
+// sighting is a pair to yield.
 type sighting struct {
 	info events.LockInfo
 	err  error
 }
 
-// look inspects the next spots that were not seen yet, and puts the nodes below each spot
-// after it. A spot for which there was no time stays as it is.
+// look inspects the next unseen spots, and queues the nodes below each spot after it. A
+// spot for which there was no time remains unseen.
 func (w *walk) look(ctx context.Context, until time.Time) error {
 	var at []int
 	var paths []string
@@ -125,7 +125,7 @@ func (w *walk) look(ctx context.Context, until time.Time) error {
 	if err != nil {
 		return err
 	}
-	for k, i := range at { // from the end of the slice: an insertion moves only what is after it
+	for k, i := range at { // from the end of the slice, because an insertion moves what follows
 		sights := all[k]
 		if sights.partial() {
 			continue
@@ -148,10 +148,10 @@ func (w *walk) look(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// mostRemembered bounds the bytes that are kept of a waiter from one walk to the next.
+// mostRemembered limits the bytes of a waiter that are kept from one walk to the next.
 const mostRemembered = 4 << 10
 
-// remember keeps the waiters of a node that have little data. The data of a holder may
+// remember keeps waiters with little data. Holders are not kept, because their data may
 // change.
 func remember(known *session.Known, n inspected, locks []sighting) {
 	if known == nil {
@@ -190,10 +190,10 @@ type inspected struct {
 	waiting, permits session.Inspected
 }
 
-// partial reports whether there was no time for all of it.
+// partial reports whether there was no time to read all of it.
 func (n inspected) partial() bool { return n.node.Partial || n.waiting.Partial || n.permits.Partial }
 
-// inspect looks at nodes, until there is no time left.
+// inspect looks at nodes until it runs out of time.
 func (c *Coordinator) inspect(
 	ctx context.Context, paths []string, known *session.Known, until time.Time,
 ) (all []inspected, _ error) {
@@ -238,13 +238,13 @@ func (c *Coordinator) inspect(
 	return all, err
 }
 
-// maybeSemaphore reports whether it is worth a look at the directories of a semaphore.
+// maybeSemaphore reports whether to read the directories of a semaphore.
 func (n inspected) maybeSemaphore() bool {
 	_, permits := session.SemaphoreDirs("")
 	return n.size() > 0 || slices.Contains(n.node.Rest, permits)
 }
 
-// size returns what the size node says, or 0.
+// size returns the size in the size node, or 0.
 func (n inspected) size() int {
 	for _, f := range n.node.Found {
 		if f.Name == session.SizeNode && !session.Ephemeral(f.Stat) { // else it is an unfair lock
@@ -264,8 +264,8 @@ func (n inspected) contenders() (found []session.Found) {
 	return found
 }
 
-// isSemaphore reports whether a session has taken a permit, or the node has a size and
-// only what a semaphore consists of.
+// isSemaphore reports whether a session holds a permit, or the node has a size and no
+// children other than a semaphore's.
 func (n inspected) isSemaphore() bool {
 	for _, f := range n.permits.Found {
 		if session.IsPermit(f.Name) && session.Ephemeral(f.Stat) {
@@ -310,13 +310,13 @@ func (n inspected) locks() (all []sighting) {
 		Size: n.size(), Contenders: queue, Seen: n.seen}})
 }
 
-// unseen is what is yielded for a lock that cannot be read.
+// unseen returns what to yield for a lock that cannot be read.
 func (n inspected) unseen(kind events.LockKind, err error) sighting {
 	return sighting{events.LockInfo{Path: n.path, Kind: kind, Seen: n.seen},
 		fmt.Errorf("zkgrant: reading %s: %w", n.path, err)}
 }
 
-// below returns the nodes below n that may be locks, or have locks below them, in order.
+// below returns the nodes below n that may be or contain locks, in order.
 func (n inspected) below() (all []string) {
 	if n.node.Stat != nil && session.Ephemeral(n.node.Stat) {
 		return nil
@@ -342,8 +342,8 @@ func (n inspected) below() (all []string) {
 	return all
 }
 
-// kindOf derives from its contenders what kind of lock a queue is, and by which rule they
-// hold it.
+// kindOf derives the kind of lock of a queue, and the rule for its holders, from its
+// contenders.
 func kindOf(found []session.Found) (events.LockKind, recipes.Rule) {
 	owned, sided := false, false
 	for _, f := range found {

@@ -13,39 +13,39 @@ import (
 
 // What is logged, by level:
 //
-//   - Error: a node could not be removed, of a released lock or of a past session.
+//   - Error: a node of a released lock or of a past session could not be deleted.
 //   - Warn: a connection or a session was lost, the lease ran out, a lock was lost, a
 //     server refused a request or an identity or did not answer, no server can be used, a
 //     name was not resolved, the servers changed the session timeout, imply a longer
 //     tickTime than configured, or have no containers, the session is full, the
 //     identities have changed, the boot-time clock cannot be read, an election cannot be
 //     read, a record could not be deleted, a holder cannot be revoked or is evicted,
-//     waiters hear late of a resize, nodes may be left at the end.
-//   - Info: a session was established, resumed or closed; a lock has been waited for
-//     since the session timeout, see waiting.go. Of elections: a campaign, and a term
-//     from its beginning to its end.
-//   - Debug: the same of each lock, failed requests, messages of the client library.
+//     waiters learn late of a resize, nodes may be left at the end.
+//   - Info: a session was established, resumed or closed; a wait has lasted for a session
+//     timeout, see waiting.go. For elections: a campaign, and a term from its beginning
+//     to its end.
+//   - Debug: the same for each lock, failed requests, messages of the client library.
 //
-// In each line path is the lock's as the caller named it, id the acquisition's, token the
-// fencing token of its Grant, session the session's id as in ZooKeeper's own logs; waited
-// and held are durations. node is a path on the servers, with the chroot; in the line of
-// a Grant it is as the caller names it.
+// In each line, path is the lock's path as the caller wrote it, id the acquisition's ID,
+// token the fencing token of its Grant, and session the session ID as in ZooKeeper's own
+// logs; waited and held are durations. node is a path on the servers, with the chroot,
+// except in the line of a Grant.
 //
 // Above Debug, each message is limited to linesPerSecond, and beyond that to one in
-// oneInSoMany: a session that is lost with ten thousand locks is one event.
+// oneInSoMany, because the loss of a session with ten thousand locks is one event.
 const (
 	linesPerSecond = 10
 	oneInSoMany    = 1000
 )
 
-// limited returns the logger with the limit on it. One that logs nothing needs none.
+// limited returns the logger with that limit. A logger that logs nothing needs none.
 func limited(logger *zap.Logger) *zap.Logger {
 	if logger.Core() == zapcore.NewNopCore() {
 		return logger
 	}
 	return logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		above, err := zapcore.NewIncreaseLevelCore(core, zapcore.InfoLevel)
-		if err != nil { // the core's own level is higher than that already
+		if err != nil { // the core's own level is higher
 			above = core
 		}
 		return zapcore.NewTee(debugOnly{core},
@@ -101,7 +101,7 @@ func (c slogCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 	return ce.AddCore(e, c)
 }
 
-// Write hands the entry to the handler.
+// Write passes the entry to the handler.
 func (c slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	record := slog.NewRecord(e.Time, slogLevel(e.Level), e.Message, e.Caller.PC)
 	record.AddAttrs(attrs(fields)...)
@@ -111,7 +111,7 @@ func (c slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 // Sync does nothing: a handler has no flush.
 func (slogCore) Sync() error { return nil }
 
-// slogLevel is the level of the same name.
+// slogLevel returns the level of the same name.
 func slogLevel(level zapcore.Level) slog.Level {
 	switch {
 	case level < zapcore.InfoLevel:
@@ -125,7 +125,7 @@ func slogLevel(level zapcore.Level) slog.Level {
 	}
 }
 
-// attrs are the fields in their order. An error stays one, for a handler that looks into
+// attrs returns the fields in order. An error remains an error, for handlers that inspect
 // it.
 func attrs(fields []zapcore.Field) (all []slog.Attr) {
 	for _, f := range fields {

@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// This file is for callers that look at a lock and do not ask for it.
+// This file is for callers that look at a lock without acquiring it.
 
 // Queue returns the lock's holders and then its waiters, in order, those of other
 // libraries included. It is a snapshot for people: Holding proves no Grant. It waits for
@@ -59,7 +59,7 @@ func (l *Lock) contenders(at session.QueueNodes) []events.Contender {
 	}
 }
 
-// queueOf returns the contenders that were found in a directory, in their order.
+// queueOf returns the contenders found in a directory, in order.
 func queueOf(dir string, rule recipes.Rule, found []session.Found) []events.Contender {
 	names := make([]events.Name, len(found))
 	nodes := make(map[string]session.Found, len(found))
@@ -101,8 +101,8 @@ func (rw *ReadWrite) Queue(ctx context.Context) ([]events.Contender, error) {
 	return rw.write.Queue(ctx)
 }
 
-// contender is what a node says of its contender. Its name and its neighbours say what it
-// wants and has.
+// contender returns what a node shows about its contender. What it requests and holds
+// depends on its name and its neighbours.
 func contender(dir string, f session.Found) events.Contender {
 	return events.Contender{
 		Node:    path.Join(dir, f.Name),
@@ -114,8 +114,8 @@ func contender(dir string, f session.Found) events.Contender {
 	}
 }
 
-// readQueue reads the wanted nodes of a directory, in no order, with the errors of
-// [Lock.Queue].
+// readQueue reads the wanted nodes of a directory, in no particular order, with the
+// errors of [Lock.Queue].
 func (c *Coordinator) readQueue(
 	ctx context.Context, dir string, wanted func(name string) bool,
 ) ([]session.Found, error) {
@@ -141,7 +141,7 @@ func (c *Coordinator) look(
 	return found, err
 }
 
-// queue is what [Lock.Queue] says of a multi-lock.
+// queue is [Lock.Queue] for a multi-lock.
 func (m *members) queue(ctx context.Context) (all []events.Contender, _ error) {
 	for _, l := range m.locks {
 		queue, err := l.Queue(ctx)
@@ -165,8 +165,8 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The permits are read after the queue: a waiter that enters in between is found
-	// here, and not in neither.
+	// Read the permits after the queue, so that a waiter that enters in between is not
+	// missed in both.
 	found, err := c.readQueue(ctx, permits, nil)
 	if err != nil {
 		return nil, err
@@ -174,8 +174,8 @@ func (s *Semaphore) Queue(ctx context.Context) ([]events.Contender, error) {
 	return s.lock.contenders(session.QueueNodes{Queue: waiting, Permits: found}), nil
 }
 
-// withPermits puts the holders of the permits before the waiters. A contender that
-// entered between the two reads is in both.
+// withPermits puts the holders of permits before the waiters. A contender that entered
+// between the two reads is in both.
 func withPermits(waiting []events.Contender, dir string, permits []session.Found) []events.Contender {
 	permits = slices.SortedFunc(slices.Values(permits), func(a, b session.Found) int {
 		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), strings.Compare(a.Name, b.Name))
@@ -186,7 +186,7 @@ func withPermits(waiting []events.Contender, dir string, permits []session.Found
 		token, atOnce := session.TokenOf(f)
 		older := func(w events.Contender) bool { return w.Token < token }
 		if atOnce && slices.ContainsFunc(waiting, older) {
-			continue // it stood in the queue at that time, so these are given back
+			continue // a waiter was ahead of it, so these are given back
 		}
 		attempt := session.AttemptOf(f.Name)
 		if at, more := entered[attempt]; more {
@@ -200,14 +200,14 @@ func withPermits(waiting []events.Contender, dir string, permits []session.Found
 	}
 	for _, w := range waiting {
 		if _, holds := entered[session.AttemptOf(w.Node)]; !holds {
-			w.Holding, w.Permits = false, max(1, events.PermitsOf(w.Node)) // the first waits for the others' permits
+			w.Holding, w.Permits = false, max(1, events.PermitsOf(w.Node)) // even the first one waits for permits
 			all = append(all, w)
 		}
 	}
 	return all
 }
 
-// mayBeIdle reports whether the node that holds may have no holder.
+// mayBeIdle reports whether a holding node may be idle: that of a cached lock.
 func mayBeIdle(node string) bool {
 	marks, ours := events.MarksOf(node)
 	return ours && marks&events.MarkCached != 0
@@ -244,7 +244,7 @@ func (l *Lock) Watch(ctx context.Context) <-chan []events.Contender {
 	})
 }
 
-// form says where the contenders have their nodes.
+// form returns where the contenders have their nodes.
 func (l *Lock) form() session.Form {
 	switch {
 	case recipes.Single(l.rule):

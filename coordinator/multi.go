@@ -19,7 +19,7 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	m := &members{locks: append([]*Lock(nil), locks...)}
 	l := &Lock{c: c, kind: kindMutex, rule: recipes.Multi(""), members: m}
 	if len(locks) > 0 && locks[0] != nil {
-		// Also if a member is wrong: the event of the end names it.
+		// Even if a member is invalid, because the Ended event names the path.
 		l.path, l.above = locks[0].path, locks[0].above
 	}
 	if l.err = m.check(c); l.err != nil {
@@ -35,16 +35,16 @@ func (c *Coordinator) Multi(locks ...*Lock) *Lock {
 	l.rule = recipes.MultiOf(kinds...)
 	l.kind, l.nodes, l.size = locks[0].kind, len(locks), c.session.SizeOfMembers(m.places())
 	if !slices.ContainsFunc(locks, func(member *Lock) bool { return !member.cfg.revocable }) {
-		l.marks = events.MarkRevocable // it can be revoked if each member can
+		l.marks = events.MarkRevocable // it can be revoked if every member can
 		l.size += l.nodes * session.TimeoutSize
 	}
 	return l
 }
 
-// members are the locks that a multi-lock consists of.
+// members are the locks of a multi-lock.
 type members struct{ locks []*Lock }
 
-// at returns the lock, or the member of a multi-lock, that is at the path, or nil.
+// at returns the lock or the member of a multi-lock at the path, or nil.
 func (l *Lock) at(path string) *Lock {
 	m := l.members
 	if m == nil && l.path == path {
@@ -60,7 +60,7 @@ func (l *Lock) at(path string) *Lock {
 	return nil
 }
 
-// check finds what is wrong with the members.
+// check returns why the members are invalid, or nil.
 func (m *members) check(c *Coordinator) error {
 	if len(m.locks) == 0 {
 		return fmt.Errorf("%w: the list is empty", ErrMembers)
@@ -104,7 +104,7 @@ func (m *members) checkPaths(c *Coordinator) error {
 	return bad
 }
 
-// places says where the members queue.
+// places returns where the members queue.
 func (m *members) places() []session.Place {
 	places := make([]session.Place, len(m.locks))
 	for i, l := range m.locks {
@@ -127,7 +127,7 @@ func (m *members) standing(ctx context.Context) error {
 	return nil
 }
 
-// nodesOf returns the nodes that a Grant rests on.
+// nodesOf returns the nodes of a Grant.
 func nodesOf(grant events.Grant) []string {
 	if grant.Members == nil {
 		return []string{grant.Node}

@@ -47,13 +47,13 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Everything that can fail has been checked. From here on things are started, which
-	// somebody would have to stop.
+	// Everything that can fail was checked above, because what is started from here on
+	// would have to be stopped.
 	hooks.configure(&cfg)
 	keep.Strict = cfg.LossOnSuspend
 	caches := cache.New(keep)
-	// The session calls GiveUp when its budget of nodes is used up: an idle cached lock
-	// makes room for a new node.
+	// When the session's budget is used up, an idle cached lock makes room for a new
+	// node.
 	cfg.GiveUp = func() *session.Seat {
 		seat, _ := caches.GiveUp().(*session.Seat)
 		return seat
@@ -64,7 +64,7 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	stream := actors.NewStream(group)
 	hooks.overhear(stream)
 	open, shut := context.WithCancel(context.Background())
-	// The stream exists before the session, so no event is missed.
+	// Create the stream before the session, so that no event is missed.
 	s := session.Open(parsed, cfg, group, stream.Publish)
 	limit := min(cfg.Timeout, longestLimit)
 	c := &Coordinator{
@@ -77,7 +77,7 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 			Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Elects: true,
 			Level: zap.InfoLevel,
 		},
-		// The actors that keep cached nodes: no caller hears of them, and no log.
+		// The actors that keep cached nodes. No caller sees their events, and no log.
 		keepers: actors.House{Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop()},
 		caches:  caches,
 		live:    live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
@@ -89,8 +89,9 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	return c, nil
 }
 
-// longestLimit is the longest time that a Try waits for a server.
+// longestLimit is the maximum time that a Try waits for a server.
 const longestLimit = 10 * time.Second
 
-// partingTime is for ending a session that is just being made when Connect fails.
+// partingTime is the time to end a session that is just being established when Connect
+// fails.
 const partingTime = 200 * time.Millisecond

@@ -19,9 +19,9 @@ import (
 // Option configures a coordinator for [Open] and [Connect].
 type Option interface{ option }
 
-type option = session.Option // an option of package zktest is one, too
+type option = session.Option // so options of package zktest are Options, too
 
-// sessionConfig returns what the options say.
+// sessionConfig returns the session's configuration.
 func sessionConfig(options []Option) session.Config {
 	all := make([]session.Option, len(options))
 	for i, o := range options {
@@ -40,7 +40,7 @@ type lockConfig struct {
 	acl       []zk.ACL // nil: the coordinator's
 	cached    *cache.Terms
 	delay     time.Duration
-	adopt     bool // the size on the servers counts
+	adopt     bool // use the size on the servers
 	detect    bool // the lock reports crashes
 	kazoo     bool // kazoo's names
 	reentrant bool
@@ -76,9 +76,9 @@ func WithSessionTimeout(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Timeout = d })
 }
 
-// WithTickTime sets an upper bound of the servers' tickTime. The maximum is half the
-// session timeout, the default that or 2 s, whichever is less. If it is too low, a loss
-// may be reported too late.
+// WithTickTime sets an upper bound for the servers' tickTime. The maximum is half the
+// session timeout; the default is that or 2 s, whichever is less. If too low, a loss may
+// be reported too late.
 func WithTickTime(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Tick = d })
 }
@@ -90,8 +90,8 @@ func WithProbeInterval(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.ProbeInterval = d })
 }
 
-// WithLossOnSuspend treats a lost connection as a loss: every held lock is lost at once,
-// with [ErrSuspended].
+// WithLossOnSuspend makes a lost connection a loss: every held lock is lost at once, with
+// [ErrSuspended].
 func WithLossOnSuspend() Option {
 	return session.OptionFunc(func(c *session.Config) { c.LossOnSuspend = true })
 }
@@ -144,13 +144,13 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 // sets that of one handle. Contenders need READ on each other's nodes. The default is
 // open to all. An empty ACL is [ErrInvalid].
 func WithACL(acl []zk.ACL) Option {
-	acl = append([]zk.ACL{}, acl...) // a nil would be the default
+	acl = append([]zk.ACL{}, acl...) // never nil, which means the default
 	return session.OptionFunc(func(c *session.Config) { c.ACL = acl })
 }
 
 // ACL is [WithACL] for the nodes of one handle.
 func ACL(acl []zk.ACL) LockOption {
-	acl = append([]zk.ACL{}, acl...) // a nil would be the coordinator's
+	acl = append([]zk.ACL{}, acl...) // never nil, which means the coordinator's
 	return lockOption(func(c *lockConfig) { c.acl = acl })
 }
 
@@ -173,7 +173,7 @@ func Reentrant() LockOption {
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
 // LockDelay is [DetectCrash], and delays the next Grant by d, at most a minute, from when
-// a contender finds the crash. Contenders with DetectCrash wait as well. Try ends with
+// a contender finds the crash. Contenders with DetectCrash wait, too. Try ends with
 // [ErrNotAcquired].
 func LockDelay(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) { c.detect, c.delay = true, d })

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// longestComponent is the most bytes of a component that PathEscape returns.
+	// longestComponent is the maximum length, in bytes, of what PathEscape returns.
 	longestComponent = 200
-	// emptyText is the component of no text. No other component has a percent sign
-	// without two hexadecimal digits, except one with a hash.
+	// emptyText is the component for the empty text. No other component has a percent
+	// sign without two hexadecimal digits, except one with a hash.
 	emptyText = "%"
-	// hashed is before the hash in the component of a long text.
+	// hashed precedes the hash in the component of a long text.
 	hashed = "%~"
 )
 
@@ -55,8 +55,8 @@ func PathUnescape(component string) (string, error) {
 	return text, nil
 }
 
-// isReserved reports whether an escaped text may have a meaning in some directory. All
-// of them end in a byte that is not escaped.
+// isReserved reports whether an escaped text may have a special meaning in some
+// directory. All such texts end in an unescaped byte.
 func isReserved(c string) bool {
 	switch c {
 	case ".", "..", "zookeeper":
@@ -66,8 +66,8 @@ func isReserved(c string) bool {
 	}
 }
 
-// isNumbered reports whether a server may have appended the end of the name, by "%010d":
-// it may be a contender's, of any library.
+// isNumbered reports whether the name ends as if a server had numbered it ("%010d"): it
+// may be a contender's, of any library.
 func isNumbered(name string) bool {
 	const digits = 10
 	if len(name) < digits {

@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	// leastLook and mostLook bound how long a look sends reads.
+	// leastLook and mostLook are the bounds of the time in which a look sends reads.
 	leastLook = time.Second
 	mostLook  = 5 * time.Second
-	// smallTree is the number of nodes up to which each look searches the whole tree.
+	// smallTree is the largest number of nodes for which each look searches the whole
+	// tree.
 	smallTree = 256
-	// restFor is how long the search for locks rests for each node that it has looked at.
-	// With 1,000 reads a second it takes a fifth of them.
+	// restFor is how long the search for locks pauses for each node that it looked at.
+	// With 1,000 reads per second, it takes a fifth of them.
 	restFor = 4 * time.Millisecond
-	// trusted is how long a lock that the caller watches is not read again. A read sees
+	// trusted is how long a lock that the caller watches is not read again. A read shows
 	// what a watch does not: new data of a holder, and locks below the lock.
 	trusted = 5 * time.Second
 )
@@ -42,7 +43,7 @@ func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[events.L
 	}
 }
 
-// poll is what is known of the locks below a path.
+// poll is what is known about the locks below a path.
 type poll struct {
 	c    *Coordinator
 	root string
@@ -52,13 +53,13 @@ type poll struct {
 	looks  int
 	ended  time.Time // the last look
 
-	search    walk      // where the search for locks stands
-	searching bool      // it is not over
+	search    walk      // the state of the search for locks
+	searching bool      // the search is not over
 	due       time.Time // when the next search may begin
-	small     bool      // the last search has looked at few nodes, so that a look can search them all
+	small     bool      // the last search looked at so few nodes that one look can search them all
 }
 
-// place is a path with locks, as it was seen last.
+// place is a path with locks, as last seen.
 type place struct {
 	look  int // the look that saw it
 	seen  time.Time
@@ -66,18 +67,18 @@ type place struct {
 	locks []sighting
 }
 
-// look yields all locks once, those that it reads again first. It returns an error if it
+// look yields all locks once, first those that it reads again. It returns an error if it
 // could not finish.
 //
-// A look of a small tree is a search. In a larger one, half of a look belongs to the
-// locks that are known, the one that was seen longest ago first, and half to the search,
-// which continues where the last look has left it.
+// In a small tree, each look is a complete search. In a larger one, half of the time is
+// for known locks, least recently seen first, and half for the search, which continues
+// where the last look stopped.
 func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool) error {
 	if err := p.c.checkPath(p.root); err != nil {
 		return err
 	}
-	// A look takes about as long as the caller rests between two looks. So at most half of
-	// the time goes to reads.
+	// A look takes about as long as the caller pauses between two looks, so reads take at
+	// most half of the time.
 	now := time.Now()
 	span := leastLook
 	if !p.ended.IsZero() {
@@ -101,7 +102,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 			return err
 		}
 	}
-	// The search uses the time that is left, and the next look continues it.
+	// The search uses the remaining time, and the next look continues it.
 	for p.searching {
 		at, step, err := p.search.next(ctx, until)
 		if err != nil {
@@ -117,7 +118,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 			return nil
 		}
 	}
-	// What there was no time to read again is yielded as it was seen last.
+	// Yield places that there was no time to read again as last seen.
 	for _, at := range p.unseen(compareInTree) {
 		for _, l := range p.places[at].locks {
 			if !yield(l.shown(), l.err) {
@@ -128,8 +129,8 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 	return nil
 }
 
-// searched is called at the end of a search. One that began with this look has seen every
-// place there is.
+// searched is called at the end of a search. A search that began with this look has seen
+// every existing place.
 func (p *poll) searched(ctx context.Context, began bool) {
 	if began && p.small {
 		for _, at := range p.unseen(strings.Compare) {
@@ -143,14 +144,14 @@ func (p *poll) searched(ctx context.Context, began bool) {
 	p.small, p.due = rest == 0, time.Now().Add(rest)
 }
 
-// leaves reports whether a node need not be looked at: the caller watches it, and it was
-// seen a short time ago, with nothing below it.
+// leaves reports whether a node need not be looked at, because the caller watches it, and
+// it was seen recently with nothing below it.
 func (p *poll) leaves(ctx context.Context, at string) bool {
 	known := p.places[at]
 	return known != nil && known.leaf && time.Since(known.seen) < trusted && session.IsWatched(ctx, at)
 }
 
-// forget drops a place, and what is known of its directories.
+// forget drops a place and the known contents of its directories.
 func (p *poll) forget(at string) {
 	delete(p.places, at)
 	p.known.Keep(at, nil)
@@ -159,7 +160,7 @@ func (p *poll) forget(at string) {
 	p.known.Keep(holding, nil)
 }
 
-// restAfter returns how long the search rests after it has looked at so many nodes.
+// restAfter returns how long the search pauses after looking at this many nodes.
 func restAfter(nodes int) time.Duration {
 	if nodes <= smallTree {
 		return 0
@@ -197,7 +198,7 @@ func (p *poll) visit(
 	return true, nil
 }
 
-// take keeps what was seen at a path, and yields it unless this look has done so already.
+// take keeps what was seen at a path, and yields it unless this look already has.
 func (p *poll) take(at string, locks []sighting, leaf bool, yield func(events.LockInfo, error) bool) bool {
 	before := p.places[at]
 	if len(locks) == 0 {
@@ -216,13 +217,13 @@ func (p *poll) take(at string, locks []sighting, leaf bool, yield func(events.Lo
 	return true
 }
 
-// unseen returns the places that this look has not seen, sorted.
+// unseen returns the places that this look has not seen yet, sorted.
 func (p *poll) unseen(compare func(a, b string) int) []string {
 	all := slices.SortedFunc(maps.Keys(p.places), compare)
 	return slices.DeleteFunc(all, func(at string) bool { return p.places[at].look == p.looks })
 }
 
-// kept returns the locks with the beginnings of long data.
+// kept returns the locks with long data truncated.
 func kept(locks []sighting) []sighting {
 	locks = slices.Clone(locks)
 	for i := range locks {

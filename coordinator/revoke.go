@@ -13,12 +13,12 @@ import (
 // multi-lock is revocable if each member is, an unfair lock never ([ErrKind]).
 func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocable = true }) }
 
-// Revoke requests the lock from every current holder, and returns nil when all of them
-// are gone. A [Revocable] holder loses the lock at the end of the grace; a node that
-// remains is deleted later.
+// Revoke asks every current holder for the lock, and returns nil when all of them are
+// gone. A [Revocable] holder loses the lock at the end of the grace; a remaining node is
+// deleted later.
 //
 // If ctx ends first, Revoke returns the cause and evicts no holder, but the request
-// stands. [ErrNotHeld], [ErrNotRevocable], [ErrGrace], [ErrPath] and [ErrKind] mean that
+// remains. [ErrNotHeld], [ErrNotRevocable], [ErrGrace], [ErrPath] and [ErrKind] mean that
 // no request was made.
 func (c *Coordinator) Revoke(ctx context.Context, path string, grace time.Duration) error {
 	if err := c.checkPath(path); err != nil {

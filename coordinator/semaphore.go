@@ -23,8 +23,8 @@ type Semaphore struct {
 	written  int64        // the zxid of the size, while such calls are open; else 0
 }
 
-// Semaphore returns a handle for the semaphore at the path, with that many permits,
-// granted in the order of arrival. The first contender writes the size to the node `size`
+// Semaphore returns a handle for the semaphore at the path, with this many permits,
+// granted in order of arrival. The first contender writes the size to the node `size`
 // below the path, which stays. Another size is [ErrSizeMismatch], unless the handle has
 // [AdoptSize].
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
@@ -87,13 +87,13 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	return nil
 }
 
-// announce says that the size is about to change. Until the outcome is known, every
-// earlier acquisition at the path, and every new one of this handle, takes the size as it
-// finds it. Otherwise:
+// announce notes that the size is about to change. Until the outcome is known, every
+// earlier acquisition at the path, and every new one of this handle, accepts any size.
+// Otherwise:
 //
-//  1. A caller asks for a permit.
+//  1. A caller requests a permit.
 //  2. Resize returns.
-//  3. The caller receives the new size, which is not the one that it requested with.
+//  3. The acquisition finds the new size, which is not the one that it expects.
 func (s *Semaphore) announce() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +105,8 @@ func (s *Semaphore) announce() {
 	}
 }
 
-// taking returns the lock for one acquisition. checkPermits finds the numbers that do not
-// fit the rule. It is called with mu held.
+// taking returns the lock for one acquisition; checkPermits rejects numbers out of range.
+// It is called with mu held.
 func (s *Semaphore) taking(cfg acquireConfig) *Lock {
 	permits := int64(1)
 	if cfg.permits != nil {
@@ -118,7 +118,7 @@ func (s *Semaphore) taking(cfg acquireConfig) *Lock {
 	return &l
 }
 
-// fitting returns n, or 0 if n is no number of permits.
+// fitting returns n, or 0 if n is not a valid number of permits.
 func fitting(n int64) int32 {
 	if n < 0 || n > math.MaxInt32 {
 		return 0
@@ -126,21 +126,20 @@ func fitting(n int64) int32 {
 	return int32(n)
 }
 
-// permits returns how many permits of a semaphore the lock takes, or 0 if it is no
-// semaphore.
+// permits returns how many permits the lock takes, or 0 if it is not a semaphore.
 func (l *Lock) permits() int {
 	s, _ := l.rule.(recipes.Semaphore)
 	return int(s.Permits)
 }
 
-// placePermits sets the permits of the seat's place.
+// placePermits sets the size and the permits of the seat's place.
 func (l *Lock) placePermits(place *session.Place) {
 	s, _ := l.rule.(recipes.Semaphore)
 	place.Size, place.Permits = s.Size, s.Permits
 }
 
-// checkPermits finds numbers that cannot be granted. each is about how many bytes of a
-// request a permit takes.
+// checkPermits rejects numbers that can never be granted. each is roughly how many bytes
+// of a request a permit takes.
 func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	s, _ := l.rule.(recipes.Semaphore)
 	switch {
@@ -152,14 +151,14 @@ func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
 	case s.Permits > s.Size && !s.Adopt:
 		return fmt.Errorf("%w: %d of %s, which has %d", errInvalidPermits, s.Permits, l.path, s.Size)
 	}
-	const names = 128 // the names of a permit, with what a request has around them
+	const names = 128 // for the names of a permit and their encoding
 	if int64(s.Permits)*int64(each+names)+overhead > session.MaxRequest {
 		return fmt.Errorf("%w: %d permits of %s in one request", ErrTooLarge, s.Permits, l.path)
 	}
 	return nil
 }
 
-// explainSize says how the sizes or numbers differ.
+// explainSize returns an error that says how the sizes or numbers differ.
 func (l *Lock) explainSize(end actors.End) error {
 	s, _ := l.rule.(recipes.Semaphore)
 	if end.Why == recipes.WhySizeMismatch {

@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// This file is for state that is kept in ZooKeeper. A write in one transaction with a
-// check of the lock's node is made by the holder, or not at all; clocks do not matter.
+// This file is for state that is kept in ZooKeeper. A write in the same transaction as a
+// check of the lock's node is made by the holder or not at all; clocks do not matter.
 
 // Txn executes the operations in one transaction, if every node of the lock still exists.
 // Operations are [*zk.CreateRequest] (with an ACL), [*zk.SetDataRequest],
@@ -22,7 +22,7 @@ import (
 // operation was refused.
 //
 // After [ErrOutcomeUnknown] the transaction may have been executed; after any other error
-// it was not. Without the lock, the error is [ErrNotAcquired], [ErrReleased], or what Err
+// it was not. Without the lock, it is [ErrNotAcquired], [ErrReleased], or what Err
 // returns.
 func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	seat, grant, epoch, done, err := a.use()
@@ -44,11 +44,12 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 	}
 }
 
-// use returns the seat of the held node, until done is called.
+// use returns the seat of the held node, which is not handed on before done is called.
 func (a *Acquisition) use() (seat *session.Seat, grant events.Grant, epoch recipes.Epoch,
 	done func(spent bool), _ error) {
-	// Tenure is one look. With two looks the Grant could come in between: the transaction
-	// would be made because the lock is held, with the guard of no Grant, for any epoch.
+	// Read all of it in one call of Tenure. Between two calls, the Grant could arrive:
+	// the transaction would be made because the lock is held, but without a guard, and
+	// for any epoch.
 	grant, epoch, held := a.actor.Tenure()
 	if !held {
 		return nil, grant, 0, nil, a.notHeld(grant)
@@ -62,9 +63,9 @@ func (a *Acquisition) use() (seat *session.Seat, grant events.Grant, epoch recip
 }
 
 // SetData replaces the data of the lock's nodes, which Queue and Observe show; with
-// several permits, those of the first node. Acquisitions that entered the lock again
-// share its node. The node of a [Cached] lock is deleted at the Release. The errors are
-// those of Txn, and [ErrData].
+// several permits, those of the first node. Acquisitions that re-entered the lock share
+// its node. A [Cached] lock's node is deleted at the Release. The errors are those of
+// Txn, and [ErrData].
 func (a *Acquisition) SetData(ctx context.Context, data []byte) error {
 	if session.Reserved(data) {
 		return errReserved(data, a.lock.path)
@@ -73,14 +74,14 @@ func (a *Acquisition) SetData(ctx context.Context, data []byte) error {
 	for _, node := range nodesOf(a.Grant()) {
 		ops = append(ops, a.lock.c.session.Rewrite(node, data))
 	}
-	// A cached node is handed on only with the data it was made for.
+	// A cached node is handed on only with the data that it was created with.
 	_, done := a.actor.Use()
-	_, err := a.Txn(ctx, ops...) // without a Grant it says why there is none
+	_, err := a.Txn(ctx, ops...) // without a Grant, it returns why
 	done(err == nil)
 	return err
 }
 
-// notHeld returns why the lock is not held. The caller knows that it is not.
+// notHeld returns why the lock is not held, for a caller that knows that it is not.
 func (a *Acquisition) notHeld(grant events.Grant) error {
 	if err := a.actor.Ending(); err != nil {
 		return err

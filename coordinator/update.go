@@ -95,7 +95,7 @@ func (a *Acquisition) Update(ctx context.Context, path string,
 	}
 }
 
-// isShared reports whether several may hold the lock, or a member of it.
+// isShared reports whether the lock, or a member of it, may have several holders.
 func (l *Lock) isShared() bool {
 	if m := l.members; m != nil {
 		return slices.ContainsFunc(m.locks, (*Lock).isShared)
@@ -103,22 +103,22 @@ func (l *Lock) isShared() bool {
 	return !l.rule.Exclusive() || l.permits() > 0
 }
 
-// write is one write of Update, which may take several tries.
+// write is a write of Update, which may take several tries.
 type write struct {
-	before  session.Node // what f got
+	before  session.Node // what f received
 	data    []byte       // what f returned
-	unknown error        // of an earlier try that may have been executed; nil: each one had a definite answer
-	shared  bool         // other holders may write the same data, or another goroutine of this one
+	unknown error        // of an earlier try that may have been executed; nil: there was none
+	shared  bool         // other holders, or other goroutines, may write the same data
 }
 
-// updates has the paths at which an Update runs. Two of one holder that run beside each
-// other may write the same data. The zero value is ready to use.
+// updates has the paths at which an Update is running, because concurrent ones of one
+// holder may write the same data. The zero value is ready to use.
 type updates struct {
 	mu    sync.Mutex // guards all fields
 	paths map[string]*update
 }
 
-// update is about the calls of Update that overlap at a path.
+// update counts the overlapping calls of Update at a path.
 type update struct {
 	running int
 	several bool
@@ -150,26 +150,27 @@ func (u *updates) leave(path string) {
 	}
 }
 
-// several reports whether there was another call.
+// several reports whether there was an overlapping call.
 func (u *updates) several(at *update) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return at.several
 }
 
-// fate is what a read says of the tries before it.
+// fate is what a read shows about earlier tries.
 type fate uint8
 
 const (
-	fateNone      fate = iota // there was none, or each was refused: f decides again
-	fateUnchanged             // none was executed so far: the same write is made again
+	fateNone      fate = iota // there was none, or all were refused: call f again
+	fateUnchanged             // none was executed so far: send the same write again
 	fateDone                  // one was executed
 	fateOpen
 )
 
-// fate judges the tries. A write of the version that f got is executed once at most,
-// however often it is sent and however late it arrives: it changes that version. So it
-// may be sent again. What f would make of its own result may not.
+// fate judges the earlier tries. A write to the version that f received is executed at
+// most once, however often it is sent and however late it arrives, because it changes the
+// version. So the same write may be sent again, but f must not be called with its own
+// result.
 func (w write) fate(now session.Node) fate {
 	was, is := w.before.Stat, now.Stat
 	switch {
@@ -190,7 +191,7 @@ func (w write) fate(now session.Node) fate {
 	}
 }
 
-// failed is the error of a write that ends with err.
+// failed returns the error of a write that ends with err.
 func (w write) failed(err error) error {
 	if w.unknown == nil || errors.Is(err, ErrOutcomeUnknown) {
 		return err

@@ -13,11 +13,11 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// This file is about the log lines of acquisitions that wait for long. A look every half
-// session timeout finds them. It stops while there are no acquisitions.
+// This file logs acquisitions that wait for a long time. A check every half session
+// timeout finds them. It stops while there are no acquisitions.
 
-// waitLines has the time at which the next line about a path is due. The coordinators of a
-// process share it, so that a path that waits in several of them has one line.
+// waitLines has the time at which the next line about a path is due. All coordinators of
+// a process share it, so that a path with waiters in several of them gets one line.
 //
 //nolint:gochecknoglobals // a process has one log
 var waitLines = struct {
@@ -25,14 +25,14 @@ var waitLines = struct {
 	due map[waitPath]time.Time
 }{due: map[waitPath]time.Time{}}
 
-// waitPath is a path of an ensemble, in one log.
+// waitPath is a path in an ensemble, for one log.
 type waitPath struct {
 	log           *zap.Logger
 	servers, path string
 }
 
-// due reports whether a line about the path is due. The next one is due a minute later,
-// or when the wait has lasted twice as long.
+// due reports whether a line about the path is due. The next one is due after a minute,
+// or when the wait has lasted twice as long, whichever is later.
 func (p waitPath) due(waited time.Duration) bool {
 	waitLines.Lock()
 	defer waitLines.Unlock()
@@ -45,16 +45,16 @@ func (p waitPath) due(waited time.Duration) bool {
 	return true
 }
 
-// watchWaits looks for long waits after half a session timeout.
+// watchWaits schedules a check for long waits after half a session timeout.
 func (c *Coordinator) watchWaits() {
 	time.AfterFunc(c.cfg.Timeout/2, func() { c.group.Go(c.logWaits) })
 }
 
-// logWaits writes a line for each path at which an acquisition has waited for a session
-// timeout. It is about the first in the queue of those that this process has there.
+// logWaits logs a line for each path at which an acquisition has waited for a session
+// timeout, about the one of them that is first in the queue.
 func (c *Coordinator) logWaits() {
 	all, again := c.live.waiters(c.cfg.Timeout)
-	// One line for each path, not for each waiter: a thousand waiters would flood the log.
+	// One line per path, not per waiter: a thousand waiters would flood the log.
 	first, count := map[string]*Acquisition{}, map[string]int{}
 	for _, a := range all {
 		at := a.lock.path
@@ -79,7 +79,7 @@ func (c *Coordinator) logWaits() {
 	}
 }
 
-// logWait reads the contender directly ahead, and logs what it is.
+// logWait reads the contender directly ahead, and logs it.
 func (c *Coordinator) logWait(a *Acquisition, waited time.Duration, waiters int) {
 	what := "still waiting for the lock"
 	if a.lock.kind.leads {
@@ -93,8 +93,8 @@ func (c *Coordinator) logWait(a *Acquisition, waited time.Duration, waiters int)
 	if ahead, ok := a.Position(); ok {
 		fields = append(fields, zap.Int("ahead", ahead))
 	}
-	// Who is ahead is what somebody who reads the line needs to know. It costs one read,
-	// at most once a minute for each path.
+	// A reader of the line needs to know who is ahead. That costs one read, at most once
+	// a minute per path.
 	if a.seat != nil && a.seat.Ahead() != "" {
 		found, err := c.look(c.open, a.lock.path, func(ctx context.Context) ([]session.Found, error) {
 			return c.session.Look(ctx, a.seat.Ahead())
@@ -113,5 +113,5 @@ func (c *Coordinator) logWait(a *Acquisition, waited time.Duration, waiters int)
 	c.cfg.Logger.Info(what, fields...)
 }
 
-// mostLoggedData is how many bytes of another contender's data a line has.
+// mostLoggedData is how many bytes of another contender's data are logged.
 const mostLoggedData = 128

@@ -1,6 +1,6 @@
 package recipes
 
-// This file is about what an advance asks, and what the answers mean.
+// This file is about the questions of an advance and the meaning of the answers.
 
 // Part is one of the questions of an advance.
 type Part uint8
@@ -12,33 +12,33 @@ const (
 	PartClaim                 // the own node is claimed
 )
 
-// Handoff is an advance in progress: its questions, and the answers so far. It is a small
+// Handoff is an advance in progress: its questions and the answers so far. It is a small
 // comparable value.
 //
-// It asks two things in one batch, in any order: whether the directory's floor names the
-// node that is gone, and whether the own node exists. If the floor names another node,
-// the owner left before it held the lock, or uses another library. Then it moves on to
-// the next contender's node and watches that.
+// It asks two questions in one batch, in any order: whether the directory's floor names
+// the missing node, and whether the own node exists. If the floor names another node, the
+// owner of the missing one left before it held the lock, or uses another library. Then a
+// third request reads and watches the next contender's node.
 //
-// If the floor names the node, the contender is the first, whenever the questions are
+// If the floor names the missing node, the contender is first, whenever the questions are
 // answered:
 //
 //  1. The owner of the missing node held the lock. It wrote the floor in the transaction
 //     that deleted its node.
 //  2. From that transaction on, no older contender is left.
-//  3. There never was a contender between that node and the own one.
+//  3. There was never a contender between that node and the own one.
 //
-// The floor need not be read if a contender of this session owned the node: the session
-// knows that it held the lock. It is as good if the owner of the next node held the lock,
-// and that node is gone as well; see [LeaverBook].
+// The floor need not be read if the missing node belonged to a contender of this session,
+// which knows whether it held the lock. The same goes for the owner of the next node, if
+// that node is gone, too; see [LeaverBook].
 type Handoff struct {
 	done   uint8 // the parts, as bits
 	free   bool  // no contender is ahead
 	stands bool
-	failed bool // the claim is no proof
+	failed bool // the claim failed
 }
 
-// Wants reports whether a part is to be asked now.
+// Wants reports whether to ask the part now.
 func (a Handoff) Wants(p Part) bool {
 	switch {
 	case a.has(p):
@@ -59,18 +59,18 @@ func (a Handoff) with(p Part) Handoff {
 	return a
 }
 
-// Knows notes, before anything is asked, whether the session knows that no contender is
-// ahead.
+// Knows notes whether the session already knows that no contender is ahead. It is called
+// before any question is asked.
 func (a Handoff) Knows(free bool) Handoff {
 	a.free = a.free || free
 	return a
 }
 
-// Claims notes, before anything is asked, that the session need not send the claim; see
-// [Warmth].
+// Claims notes that the session need not send the claim; see [Warmth]. It is called
+// before any question is asked.
 func (a Handoff) Claims() Handoff { return a.with(PartClaim) }
 
-// Read notes the directory's data, and the zxid that created the node that is gone. Data
+// Read notes the directory's data, and past, the zxid that created the missing node. Data
 // that could not be read are the zero value.
 func (a Handoff) Read(says DirectoryData, past int64) Handoff {
 	a.free = says.Names(past)
@@ -90,8 +90,8 @@ func (a Handoff) Looked(stands bool) Handoff {
 	return a.with(PartNext)
 }
 
-// Answer returns the answer for the machine. It returns false if that is the answer to
-// the claim instead.
+// Answer returns the answer for the machine. It returns false if the machine receives the
+// answer to the claim instead.
 func (a Handoff) Answer(epoch Epoch) (_ Advanced, is bool) {
 	return Advanced{Epoch: epoch, Floor: a.free, Stands: a.stands}, !a.failed
 }

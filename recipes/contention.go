@@ -2,10 +2,10 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// Contention is what a holder knows of the contenders that it keeps out. It is a
-// comparable value. The zero value is that of a contender that does not hold.
+// Contention is what a holder knows about the contenders that it keeps out. It is a
+// comparable value. The zero value is for a contender that does not hold.
 //
-// A holder that receives no news may believe that no other contender has arrived, if:
+// A holder without news knows that no other contender has arrived if:
 //
 //  1. The directory is watched on the current connection, and
 //  2. a recently sent write was answered; that answer follows all earlier events of the
@@ -26,8 +26,8 @@ type Contention struct {
 	up      bool // there is a connection
 	arming  bool // an Arm is in progress
 	armed   bool // the directory and the node are watched on this connection
-	changed bool // the directory has changed since it was last known to be watched
-	missed  bool // it has changed since the Arm that is in progress
+	changed bool // the directory has changed since it was last armed
+	missed  bool // it has changed since the Arm in progress began
 	proving bool // a Claim is in progress
 	proved  bool // one was answered just now
 	resting bool // the session renews no lease for the node
@@ -63,7 +63,8 @@ func (c *Contention) Next(waits bool, proven func() (alive, recent bool)) (known
 		c.proving = true
 		return false, Claim{Epoch: c.epoch, Node: c.node}
 	case c.Watched && !c.Blind && !c.arming && (waits || !c.Paced):
-		// In a directory in which other nodes come and go, an event may follow each Arm.
+		// If other nodes come and go in the directory, every Arm may be followed by an
+		// event.
 		c.arming, c.Paced = true, c.Paced || c.changed
 		return false, Arm{Epoch: c.epoch, Node: c.node}
 	}
@@ -77,7 +78,7 @@ func (c *Contention) Rest() (rests bool) {
 	return rests
 }
 
-// Hear takes an input of the holder's machine.
+// Hear processes an input of the holder's machine.
 func (c *Contention) Hear(in Input) {
 	if d, ok := in.(dated); ok && d.of() != c.epoch {
 		return // it is about another session

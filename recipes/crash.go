@@ -6,51 +6,51 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about a lock that reports crashes. A Grant reports whether an earlier
-// holder has ended without a release, if no holder has released since.
+// This file is about a lock that reports crashes. A Grant reports an earlier holder that
+// ended without a release, unless a later holder has released since.
 //
-// A holder leaves a record: a node of its own that stays when its session ends. The
-// transaction that claims the lock makes the record, so there is no grant without one.
-// The transaction that deletes the holder's node removes the record, but only if the
-// holder has released. The order of these transactions decides:
+// A holder leaves a record: a separate node that outlives its session. The transaction
+// that claims the lock creates the record, so there is no grant without one. The
+// transaction that deletes the holder's node deletes the record only if the holder
+// releases. The order of these transactions decides:
 //
-//  1. A claims: its node exists, and so does its record from then on.
-//  2. A ends without a release. Its node goes, and nothing removes the record.
-//  3. B claims, finds a record and reads it, after that claim. The record does not name
+//  1. A claims. Its node exists, and from then on so does its record.
+//  2. A ends without a release. Its node goes, but nothing removes the record.
+//  3. B claims, finds a record, and reads it after the claim. The record does not name
 //     B's node, so it is not B's. Hence a contender has held the lock since the last
-//     release, and has not released.
-//  4. B releases, and the record is deleted with its node. Or B crashes as well: then A's
-//     record stands until a holder has released.
+//     release, and has not released it.
+//  4. B releases, and the record is deleted with B's node. Or B crashes, too: then A's
+//     record stays until a holder releases.
 //
-// A claim of unknown outcome is made again. If the record then names our own node, the
-// first claim made it. There was no other holder in between: we are the first in the
-// queue, and no node's name is used twice.
+// A claim of unknown outcome is sent again. If the record then names our own node, the
+// first claim created it. There was no other holder in between: we are first in the
+// queue, and no node name is used twice.
 //
-// So every grant of such a lock is claimed. This includes a contender that the answer to
-// its create proves to be alone, and one that a floor proves to be the first. A claim
-// proves all that these would.
+// So every grant of such a lock is claimed, even if the answer to the create proves that
+// the contender is alone, or a floor proves that it is first. The claim proves all of
+// that, too.
 //
-// The create does not make the record, though that would save a round trip:
+// The create does not create the record, although that would save a round trip:
 //
-//  1. H releases, and its record goes. A is the next in the queue, and has not claimed.
+//  1. H releases, and its record goes. A is next in the queue, and has not claimed yet.
 //  2. X creates its node and a record. It finds A, and waits.
-//  3. A claims, and takes X's record for that of a crash.
+//  3. A claims, and mistakes X's record for one left by a crash.
 //
-// To tell the two apart, a record would have to name a node whose name and token are not
-// known yet.
+// To avoid that, X's record would have to name X's node, but its name and token are not
+// known before the create.
 //
-// If no function can have acted under a Grant, its record reports no crash. That is so
-// for a Grant that was not taken, and for a claim that was answered after its caller gave
-// up. Such a record goes as after a release, if it is our own. Hence a caller that gives
-// up while a claim is in progress waits for the answer, which tells whose record it is. A
-// contender that finds the record of a crash, and gives up, leaves that record for the
+// If no caller can have acted under a Grant, its record reports no crash. That is the
+// case for a Grant that was not taken, and for a claim answered after the caller gave up.
+// Such a record, if it is our own, is deleted as after a release. Hence a caller that
+// gives up while a claim is in progress waits for the answer, which says whose record it
+// is. A contender that finds the record of a crash and then gives up leaves it for the
 // next one.
 //
-// Readers make no record and remove none: a crashed reader leaves no partial write. While
-// a reader holds, no writer holds, so a record that stands then reports a crash.
-// Exception: the record of a writer in whose place the reader stands.
+// Readers neither create nor remove a record: a crashed reader leaves no partial write.
+// While a reader holds, no writer holds, so any record reports a crash, except that of a
+// writer whose place the reader has taken.
 
-// recording returns what the machine's claims do with the record.
+// recording returns what this machine's claims do with the record.
 func (m *Machine) recording() Recording {
 	switch {
 	case !m.detect:
@@ -62,10 +62,10 @@ func (m *Machine) recording() Recording {
 	}
 }
 
-// leavesClean notes, when a caller ends its tenure, whether the record is deleted with
-// the node. It goes if the caller has taken the Grant and has released, because then its
-// work is done. It also goes if the caller found no crash and did not take the Grant.
-// Both hold after a loss, too: the caller may have been faster than the news of it.
+// leavesClean decides, when a caller leaves, whether the record is deleted with the node.
+// It is if the caller took the Grant and released, because its work is then done. It also
+// is if the caller never took the Grant and the record is our own. Both hold even after a
+// loss: the caller may have released before it knew.
 func (m *Machine) leavesClean(in Withdrawn) {
 	if m.recording() == RecordMade && (m.state == Held && m.why == 0 || m.state == Lapsed) {
 		m.clean = m.recorded
@@ -75,8 +75,8 @@ func (m *Machine) leavesClean(in Withdrawn) {
 	}
 }
 
-// claimPlan checks the own nodes. In the same transaction it makes a record, or looks
-// whether one stands.
+// claimPlan checks the own nodes. In the same transaction, it creates a record or checks
+// whether one exists.
 func (e *Errand) claimPlan() Plan {
 	if e.delayed.next != claims {
 		return e.delayPlan()
@@ -95,8 +95,8 @@ func (e *Errand) claimPlan() Plan {
 	return p
 }
 
-// claimed takes the answer to a claim. If only the part about the record was refused,
-// that is a proof as well: at that point of the servers' order the own node was there.
+// claimed handles the answer to a claim. If only the operation on the record was refused,
+// the claim is still proven: at that point in the servers' order, the own node existed.
 func (e *Errand) claimed(p Plan, a Answer) Meaning {
 	done, record := a.Result == ResultDone, p.Refused(a).On == OnRecord
 	switch {
@@ -115,8 +115,9 @@ func (e *Errand) claimed(p Plan, a Answer) Meaning {
 	}
 }
 
-// Incomplete is the answer to a claim for a contender whose needed nodes are only partly
-// known, or nil if all are known. Some of the nodes prove nothing, so no server is asked.
+// Incomplete returns the answer to a claim if the session does not know all the nodes
+// that it needs, else nil. Checking only some of the nodes proves nothing, so no request
+// is sent.
 func (e Claim) Incomplete(known, needed int) Input {
 	if known == needed {
 		return nil
@@ -128,28 +129,28 @@ func (e *Errand) recorded(left *events.Abandoned) Claimed {
 	return Claimed{Epoch: e.Epoch, Recorded: true, Abandoned: left}
 }
 
-// Found is a record that a claim has found.
+// Found is an existing record, as read after a claim.
 type Found struct {
-	Own    bool // the record names the own node: an earlier claim was executed, and its answer lost
-	Writer bool // the record is of the writer in whose place the contender stands
-	Stands bool // and the writer's node exists
-	Gone   bool // the record is gone, or another one stands
+	Own    bool // the record names the own node: an earlier claim was executed, but its answer was lost
+	Writer bool // the record is that of the writer whose place the contender has taken
+	Stands bool // and the writer's node still exists
+	Gone   bool // the record is gone, or was replaced by another one
 
-	Delay  time.Duration // the longer one of the record's lock-delay and the contender's; in a writer's place the record's
-	Marked bool          // the delay has begun,
-	Since  int64         // at this time of the servers, in milliseconds since 1970
+	Delay  time.Duration // the longer of the record's lock-delay and the contender's; in a writer's place, the record's
+	Marked bool          // the delay has begun
+	Since  int64         // if Marked: when, by the servers' clock, in milliseconds since 1970
 	Taken  bool          // the own node, or the writer's in whose place the contender stands, has taken the record over
 
 	Version  int32  // of the record
-	Mark     []byte // what the record says with a mark. A mark that there is keeps its time
-	TakeOver []byte // what it says if the own node takes it over
+	Mark     []byte // the record with a mark; an existing mark keeps its time
+	TakeOver []byte // the record once the own node has taken it over
 }
 
-// Read takes the record, and the crashed holder that it names. It is read after the
-// transaction that found it. No other record replaces it in between: only a releasing
-// holder deletes the record, in the transaction that deletes its node, and there is no
-// other holder while our node is first. The one case is the writer whose place a reader
-// takes. Its record reports no crash while its node exists, nor if both are gone:
+// Read handles the record that the claim has found, and the crashed holder that it names.
+// The record was read after the claim, but no other one can have replaced it: only a
+// releasing holder deletes the record, along with its node, and while our node is first
+// there is no other holder. The only exception is the writer whose place a reader has
+// taken. Its record reports no crash while its node exists, nor if both are gone:
 //
 //  1. The record is read.
 //  2. The writer releases, which deletes both.

@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// This file is about what a session knows of a directory of locks: what the directory's
-// data say, which holders of its own have left, and when the directory is renewed. Each
-// book is a small comparable value. The session keeps one for each directory, and the
-// explorer keeps the same in its worlds.
+// This file is about what a session knows of a lock's directory: what its data say, which
+// of the session's own holders have left it, and when it is renewed. Each book is a small
+// comparable value. The session keeps one per directory, and the explorer keeps the same
+// ones in its worlds.
 
-// The data of a directory that this library made say so: a line with a magic word, and
-// perhaps a second line with a floor. A floor is the zxid that created the node of a
-// holder that has left, so no older contender is left. The floor has that zxid and not
-// the node's number: an empty directory is removed, and the next one begins with number 0
-// again.
+// The data of a directory that this library created are a line with a magic word and,
+// possibly, a second line with a floor. A floor is the zxid that created the node of a
+// holder that has left, so no older contender is left. It is not the node's number,
+// because numbers start again at 0 when an empty directory was removed.
 const (
 	magic     = "zkgrant\n"
 	floorMark = "floor 0x"
@@ -25,7 +24,7 @@ const (
 // DirectoryData is the parsed data of a directory.
 type DirectoryData struct {
 	Ours  bool  // the directory is ours
-	Floor int64 // the zxid of the floor's node; 0 is no floor
+	Floor int64 // the zxid that created the floor's node; 0: no floor
 }
 
 // ParseDirectoryData parses the data of a directory.
@@ -40,23 +39,23 @@ func ParseDirectoryData(data []byte) DirectoryData {
 	}
 	czxid, err := strconv.ParseInt(strings.TrimSuffix(text, "\n"), 16, 64)
 	if err != nil {
-		return DirectoryData{Ours: true} // a later form: no floor that we know of
+		return DirectoryData{Ours: true} // a newer format: treat as no floor
 	}
 	return DirectoryData{Ours: true, Floor: czxid}
 }
 
-// Marker returns the data of a directory of ours without a floor. The caller must not
-// change them.
+// Marker returns the data of a directory of ours that has no floor. The caller must not
+// modify them.
 func Marker() []byte { return marker }
 
 //nolint:gochecknoglobals // never written
 var marker = []byte(magic)
 
-// floorData returns the data of a directory of ours with a floor.
+// floorData returns the data of a directory of ours that has a floor.
 func floorData(czxid int64) []byte { return fmt.Appendf(nil, "%s%s%x\n", magic, floorMark, czxid) }
 
-// Names reports whether the floor is the node that the zxid created. The zxid is 0 if
-// nothing is known of the node.
+// Names reports whether the floor is the node created by the zxid, which is 0 if nothing
+// is known about the node.
 func (d DirectoryData) Names(czxid int64) bool {
 	return czxid != 0 && d.Floor == czxid
 }
@@ -76,12 +75,12 @@ func (d DirectoryData) Names(czxid int64) bool {
 type DirectoryBook struct {
 	czxid     int64 // of a directory of ours; 0: it is not ours, or that is not known
 	closed    bool  // its data may not be written
-	there     bool  // it was seen, whoever made it
-	contended bool  // it had more than one node the last time
+	there     bool  // it was seen, whoever created it
+	contended bool  // it had more than one node when last seen
 	children  int32 // how many nodes it had then
 }
 
-// New reports whether nothing is known of the directory, so there may be none.
+// New reports whether nothing is known about the directory, which may not exist.
 func (b DirectoryBook) New() bool { return b == DirectoryBook{} }
 
 // Writable returns the zxid of the directory if its data may be written, or 0.
@@ -92,8 +91,8 @@ func (b DirectoryBook) Writable() (czxid int64) {
 	return b.czxid
 }
 
-// Markable is [DirectoryBook.Writable] for a create. It also returns 0 if the create
-// cannot expect to be alone.
+// Markable is like [DirectoryBook.Writable], for a create. It also returns 0 if the
+// created node is not expected to be alone.
 func (b DirectoryBook) Markable() (czxid int64) {
 	if b.contended || b.closed {
 		return 0
@@ -101,12 +100,11 @@ func (b DirectoryBook) Markable() (czxid int64) {
 	return b.czxid
 }
 
-// Children returns how many nodes the directory had when it was last seen, and 0 if it
-// was not seen.
+// Children returns how many nodes the directory had when last seen, or 0 if it never was.
 func (b DirectoryBook) Children() int { return int(b.children) }
 
-// Saw notes a Stat of the directory. It reports whether the data could contain something
-// new.
+// Saw notes a Stat of the directory. unknown reports whether the data may contain
+// something new.
 func (b DirectoryBook) Saw(czxid int64, children, dataLength int32) (_ DirectoryBook, unknown bool) {
 	if b.czxid != 0 && b.czxid != czxid {
 		b = DirectoryBook{}
@@ -115,15 +113,15 @@ func (b DirectoryBook) Saw(czxid int64, children, dataLength int32) (_ Directory
 	return b, b.czxid == 0 && !b.closed && int(dataLength) >= len(magic)
 }
 
-// Fewer notes that so many nodes have left.
+// Fewer notes that this many nodes have left.
 func (b DirectoryBook) Fewer(nodes int32) DirectoryBook {
 	b.children = max(0, b.children-nodes)
 	b.contended = b.children > 1
 	return b
 }
 
-// Read notes the directory's data. Another program may have written to a directory of
-// ours.
+// Read notes the directory's data. A directory of ours may since have been written by
+// another program.
 func (b DirectoryBook) Read(data DirectoryData, czxid int64) DirectoryBook {
 	if !data.Ours {
 		return DirectoryBook{there: true}
@@ -139,13 +137,13 @@ func (b DirectoryBook) Shut() DirectoryBook {
 }
 
 // LeaverBook records which of a session's own holders was the last to leave a directory.
-// N names a node.
+// N identifies a node.
 type LeaverBook[N comparable] struct {
-	left    N // of the last holder that has let go
-	removed N // of the last holder that has let go and whose node is gone
+	left    N // of the last holder that left
+	removed N // of the last holder that left and whose node is known to be gone
 }
 
-// Leaves notes that a contender gives up its node. Only a holder does so with a floor.
+// Leaves notes that a contender gives up its node. Only holders leave a floor.
 func (b LeaverBook[N]) Leaves(node N, floor bool) LeaverBook[N] {
 	if floor {
 		b.left = node
@@ -161,38 +159,38 @@ func (b LeaverBook[N]) Removed(node N, floor bool) LeaverBook[N] {
 	return b
 }
 
-// Free reports whether no contender is ahead of one that has seen the node past go, with
-// next ahead of that. If past was a holder of ours, no contender was older. If next was a
-// holder of ours, and its node is gone, only past was left.
+// Free reports whether no contender is ahead of one whose blocker past is gone, where
+// next was ahead of past. If past was a holder of ours, no older contender was left. If
+// next was a holder of ours and its node is gone, past was the last one.
 func (b LeaverBook[N]) Free(past, next N) bool {
 	return b.left == past || b.removed == next
 }
 
 // Renewal is what was read of a directory whose sequence numbers are almost used up. A
 // contender that deletes a node with a late number (see [events.Late]) also deletes the
-// directory, if we have made it and nothing else is in it. The next contender makes it
-// again, as after the servers have removed an empty container, and numbers begin with 0.
-// Tokens are zxids and keep growing, and so do floors, which are zxids, too.
+// directory, if it is ours and otherwise empty. The next contender creates it again, as
+// after the servers removed an empty container, and numbers start again at 0. Tokens and
+// floors are zxids, so they keep growing.
 //
-// A server does not delete a directory with a node in it. So a contender that has queued
-// up meanwhile keeps the directory, and the next one that leaves tries again. In a
-// directory with kazoo's names the same transaction makes the directory again, because
-// kazoo's locks make theirs only once.
+// Servers never delete a directory that has a node in it. So if a contender has queued up
+// in the meantime, the directory stays, and the next contender to leave tries again. A
+// directory with kazoo's names is created again in the same transaction, because kazoo's
+// locks create theirs only once.
 type Renewal struct {
 	Dir      string
 	Version  int32
 	Data     DirectoryData
 	Children int32
 	Own      string // the own node in the directory, which is deleted with it, or ""
-	Stays    bool   // the directory is to be created again at once
+	Stays    bool   // create the directory again at once
 }
 
 // Renews reports whether the delete of a node with a late number also tries to delete the
 // directory.
 func (e *Errand) Renews() bool { return e.Op == OpDelete && !e.Clean }
 
-// Plan returns the transaction to try, or no plan. The directory is deleted only in the
-// version that was read. If that is refused, nothing has changed, and the own node is
+// Plan returns the transaction to try, or none. It deletes only the version of the
+// directory that was read. If it is refused, nothing has changed, and the own node is
 // deleted separately.
 func (r Renewal) Plan() (p Plan) {
 	others := r.Children

@@ -6,29 +6,29 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Effect is something to be done. Only types of this file implement it.
+// Effect is something to do. Only types of this file implement it.
 type Effect interface{ isEffect() }
 
-// Requests to ZooKeeper. Those with an Epoch are for that epoch only.
+// Requests to ZooKeeper. A request with an Epoch is for that epoch only.
 type (
-	// Create creates an ephemeral sequential node whose name has the attempt's GUID, and
-	// a missing directory. Back is the first of the attempt's permits, which the same
-	// transaction gives back, or nothing.
+	// Create creates an ephemeral sequential node whose name contains the attempt's GUID,
+	// and the directory if it is missing. Back, if set, is the first of the attempt's
+	// permits, which the same transaction gives back.
 	Create struct {
 		Epoch   Epoch
 		Attempt Attempt
 		Back    events.Name
 	}
 
-	// Cancel withdraws a Create. If nothing was created and more requests would be needed,
-	// none is made, and [Canceled] answers the Create. Otherwise it is answered as usual.
-	// Cancel itself is not answered.
+	// Cancel withdraws a Create. If nothing was created, and that would take further
+	// requests, they are not sent, and the Create is answered with [Canceled]. Otherwise
+	// it is answered as usual. Cancel itself is not answered.
 	Cancel struct{ Epoch Epoch }
 
-	// List reads the directory and searches it for the attempt's GUID; Attempt 0 searches
-	// for none. With Barrier, a write through the quorum precedes the read, so that it
-	// sees the effects of all earlier requests. With Size it also reads the semaphore's
-	// size. With both it also searches for the GUID among the permits.
+	// List reads the directory and searches it for the attempt's GUID, unless Attempt is
+	// 0. With Barrier, a write through the quorum precedes the read, so that it sees the
+	// effects of all earlier requests. With Size, it also reads the semaphore's size.
+	// With both, it also searches the permits for the GUID.
 	List struct {
 		Epoch   Epoch
 		Attempt Attempt
@@ -36,47 +36,47 @@ type (
 		Size    bool
 	}
 
-	// Watch requests a [Gone] as soon as the node does not exist, perhaps at once. A
-	// watch may not outlive the connection.
+	// Watch requests a [Gone] as soon as the node does not exist, which may be at once.
+	// The watch may be lost with the connection.
 	Watch struct {
 		Epoch Epoch
 		Node  events.Name
 	}
 
 	// Claim sends a write that succeeds only if the own node exists. A warm session sends
-	// nothing; see [Warmth]. With a Record the same write checks for a record, and if one
-	// exists it is read after the write. The answer is then Claimed with Recorded.
+	// nothing; see [Warmth]. With a Record, the same write creates or checks the record,
+	// and an existing one is read after the write. The answer is then Claimed with
+	// Recorded.
 	Claim struct {
 		Epoch  Epoch
 		Node   events.Name
 		Record Recording
-		Held   bool // a holder asks whether it still holds; the answer grants nothing
+		Held   bool // a holder checks that it still holds; the answer grants nothing
 	}
 
-	// Advance asks what it means that a blocker is gone that was not the only one ahead.
-	// In one batch it reads the directory's floor and claims the own node; see [Claim].
-	// If the floor does not name the blocker, it watches the next older node that is
-	// remembered, with a Gone as for a Watch.
+	// Advance finds out whose turn it is after the end of a blocker that was not the only
+	// contender ahead. In one batch, it reads the directory's floor and claims the own
+	// node; see [Claim]. If the floor does not name the blocker, it watches the next
+	// older node that is remembered; Gone reports its end, as for a Watch.
 	Advance struct {
 		Epoch Epoch
 		Node  events.Name // the own node
 		Past  events.Name // the blocker that is gone
-		Next  events.Name // the nearest older node that may still stand
+		Next  events.Name // the nearest older node that may still exist
 	}
 
-	// Survey asks how many permits a semaphore has, and how many are taken. With Watch,
+	// Survey asks how many permits a semaphore has, and how many are in use. With Watch,
 	// [Changed] reports that either may have changed, and [Gone] that the own node is
-	// gone. If the size was never written, the survey writes the acquisition's own.
-	// Without a Node nothing is queued yet.
+	// gone. If no size was written yet, the survey writes the acquisition's own. Without
+	// a Node, the acquisition is not in the queue yet.
 	Survey struct {
 		Epoch Epoch
 		Node  events.Name
 		Watch bool
 	}
 
-	// Enter trades the own node, the first in the queue, for as many permits as there are
-	// names: all or none, and only if the size still has that version. Floor is as in
-	// [Delete].
+	// Enter trades the own node, the first in the queue, for Permits permits: all or
+	// none, and only if the size node still has that version. Floor is as in [Delete].
 	Enter struct {
 		Epoch   Epoch
 		Node    events.Name
@@ -86,9 +86,9 @@ type (
 	}
 
 	// Delete deletes the own node, or whatever is left of the own permits. A missing node
-	// is success. With Floor the same transaction writes into a directory of ours that no
-	// contender older than this node is left. With Clean the record is deleted in the
-	// same transaction; if the node was gone before, the record stays.
+	// counts as deleted. With Floor, the same transaction leaves a floor in a directory
+	// of ours: no contender older than this node is left. With Clean, the same
+	// transaction deletes the record; if the node is gone already, the record stays.
 	Delete struct {
 		Epoch Epoch
 		Node  events.Name
@@ -96,10 +96,10 @@ type (
 		Clean bool
 	}
 
-	// Pause requests a [Paused] after a random time, so that the waiters for one node do
-	// not all come back at once. The time grows with the number of attempts. With Yield
-	// it is the time that an idle node of a cached lock takes to be given up. With For it
-	// is that time.
+	// Pause requests a [Paused] after a random time, so that the waiters for a single
+	// node do not all come back at once. The time grows with the number of attempts. With
+	// Yield, it is long enough for an idle node of a cached lock to be given up. With
+	// For, it is exactly that time.
 	Pause struct {
 		Epoch   Epoch
 		Attempt Attempt
@@ -107,9 +107,9 @@ type (
 		For     time.Duration
 	}
 
-	// Arm lists the directory and watches it and the own node. [Changed] reports that
-	// contenders may have arrived, and [Gone] that the own node is gone. A machine does
-	// not arm; see [Contention].
+	// Arm lists the directory, and watches it and the own node. [Changed] reports that
+	// contenders may have arrived, and [Gone] that the own node is gone. No machine
+	// returns it; see [Contention].
 	Arm struct {
 		Epoch Epoch
 		Node  events.Name
@@ -124,13 +124,13 @@ type (
 	// [Contention].
 	Rest struct{}
 
-	// Discard deletes a node that a request of a past epoch left. It is not answered. The
+	// Discard deletes a node that the machine no longer needs. It is not answered. The
 	// session retries until the node is gone.
 	Discard struct{ Node events.Name }
 )
 
-// Requested returns the kind of a request to ZooKeeper, its epoch, and the contender's
-// own node if the request is about it. The kind of any other effect is 0.
+// Requested returns the kind and the epoch of a request to ZooKeeper, and the contender's
+// own node if the request is about that. The kind of any other effect is 0.
 func Requested(e Effect) (op Op, epoch Epoch, own events.Name) {
 	switch e := e.(type) {
 	case Create:
@@ -156,22 +156,22 @@ func Requested(e Effect) (op Op, epoch Epoch, own events.Name) {
 	}
 }
 
-// Things to tell the caller.
+// Notifications for the caller.
 type (
 	// Grant grants the lock to the caller.
 	Grant struct {
 		Node      string
 		Token     int64
-		Session   int64             // that owns the node
-		Abandoned *events.Abandoned // the holder that never released; nil if there is none
-		Turn      uint64            // for a cached lock: how many grants the node had before
+		Session   int64             // the session that owns the node
+		Abandoned *events.Abandoned // a holder that never released, or nil
+		Turn      uint64            // for a cached lock: the number of earlier grants under the node
 	}
 
 	// Lose takes the lock away from the caller.
 	Lose struct{ Reason events.Reason }
 
-	// Queue reports how many contenders are ahead. If nobody is ahead, Delay is the rest
-	// of the lock-delay after a crash.
+	// Queue reports how many contenders are ahead. If there are none, Delay is how much
+	// of the lock-delay after a crash remains.
 	Queue struct {
 		Ahead int
 		Delay time.Duration
@@ -181,16 +181,16 @@ type (
 	Requeue struct{}
 
 	// Revoke reports a revocation request to the holder. If By is not 0, the session
-	// sends [Overdue] at that moment. Revoke follows the Grant, once, and again with each
-	// request that leaves less time.
+	// sends [Overdue] at that moment. Revoke never precedes the Grant. It comes again
+	// only with an earlier deadline.
 	Revoke struct{ By Moment }
 
 	// Finish reports that the acquisition is over and holds nothing. It comes once. The
-	// machine may still have a node to delete after it.
+	// machine may still have to delete a node after it.
 	Finish struct{ Why Why }
 )
 
-// Why is the reason for which an acquisition ended.
+// Why is the reason that an acquisition ended.
 type Why uint8
 
 // The reasons for an end.
@@ -199,7 +199,7 @@ const (
 	WhyReleased Why = iota + 1
 	// WhyContext: the context that bounded the wait ended.
 	WhyContext
-	// WhyTimeout: the longest allowed wait ran out.
+	// WhyTimeout: the maximum wait ran out.
 	WhyTimeout
 	// WhyClosed: the coordinator was closed.
 	WhyClosed
@@ -209,14 +209,15 @@ const (
 	WhyLost
 	// WhyRefused: the server refused a request.
 	WhyRefused
-	// WhySequenceEnd: the directory's numbers are used up, or another contender has ours.
+	// WhySequenceEnd: the directory's numbers are used up, or another contender has our
+	// number.
 	WhySequenceEnd
 	// WhySizeMismatch: other contenders use another size of the semaphore.
 	WhySizeMismatch
-	// WhyPermits: more permits were requested than there are.
+	// WhyPermits: the acquisition needs more permits than the semaphore has.
 	WhyPermits
-	// WhyMixed: the lock has kazoo's names, and its queue has a contender that kazoo does
-	// not see.
+	// WhyMixed: the lock uses kazoo's names, and its queue has a contender that kazoo
+	// does not see.
 	WhyMixed
 	// WhyPanicked: the work under the lock was not finished.
 	WhyPanicked
@@ -264,16 +265,16 @@ func (Finish) isEffect()  {}
 type Recording uint8
 
 const (
-	// RecordNothing does nothing: the lock has no record, or the record was created or
-	// read at the grant.
+	// RecordNothing ignores it: the lock has no record, or it was created or read at the
+	// grant.
 	RecordNothing Recording = iota
 	// RecordMade creates the record if there is none.
 	RecordMade
-	// RecordRead looks for the record.
+	// RecordRead only looks for the record.
 	RecordRead
 )
 
-// String returns what is done.
+// String returns a description in a few words.
 func (r Recording) String() string {
 	return [...]string{"no record", "make the record", "read the record"}[r]
 }

@@ -7,9 +7,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Leads returns which of an election's candidates leads, or will as soon as it learns
-// that its turn has come: the first in the queue. It returns false if there are none. As
-// long as that node exists, no other candidate leads. The queue is in any order.
+// Leads returns the leader of an election: the first candidate in the queue, which leads
+// or will as soon as it learns that it is its turn. While its node exists, no other
+// candidate leads. Leads returns false if the queue is empty. The queue may be in any
+// order.
 func Leads(queue []events.Name) (events.Name, bool) {
 	if len(queue) == 0 {
 		return events.Name{}, false
@@ -17,22 +18,22 @@ func Leads(queue []events.Name) (events.Name, bool) {
 	return slices.MinFunc(queue, events.CompareNames), true
 }
 
-// ShortTerm is the length of a term below which the candidate pauses before it campaigns
-// again.
+// ShortTerm is the length below which a term is short: the candidate then pauses before
+// it campaigns again.
 const ShortTerm = time.Second
 
 const (
-	firstTermPause = 100 * time.Millisecond // each further short term in a row doubles it
+	firstTermPause = 100 * time.Millisecond // doubled by each further short term in a row
 	mostTermPause  = 10 * time.Second
 )
 
-// Terms counts the short terms of a candidate that campaigns again and again. The zero
-// value has seen none.
+// Terms counts the consecutive short terms of a candidate. The zero value is ready to
+// use.
 type Terms struct{ short int }
 
-// Ended notes a term of that length, and returns the pause before the next campaign. A
-// lost term has no pause, because the body did not end it. luck is a random number from 0
-// to 1, which makes the pause up to half shorter, so that candidates do not move in step.
+// Ended notes the end of a term, and returns the pause before the next campaign. After a
+// lost term there is none, because the body did not end it. luck, a random number from 0
+// to 1, shortens the pause by up to half, so that candidates do not move in lockstep.
 func (t *Terms) Ended(lasted time.Duration, lost bool, luck float64) time.Duration {
 	switch {
 	case lost:
@@ -41,7 +42,7 @@ func (t *Terms) Ended(lasted time.Duration, lost bool, luck float64) time.Durati
 		t.short = 0
 		return 0
 	}
-	const doublings = 7 // reach mostTermPause
+	const doublings = 7 // enough to reach mostTermPause
 	full := min(firstTermPause<<min(t.short, doublings), mostTermPause)
 	t.short++
 	return full - time.Duration(luck*float64(full/2))

@@ -7,11 +7,11 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file says which plan each request has, what its answer means, and which release and
-// acquire are one transaction. A plan of one kind of lock is in the file of the kind.
+// This file has the plan of each request, what its answer means, and which release and
+// acquire may share a transaction. Plans for one kind of lock are in that kind's file.
 
-// Plan returns the transaction to try. A turnover in a directory whose marker cannot be
-// set has no plan: its two parts are made one after the other.
+// Plan returns the transaction to try, or none for a turnover in a directory whose marker
+// cannot be set: its two parts are then made one after the other.
 func (e *Errand) Plan(v View) Plan {
 	switch e.Op {
 	case OpCreate:
@@ -29,7 +29,7 @@ func (e *Errand) Plan(v View) Plan {
 	}
 }
 
-// Means returns what follows from the answer to a plan.
+// Means returns the meaning of the answer to a plan.
 func (e *Errand) Means(p Plan, a Answer) Meaning {
 	switch {
 	case a.Result == ResultUnknown:
@@ -45,7 +45,7 @@ func (e *Errand) Means(p Plan, a Answer) Meaning {
 	case e.Op == OpDelete && a.Result == ResultDone:
 		m := e.deleted()
 		if left := a.stat(); left.Czxid != 0 {
-			left.Children++ // our own node, which went in the same transaction
+			left.Children++ // our own node, deleted in the same transaction
 			m.Note, m.Dir, m.stat = NoteSeen, e.Dir, left
 		}
 		return m
@@ -58,17 +58,17 @@ func (e *Errand) Means(p Plan, a Answer) Meaning {
 	}
 }
 
-// createPlan creates the own node, or all of them. In directories of ours that were empty
-// when last seen, it also sets the markers, after the creates: the Stat of a directory in
-// the answer reports whether the node is alone. Another contender of the session may
-// leave first.
+// createPlan creates the own nodes. After the creates, it also sets the markers of
+// directories of ours that were empty when last seen: the answer then has the Stat of
+// each directory, which shows whether the node is alone. In a turnover, the nodes of the
+// contender that leaves are deleted first.
 //
-// A node in a writer's place is made only if the writer's node stands. Else it would take
-// a place at the head of the queue without a right to it:
+// A node in a writer's place is created only if the writer's node exists. Otherwise it
+// could jump to the head of the queue:
 //
 //  1. Another process deletes the write node.
 //  2. The next contender is granted the lock.
-//  3. The read node is made, ahead of it.
+//  3. The read node is created ahead of that contender.
 func (e *Errand) createPlan(v View) Plan {
 	switch e.Layout {
 	case LayoutPlace:
@@ -108,13 +108,13 @@ func (e *Errand) createPlan(v View) Plan {
 	return p
 }
 
-// barrierPlan is a write through the quorum that changes nothing. Every earlier request
-// of the session was executed by then, or never will be. A reading after the barrier
-// sees that.
+// barrierPlan is a write through the quorum that changes nothing. By then, every earlier
+// request of the session was executed or never will be, and a read after the barrier sees
+// the result.
 func (e *Errand) barrierPlan() Plan { return Plan{check(OnDirectory, e.Dir)} }
 
-// deletePlan deletes the own nodes. If asked to, it leaves a floor, and removes the
-// record.
+// deletePlan deletes the own nodes. If the errand says so, it also leaves a floor and
+// removes the record.
 func (e *Errand) deletePlan(v View) Plan {
 	if e.Doubts {
 		return e.barrierPlan()
@@ -132,20 +132,21 @@ func (e *Errand) deletePlan(v View) Plan {
 	return p
 }
 
-// floor leaves a floor in the directory: no contender older than the own node is left.
+// floor returns the operation that leaves a floor in the directory: it says that no
+// contender older than the own node is left.
 func (e *Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, floorData(v.Token)) }
 
-// created takes the answer to a create that was executed. The node is proven to be alone
-// if the Stat is of the directory that was known, and has one child. The Stat was taken
-// after the create, so the zxid of the directory's change is that of the node's
-// creation.
+// created handles the answer to a create that was executed. The node is proven to be
+// alone if the Stat is that of the known directory and counts one child. The directory
+// was written in the same transaction as the create, so its Mzxid is the zxid that
+// created the node.
 //
-// A node in a writer's place has no older contender, either: the writer's node was there,
-// and the writer holds the lock, or has held it with that node.
+// A node in a writer's place has no older contender either: the writer's node existed,
+// and the writer holds or has held the lock with it.
 //
-// If the session has just made the directory, and the node is the first that was ever
-// made in it, every other contender came later. The servers count from 0 in each
-// directory. That holds also if the directory was removed meanwhile, and created again.
+// If the session has just made the directory, and the node is the first ever created in
+// it, every other contender came later: servers number the nodes of each directory from
+// 0. That holds even if the directory was deleted and created again in between.
 func (e *Errand) created(p Plan, a Answer) Meaning {
 	switch e.Layout {
 	case LayoutNode:
@@ -163,7 +164,7 @@ func (e *Errand) created(p Plan, a Answer) Meaning {
 	}
 	switch {
 	case created.Node.Text == "", last.Do == DoSet && stat.Czxid == 0:
-		return e.unknown() // the node was made, and a look-up finds its name
+		return e.unknown() // the node was created; a look-up finds its name
 	case e.Layout == LayoutPlace:
 		created.Alone, created.Token = e.Lent != 0, e.Lent
 		return Meaning{In: created}
@@ -193,7 +194,7 @@ func (e *Errand) notCreated(p Plan, a Answer) Meaning {
 		return e.refused(missing)
 	case e.Layout == LayoutNode:
 		return e.occupied(a, at)
-	case missing && e.Layout == LayoutQueue && len(p) > 1: // the known directory is gone; a plain create answers more
+	case missing && e.Layout == LayoutQueue && len(p) > 1: // the known directory is gone; a plain create says more
 		return Meaning{Then: ThenAgain}.noting(NoteGone, at)
 	case missing:
 		return Meaning{Then: ThenMakeParents}.noting(NoteGone, at)
@@ -217,10 +218,10 @@ func (e *Errand) notDeleted(a Answer, at Operation) Meaning {
 	case e.Layout == LayoutSeveral:
 		return Meaning{Then: ThenApart} // one node was gone, which has undone the transaction
 	case at.On == OnOwn && missing:
-		return e.deleted() // an earlier try has deleted it; or it was lost, and a record stays
+		return e.deleted() // an earlier try deleted it; or it was lost, and a record stays
 	case at.Do == DoSet:
 		return Meaning{Then: ThenAgain}.noting(NoteShut, at)
-	case at.On == OnRecord: // without a record there is nothing else to do
+	case at.On == OnRecord: // without a record there is nothing to clean
 		e.Clean, e.stays = false, !missing
 		return Meaning{Then: ThenAgain}
 	default:
@@ -228,19 +229,19 @@ func (e *Errand) notDeleted(a Answer, at Operation) Meaning {
 	}
 }
 
-// Leads reports whether another contender's create may join the delete in a turnover: the
-// same session releases a lock and asks for it again at once, as in a loop. The delete and
-// the next create are one transaction, and take one round trip. For the two machines it is
-// as if the create had been executed directly after the delete, or both were lost.
+// Leads reports whether another contender's create may join this delete in a turnover:
+// the session releases a lock and requests it again at once, as in a loop. Delete and
+// create are then one transaction, in one round trip. For the two machines, the create
+// was executed right after the delete, or both were lost.
 //
-// A delete that writes more is sent alone. So is one of a lock of one node, because the
-// session must know at any moment which contender has created the node.
+// A delete that also writes something is sent alone. So is the delete of a lock's single
+// node, because the session must know at any moment which contender created the node.
 func (e *Errand) Leads(v View) bool {
 	return e.Op == OpDelete && e.Layout != LayoutNode && !e.Floor && !e.Clean && v.Brief
 }
 
-// Follows reports whether the create may join a delete in its directories: they are
-// known, and are expected to be empty then.
+// Follows reports whether this create may join a delete in its directories: they are
+// known, and expected to be empty after the delete.
 func (e *Errand) Follows(v View) bool {
 	shut := func(b DirectoryBook) bool { return b.Markable() == 0 }
 	switch e.Layout {
@@ -253,8 +254,8 @@ func (e *Errand) Follows(v View) bool {
 	return false
 }
 
-// Left returns the leaving contender's part of the answer to a transaction with another
-// one's create, unless the transaction was refused.
+// Left returns what the answer to a turnover means for the contender that leaves. The
+// transaction must not have been refused.
 func (e *Errand) Left(a Answer) Input {
 	if a.Result == ResultUnknown {
 		return Unknown{Epoch: e.Epoch, Op: OpDelete}

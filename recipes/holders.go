@@ -7,10 +7,9 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Holds reports whether the contender who in the queue of a lock holds it, or will as
-// soon as it learns that its turn has come. The rule is that of any contender of the
-// lock. For a read/write lock, who's kind says whether it reads or writes. The queue is
-// in any order.
+// Holds reports whether the contender who holds the lock with this queue, or will as soon
+// as it learns that it is its turn. rule may be that of any of the lock's contenders: for
+// a read/write lock, who's kind decides. The queue may be in any order.
 func Holds(rule Rule, queue []events.Name, who events.Name) bool {
 	switch rule.(type) {
 	case Read, Write:
@@ -22,9 +21,9 @@ func Holds(rule Rule, queue []events.Name, who events.Name) bool {
 	return len(rule.Blockers(queue, who)) == 0
 }
 
-// Holders returns the contenders in the queue of a lock that hold it, as [Holds] reports
-// by the rule of a read/write lock. Without readers that is the rule of a mutex. The
-// queue is in any order, and so is the result.
+// Holders returns the contenders in the queue that hold the lock, as [Holds] would report
+// for a read/write lock. Without readers in the queue, that is correct for a mutex, too.
+// The queue may be in any order, and the result has no particular order.
 func Holders(queue []events.Name) (holders []events.Name) {
 	first, firstWriter := int64(math.MaxInt64), int64(math.MaxInt64)
 	for _, c := range queue {
@@ -34,7 +33,8 @@ func Holders(queue []events.Name) (holders []events.Name) {
 		}
 	}
 	for _, c := range queue {
-		// A writer that becomes a reader has two nodes of one number, and holds by both.
+		// A writer that becomes a reader has two nodes with one number, and holds with
+		// both.
 		if c.Seq == first || c.Kind.Reads() && c.Seq <= firstWriter {
 			holders = append(holders, c)
 		}
@@ -51,8 +51,8 @@ func KeepsOut(holder, contender events.Name) bool {
 	return len(rule.Blockers([]events.Name{holder}, contender)) > 0
 }
 
-// Beyond returns the contenders in the queue of a semaphore that need more than the given
-// number of free permits. The queue is in any order.
+// Beyond returns the contenders in a semaphore's queue for which the given number of free
+// permits is not enough. The queue may be in any order.
 func Beyond(free int, queue []events.Name) []events.Name {
 	queue = slices.SortedFunc(slices.Values(queue), events.CompareNames)
 	for i, c := range queue {
@@ -63,14 +63,13 @@ func Beyond(free int, queue []events.Name) []events.Name {
 	return nil
 }
 
-// Newcomers are the contenders that a holder knows. The zero value is that of a holder
-// that knows none.
+// Newcomers remembers which contenders a holder knows. The zero value knows none.
 type Newcomers struct{ known map[string]struct{} }
 
-// See takes the contenders that the holder keeps out, each under a unique name, and
-// reports whether one of them is new. A contender that has left is forgotten: it does not
-// come again. One of the rest, which the holder does not keep out at the moment, does not
-// become new later either.
+// See notes the contenders that the holder keeps out, each with a unique name, and
+// reports whether one of them is new. A contender that has left is forgotten, because
+// names are not used twice. rest are the queue's other contenders: those that were known
+// before stay known, even if they are kept out again later.
 func (n *Newcomers) See(kept []string, rest ...string) (came bool) {
 	now := make(map[string]struct{}, len(kept))
 	for _, c := range kept {

@@ -6,22 +6,22 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Epoch numbers the sessions of one coordinator, starting at 1. 0 is no session.
+// Epoch numbers the sessions of one coordinator, starting at 1. 0 means no session.
 type Epoch uint32
 
-// dated is an input that is about one session: an answer, or news of its nodes.
+// dated is an input about one session: an answer, or news of its nodes.
 type dated interface{ of() Epoch }
 
-// of is the epoch of an input that embeds it.
+// of returns the epoch of an input that embeds it.
 func (e Epoch) of() Epoch { return e }
 
 // Attempt numbers the nodes that one acquisition has tried to create, starting at 1. Each
-// name has its own GUID, so a create whose reply was lost can be found again, and is
+// name has its own GUID, so a node whose create had no reply can be found again, and is
 // never mistaken for another one.
 type Attempt uint32
 
-// Moment is a point in time by the clock of the runtime, which delivers the inputs and
-// executes the effects. The smaller of two moments is the earlier one. 0 is never. The
+// Moment is a point in time by the clock of the runtime, which delivers inputs and
+// executes effects. The smaller of two moments is the earlier one, and 0 means never. The
 // machine knows nothing else about it.
 type Moment int64
 
@@ -30,48 +30,48 @@ type Input interface{ isInput() }
 
 // Requests of the caller.
 type (
-	// Started requests the lock. It is the first input, or follows Opened.
+	// Started requests the lock. It is the first input, or the next one after Opened.
 	Started struct {
 		// Try ends the acquisition instead of waiting for another contender.
 		Try bool
 		// Strict treats a lost connection as a loss.
 		Strict bool
-		// Detect makes holders leave a record, which reports a holder that did not
-		// release to the next one.
+		// Detect makes holders leave a record, so that the next holder learns of one that
+		// did not release.
 		Detect bool
 	}
 
-	// Withdrawn ends the acquisition in every state, for the given reason. Only the first
-	// one counts. After Lose it reports that no function runs under the lock, and Ran
-	// that one did until now. Taken means that the Grant was taken, if a record depends
-	// on that.
+	// Withdrawn ends the acquisition in any state, for the given reason. Only the first
+	// one counts. After Lose, it reports that no function is running under the lock; Ran
+	// means that one was until now. Taken means that the Grant was taken. It is set only
+	// if a record depends on it.
 	Withdrawn struct {
 		Why   Why
 		Taken bool
 		Ran   bool
 	}
 
-	// Adopted drops the caller's size of a semaphore: from now on, the size that is found
-	// counts.
+	// Adopted makes the acquisition accept whatever size of the semaphore it finds from
+	// now on, instead of the caller's.
 	Adopted struct{}
 )
 
-// News of the session. In each epoch Opened comes first and Expired last. In between
+// News of the session. In each epoch, Opened comes first and Expired last; in between,
 // Suspended and Reconnected alternate.
 type (
-	// Opened reports that there is a session.
+	// Opened reports a new session.
 	Opened struct {
 		Epoch     Epoch
 		Session   int64
 		Suspended bool // it has no connection at the moment
 	}
 
-	// Suspended reports that the connection is lost. Requests in progress will be
-	// answered Unknown. Later ones wait for a connection.
+	// Suspended reports that the connection is lost. Requests in progress are answered
+	// with Unknown. Later ones wait for a connection.
 	Suspended struct{}
 
-	// Reconnected reports that the same session has a connection again. Events of a watch
-	// may be lost.
+	// Reconnected reports that the same session has a connection again. Watch events may
+	// have been lost.
 	Reconnected struct{}
 
 	// LeaseRanOut reports that the session no longer counts as alive. It concerns only a
@@ -81,8 +81,8 @@ type (
 	// Expired reports that the session is over, with all its nodes.
 	Expired struct{}
 
-	// Gone reports that a watched node no longer exists. It may come before the answer to
-	// the request that armed the watch.
+	// Gone reports that a watched node no longer exists. It may precede the answer to the
+	// request that armed the watch.
 	Gone struct {
 		Epoch
 		Node events.Name
@@ -96,21 +96,21 @@ type (
 		By   Moment
 	}
 
-	// Overdue reports that the moment of a [Revoke] has come.
+	// Overdue reports that the deadline of a [Revoke] has passed.
 	Overdue struct{ By Moment }
 
-	// Changed reports that something may have changed: since a Survey that watches, the
-	// size of a semaphore or its permits; since an Arm, the contenders in the directory.
-	// Like Gone it may come before the answer.
+	// Changed reports a possible change: after a Survey with Watch, of a semaphore's size
+	// or permits; after an Arm, of the contenders in the directory. Like Gone, it may
+	// precede the answer.
 	Changed struct{ Epoch }
 )
 
-// Answers. Each request is answered exactly once, with the epoch in which it was made.
-// Exception: a Watch is answered only if it may not be armed.
+// Answers. Each request is answered exactly once, with the epoch in which it was made,
+// except that a Watch is answered only if it may not be armed.
 type (
-	// Created answers [Create]. Alone means that the transaction that created the node
-	// proved it to be the only one in the queue, foreign contenders included. Then Token
-	// is the zxid that created the node. Fresh is as in [Claimed].
+	// Created answers [Create]. Alone means that the create proved the node to be the
+	// only one in the queue, counting those of other libraries. Then Token is the zxid
+	// that created the node. Fresh is as in [Claimed].
 	Created struct {
 		Epoch
 		Node  events.Name
@@ -119,8 +119,8 @@ type (
 		Token int64
 	}
 
-	// Enqueued answers [Create] of a multi-lock with the nodes, one per member in order.
-	// The other fields are as in [Created], for the queues of all members.
+	// Enqueued answers [Create] of a multi-lock with its nodes, one per member, in order.
+	// The other fields are as in [Created], and apply to the queues of all members.
 	Enqueued struct {
 		Epoch
 		Nodes []events.Name
@@ -129,24 +129,24 @@ type (
 		Token int64
 	}
 
-	// Canceled answers a Create that was followed by a Cancel: nothing was created, and
+	// Canceled answers a Create that a Cancel stopped in time: nothing was created, and
 	// nothing will be.
 	Canceled struct{ Epoch }
 
-	// Occupied answers [Create] of a lock of one node: the node exists, and nothing was
-	// created.
+	// Occupied answers [Create] of a lock with a single node: the node exists, and
+	// nothing was created.
 	Occupied struct{ Epoch }
 
-	// Paused answers [Pause]: the time is over.
+	// Paused answers [Pause]: its time has passed.
 	Paused struct{ Epoch }
 
-	// Listed answers [List]. Queue has the contenders in the directory in any order; do
-	// not modify it, because machines of one session share it. Own is what was found
-	// under the attempt's GUID. With Entered it is not in the queue, but is the first of
-	// the attempt's permits: its Token is not known, and InUse is how many permits are in
-	// use. Size is the semaphore's, or 0 if it was not requested. For a multi-lock Queue
-	// has the queues of all members, and Own is the first of the own nodes that was
-	// found. Parted means that some of the own nodes were not found.
+	// Listed answers [List]. Queue has the contenders in the directory, in any order;
+	// machines of one session share it, so it must not be modified. Own is the node with
+	// the attempt's GUID, if it was found. With Entered, Own is not in the queue but is
+	// the first of the attempt's permits, without a Token, and InUse is how many permits
+	// are in use. Size is the semaphore's, or 0 if it was not requested. For a
+	// multi-lock, Queue has the queues of all members, and Own is the first of the own
+	// nodes that was found; Parted means that some of the others were not.
 	Listed struct {
 		Epoch
 		Queue   []events.Name
@@ -172,18 +172,17 @@ type (
 		Held      bool
 	}
 
-	// Delayed answers [Claim] with a Record: a holder has crashed, and the lock is not
+	// Delayed answers a [Claim] with a Record: a holder has crashed, and the lock is not
 	// granted for the given time.
 	Delayed struct {
 		Epoch
 		For time.Duration
 	}
 
-	// Advanced answers [Advance]: the own node existed and the session was alive when the
-	// quorum accepted the claim, or a warm session knew as much, as for [Claimed]. Floor
-	// means that the missing blocker left as a holder, so no older contender is left.
-	// Stands means that the next older node exists and is watched; with Floor it means
-	// nothing, because that node was not read. Fresh is as in Claimed.
+	// Advanced answers [Advance]. It proves the same as [Claimed], and Fresh is as there.
+	// Floor means that the missing blocker left as a holder, so no older contender is
+	// left. Stands means that the next older node exists and is watched; it is
+	// meaningless with Floor, because that node was not read.
 	Advanced struct {
 		Epoch
 		Floor  bool
@@ -191,9 +190,9 @@ type (
 		Fresh  bool
 	}
 
-	// Surveyed answers [Survey]: how many permits there are, in which version of the size
-	// node, and how many are in use. InUse counts every permit of the own session that
-	// existed when the survey was made.
+	// Surveyed answers [Survey] with the number of permits, the version of the size node,
+	// and how many permits are in use. InUse includes every permit of our own session
+	// that existed when the survey was made.
 	Surveyed struct {
 		Epoch
 		Size    int32
@@ -201,14 +200,13 @@ type (
 		InUse   int32
 	}
 
-	// Entered answers [Enter]: these are now the own permits, and the own node is gone.
-	// InUse is how many permits there were at that time or later, the own ones included.
-	// Fresh is as in [Claimed].
+	// Entered answers [Enter]: Permits are now ours, and our node is gone. InUse is how
+	// many permits were in use then or later, including ours. Fresh is as in [Claimed].
 	//
-	// It also answers [Create] if the permits were taken at once, of a semaphore of that
-	// Size: there is no node in the queue, and Token is the zxid that created the
-	// permits. Spare means that there was no room for them, or that a contender was in
-	// the queue: they have to be given back.
+	// It also answers [Create] if the permits of a semaphore of that Size were taken at
+	// once, without a node in the queue. Token is then the zxid that created the permits.
+	// Spare means that there was no room for them, or a contender in the queue: they must
+	// be given back.
 	Entered struct {
 		Epoch
 		Permits []string
@@ -229,7 +227,8 @@ type (
 	// Deleted answers [Delete]: the node no longer exists.
 	Deleted struct{ Epoch }
 
-	// Refused answers any request that the server refused for good, without effect.
+	// Refused answers any request that the server refused for good. The request had no
+	// effect.
 	Refused struct {
 		Epoch
 		Op      Op
@@ -248,11 +247,12 @@ type (
 	}
 )
 
-// Own is an acquisition's node as a listing found it. The zero value means: not found.
+// Own is an acquisition's node, as a listing found it. The zero value means that it was
+// not found.
 type Own struct {
 	Name  events.Name
 	Owner int64 // the session that owns the node
-	Token int64 // the zxid that created it; for a reader in a writer's place, the zxid that created the writer's
+	Token int64 // the zxid that created it, or, for a reader in a writer's place, the writer's
 }
 
 // Op is a kind of request.

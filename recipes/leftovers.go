@@ -7,62 +7,62 @@ import (
 	"time"
 )
 
-// This file is about the directories that a session has made and left empty. Servers
-// remove an empty container by themselves, but at most 10,000 a minute, and never one
-// that has had no child. A session that takes locks at ever fresh paths makes more than
-// that.
+// This file is about directories that a session has created and left empty. Servers
+// remove empty containers by themselves, but at most 10,000 a minute, and never one that
+// has had no child. A session that takes locks at ever new paths creates more than that.
 
-// The pace of deletions. Each takes a read, and a delete if the directory still exists
+// The pace of deletions. Each costs a read, and a delete if the directory still exists
 // and is empty. Any second overlaps at most 11 ticks, so at most 990 deletions begin in
 // it.
 const (
-	// LeftoverAfter is how long a directory is unused before it is deleted.
+	// LeftoverAfter is how long a directory must be unused before it is deleted.
 	LeftoverAfter = 5 * time.Second
-	// leftoverTick is the length of a tick. Ticks are those of the clock, so one that
-	// begins late does not delay the next.
+	// leftoverTick is the length of a tick. Ticks follow the clock, so a late one does
+	// not delay the next.
 	leftoverTick = 100 * time.Millisecond
-	// leftoverBurst bounds the removals of a tick, and those that have not ended.
+	// leftoverBurst is the maximum number of deletions per tick, and of those in
+	// progress.
 	leftoverBurst = 90
 )
 
 const (
-	// mostLeftovers bounds the directories that are remembered. Directories beyond that
-	// are left to the servers.
+	// mostLeftovers is the maximum number of known directories. Any others are left to
+	// the servers.
 	mostLeftovers = 1 << 14
-	// mostRemoved bounds each half of the paths that are remembered because a directory
-	// was removed there.
+	// mostRemoved is the maximum size of each of the two sets of paths at which a
+	// directory was deleted.
 	mostRemoved = 1 << 14
 )
 
 // Leftovers decides which directories a session deletes, and when. It knows only
-// containers that a server has created for this session, each by the zxid that created
-// it:
+// containers created for this session, and identifies each by the zxid that created it:
 //
-//   - A bare directory has had no child yet. Servers never delete it, so it is deleted
-//     first. It is due when it stays bare.
-//   - Another directory is due some time after the session's last contender has left it.
-//   - A path at which a directory was deleted is no longer fresh. If the path comes back,
-//     its next directory is left to the servers, so a path that is used now and then
-//     costs no extra request. It is deleted only if it stays bare.
+//   - A bare directory has not had a child yet. Servers never delete it, so bare ones are
+//     deleted first. It is due if it stays bare.
+//   - Any other directory is due some time after the session's last contender has left
+//     it.
+//   - A path at which a directory was deleted may be used again. Its next directory is
+//     left to the servers unless it stays bare, so that a path used now and then costs no
+//     extra requests.
 //
 // A directory is deleted only if it is still the one that was created, and empty. Servers
-// do the same, so every client of the directory has to cope with it.
+// delete such directories, too, so every client must be prepared for it.
 //
-// The zero value knows no directory. It is plain data, and every method takes the time.
+// The zero value is ready to use. Leftovers has no clock; its methods take the time.
 type Leftovers struct {
 	known map[string]*leftover // each in one of the lists
 	bare  list.List            // by due
 	idle  list.List            // by due
-	inUse list.List            // bare ones, and those whose removal is in progress
+	inUse list.List            // bare ones in use, and those whose deletion is in progress
 
-	// Those that are not bare and in use, of which a session that holds many locks has
-	// many.
+	// In use and not bare. A small map entry each, because a session that holds many
+	// locks has many of them.
 	used map[string]use
 
 	removed, removedBefore map[uint64]struct{} // the hashes of paths
 
-	tick     time.Time // the latest one, and
-	burst    int       // how many removals have begun in it
+	tick     time.Time // the latest tick
+	burst    int       // deletions begun in that tick
 	underWay int
 }
 
@@ -71,12 +71,12 @@ type leftover struct {
 	Leftover
 
 	due   time.Time
-	users int // contenders of the session that are there. One that is not counted costs a look, if it stays longest
+	users int // contenders of the session in it; one not counted costs at most a needless read
 	in    *list.List
 	at    *list.Element // in there
 }
 
-// use is a directory that is in use.
+// use is a directory in use.
 type use struct {
 	czxid int64
 	users int32 // as in a leftover; 0: another client uses it
@@ -86,17 +86,17 @@ type use struct {
 type Leftover struct {
 	Dir   string
 	czxid int64 // the zxid that created it
-	bare  bool  // it has had no child that the session knows of
+	bare  bool  // it has had no child, as far as the session knows
 }
 
-// Bare reports whether servers would keep the directory forever.
+// Bare reports whether the servers would keep the directory forever.
 func (x Leftover) Bare() bool { return x.bare }
 
 // Empty reports whether no directory is known.
 func (l *Leftovers) Empty() bool { return len(l.known)+len(l.used) == 0 }
 
-// Made notes that a server has created the container. Its parent is then in use, if it is
-// one of them.
+// Made notes that a container was created for the session. Its parent is then in use, if
+// that is known.
 func (l *Leftovers) Made(dir string, czxid int64, now time.Time) {
 	l.Filled(path.Dir(dir))
 	l.forget(dir)
@@ -110,7 +110,7 @@ func (l *Leftovers) Made(dir string, czxid int64, now time.Time) {
 		&l.bare)
 }
 
-// Entered notes that another contender of the session needs the directory.
+// Entered notes that one more contender of the session uses the directory.
 func (l *Leftovers) Entered(dir string) {
 	if u, used := l.used[dir]; used {
 		u.users++
@@ -128,7 +128,8 @@ func (l *Leftovers) Entered(dir string) {
 	}
 }
 
-// use notes that the directory is in use. The session has the string dir in any case.
+// use moves the directory to those in use. The session keeps the string dir in memory
+// anyway.
 func (l *Leftovers) use(dir string, x *leftover) {
 	x.in.Remove(x.at)
 	delete(l.known, dir)
@@ -145,13 +146,13 @@ func (l *Leftovers) Filled(dir string) {
 		l.forget(dir)
 	}
 	if x := l.known[dir]; x != nil && x.bare {
-		x.users++ // it was not known when this one entered
+		x.users++ // it was not known yet when this contender entered
 		l.use(dir, x)
 	}
 }
 
-// Left notes that a contender of the session has left the directory, with a node or
-// without, or that a directory in it is gone.
+// Left notes that a contender of the session no longer uses the directory, whether or not
+// it had a node there, or that a directory in it is gone.
 func (l *Leftovers) Left(dir string, now time.Time) {
 	if u, used := l.used[dir]; used {
 		if u.users = max(0, u.users-1); u.users == 0 {
@@ -171,7 +172,7 @@ func (l *Leftovers) Left(dir string, now time.Time) {
 	}
 }
 
-// await makes the directory wait until it is due.
+// await queues the directory until it is due.
 func (l *Leftovers) await(x *leftover, now time.Time) {
 	x.due = now.Add(LeftoverAfter)
 	if x.bare {
@@ -181,8 +182,8 @@ func (l *Leftovers) await(x *leftover, now time.Time) {
 	}
 }
 
-// Next returns a directory that is due, unless enough were returned for the moment. Ended
-// must follow.
+// Next returns a directory to delete, if one is due and the limits allow it. The caller
+// must call Ended with the outcome.
 func (l *Leftovers) Next(now time.Time) (_ Leftover, ok bool) {
 	if tick := now.Truncate(leftoverTick); !tick.Equal(l.tick) {
 		l.tick, l.burst = tick, 0
@@ -202,8 +203,7 @@ func (l *Leftovers) Next(now time.Time) (_ Leftover, ok bool) {
 	return Leftover{}, false
 }
 
-// Bare returns up to that many bare directories, due or not. It is for the end of a
-// session.
+// Bare returns up to most bare directories, due or not. It is for the end of a session.
 func (l *Leftovers) Bare(most int) (all []Leftover) {
 	for _, in := range [...]*list.List{&l.bare, &l.inUse} {
 		for e := in.Front(); e != nil && len(all) < most; e = e.Next() {
@@ -215,8 +215,8 @@ func (l *Leftovers) Bare(most int) (all []Leftover) {
 	return all
 }
 
-// Wait returns how long it is until Next may return a directory. It returns false if that
-// needs another event.
+// Wait returns the time until Next may return a directory. It returns false if that takes
+// another event.
 func (l *Leftovers) Wait(now time.Time) (_ time.Duration, ok bool) {
 	if l.underWay >= leftoverBurst {
 		return 0, false
@@ -238,15 +238,15 @@ type Fate uint8
 
 // The fates.
 const (
-	FateUnknown Fate = iota // no server has answered, or it has turned the request away
-	FateRemoved             // the session has removed the directory
+	FateUnknown Fate = iota // no server answered, or it rejected the request
+	FateRemoved             // the session deleted the directory
 	FateGone                // there is no such directory
 	FateUsed                // the directory is in use
-	FateOther               // it is another directory by now, or may not be removed
+	FateOther               // it is another directory by now, or may not be deleted
 )
 
-// Judge returns whether the directory can be deleted, by its Stat at a server. A
-// directory that never had a child, but to which data were written, has another use.
+// Judge returns whether the directory can be deleted, given its Stat. A directory that
+// never had a child, but whose data were written, has another use.
 func (x Leftover) Judge(s LeftoverStat) (_ Fate, remove bool) {
 	switch {
 	case s.Czxid != x.czxid:
@@ -263,16 +263,16 @@ func (x Leftover) Judge(s LeftoverStat) (_ Fate, remove bool) {
 // LeftoverStat is a server's Stat of a directory.
 type LeftoverStat struct {
 	Czxid             int64
-	Children, Changes int32 // Changes counts those of its children
+	Children, Changes int32 // Changes counts changes of its children
 	Version           int32 // of its data
 }
 
-// Ended notes the outcome of deleting x. The parent of a deleted directory may be left as
-// well.
+// Ended notes the outcome of deleting x. The parent of a deleted directory may now be
+// empty, too.
 func (l *Leftovers) Ended(x Leftover, f Fate, now time.Time) {
 	l.underWay--
 	known, used := l.known[x.Dir], l.used[x.Dir]
-	same := known != nil && known.czxid == x.czxid || used.czxid == x.czxid // else the session has made the next one meanwhile
+	same := known != nil && known.czxid == x.czxid || used.czxid == x.czxid // else the session has since created another one
 	switch {
 	case f == FateUnknown && same && known != nil && known.users == 0:
 		l.await(known, now)
@@ -293,7 +293,7 @@ func (l *Leftovers) Ended(x Leftover, f Fate, now time.Time) {
 	}
 }
 
-// move puts the directory at the end of one of the lists.
+// move moves the directory to the end of the list.
 func (l *Leftovers) move(x *leftover, in *list.List) {
 	if x.in != nil {
 		x.in.Remove(x.at)
@@ -310,7 +310,7 @@ func (l *Leftovers) forget(dir string) {
 	delete(l.used, dir)
 }
 
-// evict forgets a directory, one that the servers will remove if there is one.
+// evict forgets a directory, preferably one that the servers will remove.
 func (l *Leftovers) evict() {
 	for dir := range l.used { // any one
 		delete(l.used, dir)
@@ -324,7 +324,7 @@ func (l *Leftovers) evict() {
 	}
 }
 
-// remember notes that a directory was removed at the path.
+// remember notes that a directory was deleted at the path.
 func (l *Leftovers) remember(dir string) {
 	if len(l.removed) >= mostRemoved {
 		l.removed, l.removedBefore = nil, l.removed
@@ -335,8 +335,8 @@ func (l *Leftovers) remember(dir string) {
 	l.removed[hashOf(dir)] = struct{}{}
 }
 
-// returned reports whether a directory was removed at the path. If two paths have one
-// hash, a directory is left to the servers.
+// returned reports whether a directory was deleted at the path before. On a hash
+// collision, a directory is merely left to the servers.
 func (l *Leftovers) returned(dir string) bool {
 	h := hashOf(dir)
 	_, lately := l.removed[h]

@@ -7,40 +7,40 @@ import (
 )
 
 // This file is about the lock-delay (Chubby, OSDI 2006, section 2.4; Consul's sessions
-// have it, too): a grant after a holder that has not released waits until a time has
-// passed since a contender found that. It is for holders that cannot be trusted to learn
-// of their loss.
+// have one, too): after a holder that did not release, the next grant waits until some
+// time has passed since a contender noticed. It is for holders that cannot be trusted to
+// notice their loss.
 //
-// The delay stands in the record of crash.go, so a lock with a delay reports crashes.
-// The latest holder has written its delay there, and the contender may ask for a longer
-// one. It may be that no contender sees the node go. So the time begins with a mark in
-// the record, and continues while contenders come and go:
+// The delay is part of the record of crash.go, so a lock with a delay reports crashes.
+// The holder writes its delay there, and the next contender may ask for a longer one.
+// Possibly no contender sees the holder's node go, so the delay begins with a mark in the
+// record, and runs on while contenders come and go:
 //
-//  1. A holds, by its record, and ends without a release.
-//  2. B claims the lock, finds A's record, and marks it. The answer has the servers'
-//     time.
-//  3. B gives up. C claims, and marks the record again, which still has the time of the
-//     first mark. The two times of the servers tell C how much of the delay has passed.
-//  4. When all of it has passed, C takes the record over: C stands there as the holder,
+//  1. A holds, with its record, and ends without a release.
+//  2. B claims the lock, finds A's record, and marks it. The answer has the servers' time
+//     of the mark.
+//  3. B gives up. C claims and marks the record again, which keeps the time of the first
+//     mark. The difference of the two times is how much of the delay has passed.
+//  4. When the whole delay has passed, C takes over the record: it names C as the holder,
 //     and the mark goes. If C ends without a release, the next delay begins with the next
 //     mark.
-//  5. C releases, and the record goes. The next contender does not wait.
+//  5. C releases, and the record is deleted. The next contender does not wait.
 //
-// Each of these writes checks the own node, and the version of the record that was read.
+// Each of these writes checks the own node and the version of the record that was read.
 // So what was read is still true when the write is executed, and only the first in the
-// queue marks or takes over. Several readers may mark together: one is late, and reads
-// again. A reader enters after the delay, and leaves the record as it is.
+// queue marks or takes over. If several readers mark at once, all but one fail and read
+// again. A reader enters after the delay and leaves the record as it is.
 
-// delaying says which transaction of a claim is next.
+// delaying is the next transaction of a claim.
 type delaying uint8
 
 const (
 	claims    delaying = iota // the claim itself
-	marks                     // the record is marked
-	takesOver                 // the contender takes the record over
+	marks                     // mark the record
+	takesOver                 // take over the record
 )
 
-// delayed is what an errand knows once it has found a record.
+// delayed is the state of an errand that has found a record.
 type delayed struct {
 	next delaying
 	left *events.Abandoned
@@ -57,8 +57,8 @@ func (e *Errand) delayPlan() Plan {
 	return Plan{check(OnOwn, e.Nodes[0]), set(OnRecord, e.Holder, data).of(e.delayed.Version)}
 }
 
-// wrote takes the answer to a write to the record. From the first mark on the delay goes
-// by.
+// wrote handles the answer to a write to the record. The delay runs from the first mark
+// on.
 func (e *Errand) wrote(p Plan, a Answer) Meaning {
 	marked := time.Duration(0)
 	if stat := a.stat(); stat.Czxid != 0 {

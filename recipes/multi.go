@@ -8,12 +8,12 @@ import (
 )
 
 // Multi admits contenders that need several locks at once, all or none. Each member is
-// the place of a mutex, a writer or a reader in its own directory. The value has the
+// the place of a mutex, a writer or a reader in its own directory. The string has the
 // kinds of these places in order, one byte per member.
 //
 // All places are taken in one transaction. So of two contenders, one is older in every
-// queue where they meet, and no circle of contenders can wait for each other: one of them
-// is the oldest of all. That is no longer true if one place is taken separately from the
+// queue where they meet, and no cycle of contenders can wait for each other: one of them
+// is the oldest of all. That would not hold if one place were taken separately from the
 // others:
 //
 //  1. A is in p and q, and B after it in both.
@@ -22,21 +22,21 @@ import (
 //  4. A is first in p, and waits for B in q. B is first in q, and waits for A in p.
 //
 // So a contender that has lost one of its places gives up the others, and takes all of
-// them again.
+// them anew.
 //
 // Being first in a queue is stable, so it is enough to look at one member after the
-// other. The witness is that of the first member with a blocker, and when it is gone all
-// queues are listed again. The listings need not be of the same moment. Before the grant,
-// one transaction checks all nodes.
+// other. The witness is that of the first member with a blocker; when it is gone, all
+// queues are listed again. The listings need not be from the same moment. Before the
+// grant, one transaction checks all nodes.
 //
-// A holder of a multi-lock leaves no floor. A contender does not use one either, because
-// a listing says as much, and a floor concerns one directory only.
+// A holder of a multi-lock leaves no floor. Contenders do not use one either, because a
+// floor concerns only one directory, and they list anyway.
 //
 // The names of all nodes of an attempt begin with the same GUID. Each name contains the
 // index of its member.
 type Multi string
 
-// MultiOf returns the rule of a multi-lock whose members are places of these kinds.
+// MultiOf returns the rule of a multi-lock with members of these kinds.
 func MultiOf(kinds ...events.Kind) Multi {
 	rule := make([]byte, len(kinds))
 	for i, k := range kinds {
@@ -45,7 +45,7 @@ func MultiOf(kinds ...events.Kind) Multi {
 	return Multi(rule)
 }
 
-// Kind is the kind of the first member.
+// Kind returns the kind of the first member.
 func (m Multi) Kind() events.Kind {
 	if m == "" {
 		return 0
@@ -53,12 +53,12 @@ func (m Multi) Kind() events.Kind {
 	return events.Kind(m[0])
 }
 
-// Exclusive is false: a multi-lock leaves no floor.
+// Exclusive returns false: a multi-lock leaves no floor.
 func (Multi) Exclusive() bool { return false }
 
 // Blockers returns the blockers in the first member that has any. queue has the queues of
 // all members. My place in each is the node with my GUID; in a member without one, every
-// contender is ahead.
+// contender is ahead of me.
 func (m Multi) Blockers(queue []events.Name, me events.Name) []events.Name {
 	for i, q := range m.apart(queue) {
 		if blockers := m.rule(i).Blockers(q, placeOf(q, me)); len(blockers) > 0 {
@@ -80,8 +80,8 @@ func (m Multi) rule(member int) Rule {
 	}
 }
 
-// apart returns the members' queues. Neighbours in the queue of all are not copied,
-// because of a long one that takes the most time.
+// apart returns the members' queues. A queue that is contiguous in the combined one is
+// not copied, because with long queues copying would take most of the time.
 func (m Multi) apart(queue []events.Name) [][]events.Name {
 	all := make([][]events.Name, len(m))
 	for len(queue) > 0 {
@@ -99,7 +99,7 @@ func (m Multi) apart(queue []events.Name) [][]events.Name {
 	return all
 }
 
-// ahead counts the contenders in my way, in all members.
+// ahead counts the contenders that block me, in all members.
 func (m Multi) ahead(queue []events.Name, me events.Name) (n int) {
 	for i, q := range m.apart(queue) {
 		n += ahead(m.rule(i), q, placeOf(q, me))
@@ -107,7 +107,7 @@ func (m Multi) ahead(queue []events.Name, me events.Name) (n int) {
 	return n
 }
 
-// usable reports whether the numbers of each queue say which contender is first there.
+// usable reports whether the numbers in each queue give a total order.
 func (m Multi) usable(queue []events.Name, me events.Name) bool {
 	for _, q := range m.apart(queue) {
 		if !usable(q, placeOf(q, me)) {
@@ -117,8 +117,8 @@ func (m Multi) usable(queue []events.Name, me events.Name) bool {
 	return true
 }
 
-// placeOf returns which of a member's contenders is mine. Without a place I come behind
-// every contender.
+// placeOf returns my node in a member's queue, or else one that comes after every
+// contender.
 func placeOf(queue []events.Name, me events.Name) events.Name {
 	id := guidOf(me)
 	if id == "" {
@@ -132,8 +132,8 @@ func placeOf(queue []events.Name, me events.Name) events.Name {
 	return newcomer
 }
 
-// guidOf returns the common part of the names of an attempt's nodes: what stands before
-// the kind's marker.
+// guidOf returns what the names of an attempt's nodes have in common: the part before the
+// kind's marker.
 func guidOf(c events.Name) string {
 	const digits = 10
 	if len(c.Text) < digits {
@@ -146,7 +146,7 @@ func guidOf(c events.Name) string {
 	return head
 }
 
-// usable reports whether the numbers in the queue say which contender is first.
+// usable reports whether the numbers in the queue give a total order.
 func (m *Machine) usable(queue []events.Name) bool {
 	if rule, ok := m.rule.(Multi); ok {
 		return rule.usable(queue, m.own.Name)
@@ -154,10 +154,10 @@ func (m *Machine) usable(queue []events.Name) bool {
 	return usable(queue, m.own.Name)
 }
 
-// enqueued takes the answer to a create of all nodes, and of the markers if all
-// directories could be marked. All of it is of one transaction: at the moment when all
-// nodes were made, a directory had one child, and the zxid was this one. A contender that
-// is not known to be alone everywhere lists.
+// enqueued handles the answer to a create of all nodes and, if all directories could be
+// marked, the markers. It is a single transaction, so the Stats are from the moment at
+// which all nodes were created, and its zxid is their token. A contender that is not
+// proven to be alone in every directory lists.
 func (e *Errand) enqueued(p Plan, a Answer) Meaning {
 	in := Enqueued{Epoch: e.Epoch, Alone: len(a.Stats) > 0}
 	for i, node := range a.Nodes {
@@ -166,7 +166,7 @@ func (e *Errand) enqueued(p Plan, a Answer) Meaning {
 		in.Nodes = append(in.Nodes, name)
 	}
 	if len(in.Nodes) == 0 || in.Nodes[0].Text == "" {
-		return e.unknown() // the nodes were made, and a look-up finds their names
+		return e.unknown() // the nodes were created; a look-up finds their names
 	}
 	for i, stat := range a.Stats {
 		in.Alone = in.Alone && stat.alone(p[len(p)-len(a.Stats)+i].dir)
@@ -177,8 +177,8 @@ func (e *Errand) enqueued(p Plan, a Answer) Meaning {
 	return Meaning{In: in}
 }
 
-// WithMembers returns the answer if these are the attempt's nodes, one per member of a
-// multi-lock in order. A zero Own was not found.
+// WithMembers returns the answer for a multi-lock that has these nodes, one per member,
+// in order. A zero Own means that the node was not found.
 func (l Listed) WithMembers(own []Own) Listed {
 	found := 0
 	for _, o := range own {

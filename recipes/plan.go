@@ -2,22 +2,21 @@ package recipes
 
 import "path"
 
-// This file is about what a request means on the wire. An [Errand] is a request that is
-// being carried out. Its Plan is one transaction, with all paths, data and versions: each
-// operation is one that a server knows. Its Means says what follows from the answer: what
-// the machine receives, what changes in the book of a directory, or that there is another
-// plan to try. The session makes the transactions at a server, and the explorer makes the
-// same ones in its worlds.
+// This file is about what a request means on the wire. An [Errand] is a request being
+// executed. Its method Plan returns one transaction, complete with paths, data and
+// versions, in operations that a server knows. Its method Means interprets the answer:
+// what the machine receives, how the book of a directory changes, or that there is
+// another plan to try. The session sends the transactions to a server, and the explorer
+// executes the same ones in its worlds.
 
-// Tries bounds how many transactions an errand makes, each after creating something that
-// was missing. The server deletes an empty container, possibly right after its creation.
-// Only a program that deletes on purpose makes that happen again and again.
+// Tries limits the transactions of an errand, each of which follows the creation of
+// something that was missing. A server may delete an empty container right after its
+// creation. Only a program that deletes on purpose makes that happen again and again.
 const Tries = 10
 
-// Errand is a request that writes, even if only a barrier or a claim: the request of the
-// machine, the nodes that it is about, and what was learned on the way. A node is its
-// path. An answer that asks for another plan changes the errand, so that its next Plan is
-// that one.
+// Errand is a request that writes, if only a barrier or a claim: the machine's request,
+// the paths of its nodes, and what was learned on the way. An answer that calls for
+// another plan changes the errand, and the next call of Plan returns it.
 type Errand struct {
 	Op     Op
 	Epoch  Epoch
@@ -25,11 +24,11 @@ type Errand struct {
 	Floor  bool      // of Delete and Enter
 	Clean  bool      // of Delete
 	Record Recording // of Claim
-	Doubts bool      // of Delete: the one node may belong to another contender by now
+	Doubts bool      // of Delete: the lock's single node may belong to another contender by now
 
 	Dir   string   // the directory of the own node
 	Nodes []string // the own nodes; of Create, what their paths begin with
-	Data  []byte   // of the nodes that it creates
+	Data  []byte   // of the created nodes
 
 	Lent    int64    // of Create in a writer's place: the zxid that created the writer's node
 	Writer  string   // of Create in a writer's place: the writer's node
@@ -37,15 +36,15 @@ type Errand struct {
 	Leavers []string // of Create: another contender's nodes, to be deleted in the same transaction
 
 	Holder  string // the record of the holder, if the lock has one
-	Holding []byte // of Claim: what the record says if the contender holds
+	Holding []byte // of Claim: the record of the contender as the holder
 
-	Size    string // of Enter, and of Create that takes permits at once: the node with the size of the semaphore
+	Size    string // of Enter, and of Create that takes permits at once: the semaphore's size node
 	Version int32  // of Enter: the version of that node
 	Permit  string // of Enter: what the path of each permit begins with
-	Permits int32  // of Enter: how many permits there are to be
-	Count   int32  // of Create that takes permits at once: the size; 0: it is not known
+	Permits int32  // of Enter: how many permits to create
+	Count   int32  // of Create that takes permits at once: the size; 0: unknown
 
-	stays   bool    // the record may not be removed, though the holder has released
+	stays   bool    // the holder has released, but the record may not be removed
 	delayed delayed // of Claim
 }
 
@@ -56,33 +55,33 @@ type Layout uint8
 const (
 	LayoutQueue   Layout = iota // one node in a queue
 	LayoutPlace                 // one node in a queue, with the number of a writer's node
-	LayoutNode                  // the one node of a lock
+	LayoutNode                  // the single node of a lock
 	LayoutSeveral               // several nodes: those of a multi-lock, or permits
 )
 
-// Plan is one transaction. An empty one is no plan.
+// Plan is one transaction. An empty Plan means that there is none.
 type Plan []Operation
 
 // Operation is one operation of a transaction, as a server receives it.
 type Operation struct {
 	Do      Verb
-	On      Role   // by which an answer is judged
+	On      Role   // what the node is to the contender
 	Member  int    // of DoCreate: which one of the own nodes
-	Path    string // of a node that the server numbers, what it begins with
+	Path    string // of a node that the server numbers, the part before the number
 	Data    []byte // of DoCreate and DoSet
 	Flags   Flags  // of DoCreate
 	Version int32  // that the node must have, or AnyVersion; not of DoCreate
 
-	dir int64 // of DoSet on a directory: the zxid that created it, as the session knows it
+	dir int64 // of DoSet on a directory: the zxid that created it, as far as the session knows
 }
 
 // AnyVersion is for an operation that does not depend on the version of its node.
 const AnyVersion = -1
 
-// Verb is what is done to a node.
+// Verb is what an operation does to its node.
 type Verb uint8
 
-// What is done to a node.
+// The verbs.
 const (
 	DoCreate Verb = iota + 1
 	DoDelete
@@ -90,22 +89,22 @@ const (
 	DoCheck
 )
 
-// Role is what a node means to the contender.
+// Role is what a node is to the contender.
 type Role uint8
 
-// The nodes of an operation.
+// The roles.
 const (
 	OnOwn             Role = iota + 1 // a node of the contender
 	OnDirectory                       // the directory of an own node
 	OnWriter                          // the node of the writer whose place the contender takes
-	OnLeaver                          // the node of another contender of the session, which leaves
+	OnLeaver                          // the node of the contender that leaves, in a turnover
 	OnRecord                          // the record of the holder
 	OnSize                            // the node with the size of a semaphore
-	OnPermits                         // a permit to be made
+	OnPermits                         // a permit to be created
 	OnPermitDirectory                 // the directory of the permits
 )
 
-// Flags are the kind of node that a create makes, as in ZooKeeper's protocol.
+// Flags is the kind of node to create, as in ZooKeeper's protocol.
 type Flags int32
 
 // The kinds of nodes.
@@ -131,14 +130,14 @@ func set(on Role, node string, data []byte) Operation {
 	return Operation{Do: DoSet, On: on, Path: node, Data: data, Version: AnyVersion}
 }
 
-// of returns the operation in the version of its node.
+// of returns the operation, for this version of its node only.
 func (o Operation) of(version int32) Operation {
 	o.Version = version
 	return o
 }
 
-// Refused returns the refused operation, or the zero value if there is none or the answer
-// does not say.
+// Refused returns the operation that was refused, or the zero value if none was or the
+// answer does not say which.
 func (p Plan) Refused(a Answer) Operation {
 	if a.Result == ResultDone || a.At < 0 || a.At >= len(p) {
 		return Operation{}
@@ -149,18 +148,17 @@ func (p Plan) Refused(a Answer) Operation {
 // View is what a session knows when it makes a plan.
 type View struct {
 	Dir     DirectoryBook   // of the own node's directory
-	Members []DirectoryBook // of a multi-lock: those of all own nodes
+	Members []DirectoryBook // of a multi-lock: of the directories of all own nodes
 	Permits DirectoryBook   // of the permits' directory
 	Token   int64           // the zxid that created the own node, or 0
 	Brief   bool            // a request has room for several paths
-	Plain   bool            // the data of the one node may not be written, not even by us
+	Plain   bool            // the data of the lock's single node may not be written, not even by us
 }
 
 // floor reports whether a floor can be left.
 func (v View) floor() bool { return v.Token != 0 && v.Brief && v.Dir.Writable() != 0 }
 
-// Answer is the outcome of a transaction. An answer that was cut short has neither Nodes
-// nor Stats.
+// Answer is the outcome of a transaction. A truncated answer has neither Nodes nor Stats.
 type Answer struct {
 	Result Result
 	At     int      // the index of the operation that was refused; -1: the answer does not say
@@ -187,10 +185,10 @@ func (a Answer) stat() Stat {
 // Result is the result of a transaction.
 type Result uint8
 
-// The results. From ResultNoNode on, nothing was executed.
+// The results. From ResultNoNode on, the transaction had no effect.
 const (
 	ResultDone       Result = iota + 1 // the transaction was executed
-	ResultUnknown                      // the outcome is unknown, or the transaction may be made again
+	ResultUnknown                      // the outcome is unknown, or the transaction may be tried again
 	ResultNoNode                       // the node, or the directory for it, does not exist
 	ResultNodeExists                   // the node exists already
 	ResultBadVersion                   // the node has another version
@@ -202,22 +200,22 @@ type Meaning struct {
 	Then Then
 	In   Input  // for ThenTell and ThenCount
 	Note Note   // about Dir
-	Dir  string // the directory that the note is about, and for ThenMakeParents the missing one
+	Dir  string // the directory that Note is about; for ThenMakeParents, the missing one
 	stat Stat
 }
 
 // Then is the next step.
 type Then uint8
 
-// What is to be done.
+// The next steps.
 const (
-	ThenTell        Then = iota // the machine receives it
-	ThenAgain                   // there is another plan
-	ThenMakeParents             // the same, when the missing directories were made
-	ThenReadRecord              // the machine learns what the record says
-	ThenApart                   // parts are made one after the other: the two of a turnover, or those of several nodes
-	ThenLook                    // a look follows: whose the one node is, or for a list request, which nodes there are
-	ThenCount                   // the machine receives it, and how many permits are taken
+	ThenTell        Then = iota // pass In to the machine
+	ThenAgain                   // try the next plan
+	ThenMakeParents             // create the missing directories, then try the next plan
+	ThenReadRecord              // read the record, whose content the answer to the machine depends on
+	ThenApart                   // execute the parts one after the other: those of a turnover, or of several nodes
+	ThenLook                    // read whose the single node is, or, for a list request, which nodes exist
+	ThenCount                   // count the permits in use, then pass In and the count to the machine
 )
 
 // Note is what an answer reports about a directory.
@@ -226,9 +224,9 @@ type Note uint8
 // The notes.
 const (
 	NoteNothing Note = iota
-	NoteGone         // there is no directory
+	NoteGone         // the directory does not exist
 	NoteShut         // its data may not be written
-	NoteSeen         // its Stat has come
+	NoteSeen         // the answer has its Stat
 )
 
 // Book returns the book of the directory, updated by the answer.
@@ -245,7 +243,7 @@ func (m Meaning) Book(b DirectoryBook) DirectoryBook {
 	return b
 }
 
-// noting notes what the refusal of an operation says of a directory.
+// noting adds what the refusal of an operation says about a directory.
 func (m Meaning) noting(n Note, refused Operation) Meaning {
 	m.Note, m.Dir = n, refused.Path
 	if refused.Do != DoSet {
@@ -254,21 +252,21 @@ func (m Meaning) noting(n Note, refused Operation) Meaning {
 	return m
 }
 
-// unknown is the answer if the outcome is not known, and refused if the server has
-// refused the request.
+// unknown is the meaning of an unknown outcome, and refused that of a refusal.
 func (e *Errand) unknown() Meaning { return Meaning{In: Unknown{Epoch: e.Epoch, Op: e.Op}} }
 
 func (e *Errand) refused(missing bool) Meaning {
 	return Meaning{In: Refused{Epoch: e.Epoch, Op: e.Op, Missing: missing}}
 }
 
-// alone reports whether the directory was created by the zxid, and has one child.
+// alone reports whether s is the Stat of the directory that the zxid created, and the
+// directory has one child.
 func (s Stat) alone(dir int64) bool {
 	return dir != 0 && s.Czxid == dir && s.Children == 1
 }
 
-// Exhausted is the answer after all tries. A claim changes nothing, so it may be made
-// again.
+// Exhausted returns the answer once all tries are used up. A claim changes nothing, so it
+// may be tried again.
 func (e *Errand) Exhausted() Input {
 	if e.Op == OpClaim {
 		return Unknown{Epoch: e.Epoch, Op: e.Op}

@@ -2,18 +2,18 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// This file is about the answers that prove what a grant needs, for how long they do, and
-// what the answer to several claims in one transaction says of each of them.
+// This file is about answers that prove what a grant needs, how long they stay valid, and
+// what the answer to several claims in one transaction says about each of them.
 
-// Proof is an answer that proves everything that a grant needs, except the lease.
+// Proof is an answer that proves everything a grant needs, except the lease.
 type Proof struct {
-	Answer    Input       // marked as fresh or not
-	Node      events.Name // the first node that the request has created, if it has
+	Answer    Input       // with Fresh set
+	Node      events.Name // the first node that the request created, if any
 	Unwatched bool        // the node is not watched yet
 }
 
-// Prove returns the proof if the answer is one. fresh says that the lease is good. first
-// says that the first in the queue holds, which is not so for a semaphore.
+// Prove returns the answer as a proof, if it is one. fresh means that the lease is good.
+// first means that the first in the queue holds, which is not the case for a semaphore.
 func Prove(in Input, first, fresh bool) (p Proof, proves bool) {
 	switch in := in.(type) {
 	case Created:
@@ -36,26 +36,26 @@ func Prove(in Input, first, fresh bool) (p Proof, proves bool) {
 	return Proof{}, false
 }
 
-// Disproves reports whether an answer says that a holder's node is gone.
+// Disproves reports whether an answer proves that a holder's node is gone.
 func Disproves(in Input) bool {
 	refused, ok := in.(Refused)
 	return ok && refused.Op == OpClaim && refused.Missing
 }
 
-// Lasts reports whether the content of an answer stays true. Other answers may arrive on
-// one connection and reach the session after the news of the next one, because the
-// request's goroutine was not scheduled in between:
+// Lasts reports whether an answer stays true. Answers that do not are a problem if they
+// arrive on one connection but reach the session after the news of the next one, because
+// the request's goroutine was not scheduled in between:
 //
-//  1. A create is answered: no other contender is in the queue. Or a claim is answered:
-//     the node exists.
+//  1. A create is answered: the queue has no other contender. Or a claim is answered: the
+//     node exists.
 //  2. The connection is lost, and another process deletes the node.
-//  3. The session resumes. All machines are notified, and verify what they know.
-//  4. Only now the answer of 1 is settled. It was right, but nothing would verify it any
-//     more.
+//  3. The session resumes. All machines are notified and verify what they know.
+//  4. Only now is the answer of step 1 settled. It was right, but nothing would verify it
+//     any more.
 //
 // So the session counts its connections. If the request was sent on an earlier one, the
-// answer counts as lost: the machine receives Unknown, and asks again. Answers that stay
-// true are accepted, and so are those that arrive before 3: what follows verifies them.
+// answer counts as lost: the machine receives Unknown and asks again. Answers that stay
+// true are accepted, and so are those settled before step 3, which verifies them.
 func Lasts(in Input) bool {
 	switch in.(type) {
 	case Refused, Deleted, Gone, Occupied:
@@ -97,19 +97,18 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	VerdictProven Verdict = iota // its nodes exist
+	VerdictProven Verdict = iota // all its nodes exist
 	VerdictGone                  // one of its nodes does not exist
-	VerdictAgain                 // nothing is known, and the claim is made again
+	VerdictAgain                 // nothing is known; send the claim again
 )
 
-// JointVerdict returns the result of a transaction of several claims for the i-th one.
-// bad is the index of the claim at which it failed, or -1 if it did not fail.
+// JointVerdict returns what a transaction of several claims says about the i-th one. bad
+// is the index of the claim at which it failed, or -1 if it did not.
 //
-// The transaction is sent at one moment and executed at one point of the servers' order,
-// so for each claim it is as good as a transaction of its own. It fails at the first
-// check that fails. The checks before that one have not failed and are proven, because a
-// failed transaction went through the quorum, too. About the checks after it nothing is
-// known.
+// The transaction is executed at a single point in the servers' order, so for each claim
+// it is as good as a transaction of its own. It fails at the first check that fails. The
+// checks before that one are proven, because a failed transaction went through the
+// quorum, too. About those after it, nothing is known.
 func JointVerdict(i, bad int) Verdict {
 	switch {
 	case bad < 0 || i < bad:

@@ -6,10 +6,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Semaphore admits contenders in the order of arrival, as long as there are permits. Each
-// takes all of its permits at once or none, and the first keeps the others waiting until
-// there are as many as it needs. So two contenders that need more than half never wait
-// for each other, and one that needs many is not overtaken forever.
+// Semaphore admits contenders in order of arrival, as long as there are permits. Each
+// takes all of its permits at once or none, and the first in the queue keeps the others
+// waiting until there are enough for it. So two contenders that each need more than half
+// never wait for each other, and one that needs many is not overtaken forever.
 //
 // Its queue is that of a mutex. The first in the queue reads how many permits there are
 // and how many are in use. If there is room, it trades its node in the queue for its
@@ -19,67 +19,67 @@ import (
 //  1. Only the first in the queue creates permits, and it is first for as long as its
 //     node exists.
 //  2. The previous first left the queue in the transaction that created its permits. The
-//     news of that came on the same connection, so a later survey has these permits, or
-//     they have been released.
-//  3. From then on their number can only fall, until its own transaction has deleted its
-//     node, on which that transaction depends.
+//     news of that came on the same connection, so a later survey sees these permits,
+//     unless they were released.
+//  3. From then on, the number of permits in use can only fall, until the first's own
+//     transaction, which depends on its node, has deleted that node.
 //
-// On another connection that may be different. A client never connects to a replica that
-// lags behind an answer it has received. But it does not note the zxid of a watch event:
+// On another connection, step 2 may not hold. A client never connects to a replica that
+// is older than an answer it has received. But it does not note the zxid of a watch
+// event:
 //
 //  1. A trades its node for the last permit.
 //  2. B, next in the queue, learns that the node is gone, and sends its survey.
 //  3. B's connection breaks.
-//  4. B finds a replica that does not know A's transaction. There is room on it, and B's
-//     own node.
+//  4. B connects to a replica that does not know A's transaction. There, it finds room,
+//     and its own node.
 //
-// So after a reconnect B lists again, where it would see A. An answer that arrives
-// between 3 and the news of 4 is no better: a request that the client had not sent when
-// the connection broke is sent on the next one, ahead of the news.
+// So after a reconnect B lists again, and would see A. An answer that arrives between
+// step 3 and the news of step 4 is no better: a request that the client had not sent when
+// the connection broke is sent on the next one, before that news.
 //
 // The size may change at any time, so the transaction depends on its version, too.
 //
 // Curator's contenders break the first rule:
 //
-//  1. C is first. Its request for a permit is lost with its session, and so is its node
-//     in the queue.
-//  2. B, of ours, is first, and finds room.
-//  3. C asks again in its next session, takes a permit, and counts one, its own: it is
-//     in.
+//  1. C is first. Its session ends, and its request for a permit and its node are lost.
+//  2. B, one of ours, is now first, and finds room.
+//  3. C asks again in its next session, creates a permit, counts only that one, and
+//     enters.
 //  4. B trades its node for a permit.
 //
-// Curator survives this: it counts when the permit is taken, and waits if there are too
-// many. So B counts once more, at that moment or later, and gives way. Of two contenders
-// that count when both permits exist, at least one sees that. If one counts before the
-// other's permit exists, the other one sees its permit.
+// Curator survives this because it counts after it has created its permit, and waits if
+// there are too many. So B also counts once more, in that transaction or later, and gives
+// way. If both count when both permits exist, at least one sees that. If one counts
+// before the other's permit exists, the other sees the first one's.
 //
-// A contender that expects a free semaphore takes its permits at once, without a place in
-// the queue. The answer to that transaction says whether it was right: the queue is
-// empty, and there is room. Otherwise it gives the permits back, and queues up. Let F be
-// the first in the queue, and X one that takes permits at once:
+// A contender that expects the semaphore to be free takes its permits at once, without a
+// place in the queue. The answer to that transaction says whether it was right: the queue
+// is empty, and there is room. Otherwise it gives the permits back and queues up. Let F
+// be the first in the queue, and X a contender that takes permits at once:
 //
-//  1. If F stands in the queue when X takes them, X sees a contender, and does not hold.
+//  1. If F is in the queue when X takes them, X sees a contender, and does not hold.
 //  2. If X holds, F came later, and its survey sees X's permits.
 //
-// So rule 1 holds for all permits whose owners hold. Those that are given back may be
-// counted for a moment, so a contender that finds no room looks once more. They prove
-// nothing if the answer was lost, because it may have said that they are to be given
-// back:
+// So rule 1 holds for all permits whose owners hold. Permits about to be given back may
+// be counted for a moment, so a contender that finds no room looks once more. If the
+// answer was lost, permits taken at once prove nothing, because it may have said that
+// they must be given back:
 //
 //  1. F queues up, and finds room for one.
 //  2. X takes a permit at once. The answer, which would have shown F, is lost.
 //  3. F trades its node for a permit.
 //  4. X finds its permit.
 type Semaphore struct {
-	Size    int32 // how many permits there are, according to the caller
+	Size    int32 // how many permits there are, as the caller expects
 	Permits int32 // how many permits the contender needs
-	Adopt   bool  // use the size that is found, not Size
+	Adopt   bool  // accept the size that is found instead of Size
 }
 
-// Kind is that of a mutex: all contenders queue as such.
+// Kind returns that of a mutex: all contenders queue as such.
 func (Semaphore) Kind() events.Kind { return events.KindLock }
 
-// Exclusive is true: only one contender is first in the queue.
+// Exclusive returns true: only one contender is first in the queue.
 func (Semaphore) Exclusive() bool { return true }
 
 // Blockers returns the nearest older contender.
@@ -87,19 +87,19 @@ func (Semaphore) Blockers(queue []events.Name, me events.Name) []events.Name {
 	return Mutex{}.Blockers(queue, me)
 }
 
-// queues reports whether the machine is a semaphore's and has not entered.
+// queues reports whether the machine is that of a semaphore and has not entered.
 func (m *Machine) queues() bool {
 	_, ok := m.rule.(Semaphore)
 	return ok && !m.permits.entered
 }
 
-// unsettled reports whether a listing should bring the size. A contender of another
-// opinion learns of that without waiting until it is the first.
+// unsettled reports whether a listing should also read the size. So a contender that
+// expects another size fails early, not only when it is first.
 func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
 
-// several reports whether there may be more nodes than the one that the machine knows by
-// name: permits, or nodes of a multi-lock. If one is gone, the others stay until their
-// session ends.
+// several reports whether there may be more nodes than the one whose name the machine
+// has: permits, or nodes of a multi-lock. If one of them goes, the others would stay
+// until the session ends.
 func (m *Machine) several() bool {
 	if rule, ok := m.rule.(Multi); ok {
 		return len(rule) > 1 && m.own.Name.Text != ""
@@ -108,9 +108,9 @@ func (m *Machine) several() bool {
 	return m.permits.entered && s.Permits > 1
 }
 
-// survey asks whether there is room. Only a contender that has found none has to learn of
-// changes, and asks once more for that. If the first survey watched, a contender that
-// enters right away would be notified of its own permits.
+// survey asks whether there is room. A contender that found none asks again, with
+// watches. If the first survey watched already, a contender that enters right away would
+// be notified of its own permits.
 func (m *Machine) survey() []Effect {
 	m.listing = listing{}
 	m.state = Surveying
@@ -118,9 +118,9 @@ func (m *Machine) survey() []Effect {
 	return []Effect{Survey{Epoch: m.epoch, Node: m.own.Name, Watch: m.permits.full && !m.try}}
 }
 
-// Findings are the results of the reads of a survey.
+// Findings is the result of the reads of a survey.
 type Findings struct {
-	Size    int32 // 0 if the size node has no number of permits
+	Size    int32 // 0 if the size node does not contain a number
 	Version int32
 	InUse   int32
 	Gone    bool // the own node does not exist
@@ -137,15 +137,16 @@ func (e Survey) Means(f Findings) Input {
 	return Surveyed{Epoch: e.Epoch, Size: f.Size, Version: f.Version, InUse: f.InUse}
 }
 
-// look begins a survey again, without watches.
+// look surveys from the start, without watches.
 func (m *Machine) look() []Effect {
 	m.permits.full = false
 	return m.survey()
 }
 
-// unfit judges the size; 0 says nothing. At the first look another opinion than our own
-// is an error. Later the size is followed. Exception: a contender that wants more permits
-// than there are ends, because it would keep the queue waiting until the size grows.
+// unfit returns why the acquisition must end because of this size, or 0. At the first
+// look, a size other than the expected one is an error; later changes are accepted. A
+// contender that needs more permits than there are always ends, because it would keep the
+// queue waiting until the size grows. A size of 0 means unknown.
 func (m *Machine) unfit(size int32) Why {
 	s, ok := m.rule.(Semaphore)
 	if !ok || size == 0 {
@@ -169,8 +170,8 @@ func (m *Machine) judge(in Surveyed) (why Why, room bool) {
 	return m.unfit(in.Size), int64(in.InUse)+int64(s.Permits) <= int64(in.Size)
 }
 
-// permitsFound continues with permits that a look-up has found, after the answer to Enter
-// was lost. The claim reports whether all of them are there.
+// permitsFound continues with permits that a look-up has found after the answer to Enter
+// was lost. The claim then checks that all of them exist.
 func (m *Machine) permitsFound(own Own, inUse int32) []Effect {
 	m.takePermits(own.Name.Text)
 	switch {
@@ -183,7 +184,7 @@ func (m *Machine) permitsFound(own Own, inUse int32) []Effect {
 	}
 }
 
-// enteredAtOnce acts on permits that were taken without a place in the queue.
+// enteredAtOnce handles permits that were taken without a place in the queue.
 func (m *Machine) enteredAtOnce(in Entered) []Effect {
 	if len(in.Permits) == 0 {
 		return nil
@@ -200,8 +201,9 @@ func (m *Machine) enteredAtOnce(in Entered) []Effect {
 	return m.enter(in.Fresh)
 }
 
-// giveBack gives back permits that were taken at once, and queues up, in one transaction:
-// if its outcome is unknown, a look-up finds either the place in the queue or the permits.
+// giveBack gives back permits that were taken at once, and queues up, in one transaction.
+// If its outcome is unknown, a look-up finds either the place in the queue or the
+// permits.
 func (m *Machine) giveBack(first string) []Effect {
 	m.takePermits(first)
 	if m.why != 0 {
@@ -211,10 +213,10 @@ func (m *Machine) giveBack(first string) []Effect {
 	return []Effect{Create{Epoch: m.epoch, Attempt: m.attempt, Back: m.own.Name}}
 }
 
-// giveWay gives the permits back because more are in use than there are, and queues
-// again. Another contender has made one without being the first in the queue; see
-// Semaphore. That one waits until there is room, as Curator's do, and our permits would
-// stand in its way.
+// giveWay gives the permits back because more are in use than there should be, and queues
+// again. Another contender, like Curator's, has created one without being first in the
+// queue; see Semaphore. It waits until there is room, and our permits would be in its
+// way.
 func (m *Machine) giveWay() []Effect {
 	if m.try {
 		return m.fail(WhyBusy)
@@ -228,7 +230,7 @@ func (m *Machine) takePermits(first string) {
 	m.permits.entered, m.removed = true, false
 }
 
-// abandon removes what may be left of several nodes after one is gone.
+// abandon deletes what may be left of several nodes when one of them is gone.
 func (m *Machine) abandon() []Effect {
 	if !m.several() {
 		return nil
@@ -236,15 +238,15 @@ func (m *Machine) abandon() []Effect {
 	return []Effect{Discard{Node: m.own.Name}}
 }
 
-// fitsAtOnce reports whether a create takes its permits at once: when the session last
-// heard of them, the queue was empty, and there was room.
+// fitsAtOnce reports whether a create takes its permits at once: as far as the session
+// knows, the queue is empty and there is room.
 func (e *Errand) fitsAtOnce(v View) bool {
 	free := v.Permits.Children()+int(e.Permits)-len(e.Leavers) <= int(e.Count)
 	return e.Count > 0 && v.Brief && free &&
 		v.Permits.Writable() != 0 && v.Dir.Markable() != 0 && v.Dir.Children() == 0
 }
 
-// taking adds the creation of the permits.
+// taking adds the creates of the permits to the plan.
 func (e *Errand) taking(p Plan) Plan {
 	for range e.Permits {
 		p = append(p, create(OnPermits, e.Permit, e.Data, Ephemeral|Numbered))
@@ -266,10 +268,10 @@ func (p Plan) atOnce() bool {
 	return len(p) > 1 && p[len(p)-2].On == OnPermitDirectory && p[len(p)-1].On == OnDirectory
 }
 
-// enteredAtOnce takes the answer to it.
+// enteredAtOnce handles the answer to such a plan.
 func (e *Errand) enteredAtOnce(p Plan, a Answer) Meaning {
 	if len(a.Nodes) == 0 || len(a.Stats) < 2 {
-		return e.unknown() // the permits may stand, and a look-up finds them
+		return e.unknown() // the permits may exist; a look-up finds them
 	}
 	in := Entered{Epoch: e.Epoch, Size: e.Count, Token: a.Stats[0].Mzxid}
 	permits, queue := a.Stats[0], a.Stats[1]
@@ -286,7 +288,7 @@ func (e *Errand) enteredAtOnce(p Plan, a Answer) Meaning {
 	return Meaning{In: in, Note: NoteSeen, Dir: path.Dir(e.Permit), stat: permits}
 }
 
-// notAtOnce takes a refusal. Nothing was done, and the contender queues up.
+// notAtOnce handles its refusal. Nothing was executed, and the contender queues up.
 func (e *Errand) notAtOnce(a Answer, at Operation) Meaning {
 	note := NoteGone
 	if a.Result != ResultNoNode {
@@ -300,9 +302,9 @@ func (e *Errand) notAtOnce(a Answer, at Operation) Meaning {
 	return m
 }
 
-// enterPlan trades the own node for the permits. The operations that may fail by the
-// protocol come first. If the directory of the permits is ours, its marker is written
-// once more: the answer has its Stat, which counts the permits.
+// enterPlan trades the own node for the permits. The operations that the protocol expects
+// to fail at times come first. If the directory of the permits is ours, its marker is
+// written again, so that the answer has its Stat, which counts the permits.
 func (e *Errand) enterPlan(v View) Plan {
 	p := Plan{check(OnSize, e.Size).of(e.Version), remove(OnOwn, e.Nodes[0])}
 	p = e.taking(p)
@@ -316,8 +318,8 @@ func (e *Errand) enterPlan(v View) Plan {
 	return p
 }
 
-// entered takes the answer to an enter. If the answer has not counted the permits of the
-// known directory, they are counted after it.
+// entered handles the answer to an Enter. If it does not have the count of permits in the
+// known directory, they are counted afterwards.
 func (e *Errand) entered(p Plan, a Answer) Meaning {
 	if a.Result == ResultDone {
 		return e.counted(p, a)
@@ -343,7 +345,7 @@ func (e *Errand) counted(p Plan, a Answer) Meaning {
 		in.Permits = append(in.Permits, PermitName(node))
 	}
 	if len(in.Permits) == 0 {
-		return e.unknown() // the transaction was executed, and a look-up finds the names
+		return e.unknown() // the transaction was executed; a look-up finds the names
 	}
 	for _, o := range p {
 		if o.On == OnPermitDirectory && o.dir == stat.Czxid {
@@ -361,14 +363,14 @@ func PermitName(permit string) string {
 	return path.Base(dir) + "/" + name
 }
 
-// LooksForPermits reports whether to search for the GUID among the permits of a semaphore
-// after listing its queue: the transaction that creates them may have been executed, and
-// its answer lost. All of this follows the barrier, so the transaction was executed by
-// then, or never will be.
+// LooksForPermits reports whether to search the permits of a semaphore for the GUID, too,
+// after listing its queue without finding it: the transaction that creates them may have
+// been executed, and its answer lost. After the barrier, it was executed or never will
+// be.
 func (e List) LooksForPermits(l Listed) bool { return e.Barrier && l.Own == Own{} }
 
-// Permits returns the answer if there are permits of the attempt: the first one, the
-// session that owns them, and how many are in use.
+// Permits returns the answer for an attempt that has permits: the first one, the session
+// that owns them, and how many permits are in use in all.
 func (l Listed) Permits(first string, owner int64, inUse int32) Listed {
 	l.Own, l.Entered, l.InUse = Own{Name: events.Name{Text: first}, Owner: owner}, true, inUse
 	return l

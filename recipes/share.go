@@ -1,19 +1,19 @@
 package recipes
 
-// Share is the book of a node that several contenders of a process hold: one that has
-// queued, and those that have entered its lock again. All are equal, and only the end of
-// the last reaches the machine. The zero value has no holder.
+// Share is the book of a node that several contenders of a process hold: one that queued
+// up, and those that have re-entered its lock. All are equal, and the machine sees only
+// the end of the last one. The zero value has no holder.
 type Share struct {
 	holders int32
 	lost    bool
-	taken   bool // a holder that had taken its Grant has left
-	why     Why  // of those the first that has not released; else it is WhyReleased
+	taken   bool // a holder that took its Grant has left
+	why     Why  // of the first such holder that did not release; else WhyReleased
 }
 
 // NewShare returns the book of a node with one holder.
 func NewShare() Share { return Share{holders: 1} }
 
-// Enters adds a holder. It returns false if the lock is lost, or all holders have left.
+// Enters adds a holder. It returns false if the lock is lost or all holders have left.
 func (s Share) Enters() (_ Share, entered bool) {
 	if s.lost || s.holders == 0 {
 		return s, false
@@ -28,9 +28,9 @@ func (s Share) Lost() Share {
 	return s
 }
 
-// Leaves removes a holder that has ended with in. If it was the last, the machine
-// receives one Withdrawn for all of them. A record is deleted if every holder that has
-// taken its Grant has released.
+// Leaves removes a holder that ended with in. When the last one leaves, all is the
+// Withdrawn for the machine. A record is deleted if every holder that took its Grant has
+// released.
 func (s Share) Leaves(in Withdrawn) (_ Share, all Withdrawn, last bool) {
 	if s.holders > 0 {
 		s.holders--

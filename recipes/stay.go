@@ -1,36 +1,34 @@
 package recipes
 
-// Stay decides about the node of a cached lock while the process has it. An ordinary
-// acquisition owns the node. The stay decides when a contender of the process is granted
-// the lock, which needs no server, and when the node is released because another
-// contender waits. It is a comparable value.
+// Stay decides what happens to the node of a cached lock while the process has it. An
+// ordinary acquisition owns the node. The stay decides when a contender of the process is
+// granted the lock, which takes no request, and when the node is released because another
+// contender is waiting. It is a comparable value.
 //
-// The node excludes others: while it exists no contender passes it. So a local grant is
-// as safe as the machine's, as long as the lease is alive. The rest is about letting
-// others in:
+// The node excludes others: while it exists, no contender passes it. So a local grant is
+// as safe as the machine's, as long as the lease is alive. The other rules let others in:
 //
-//  1. The node is handed on only if every other contender would be known; see
-//     [Contention].
-//  2. Once another contender is known, a bounded number of local grants follows, and then
-//     the node is deleted.
+//  1. The node is handed on only if any other contender would be known; see [Contention].
+//  2. Once another contender is known, only a bounded number of local grants follows
+//     before the node is deleted.
 //
-// Distributed lock managers keep a lock where it was last used until another site
-// requests it. Lock cohorting (Dice, Marathe, Shavit, PPoPP 2012) hands a lock on nearby
-// a bounded number of times.
+// Distributed lock managers also keep a lock where it was last used until another site
+// requests it, and lock cohorting (Dice, Marathe, Shavit, PPoPP 2012) hands a lock on
+// locally a bounded number of times.
 type Stay struct {
-	Holders int32 // contenders of the process that hold, in the current turn
+	Holders int32 // contenders of the process that hold the lock, in the current turn
 	Waiting int32 // contenders of the process that wait
 	Busy    int32 // transactions in progress
 	Turns   uint64
 
-	Stands bool // the node was granted
-	Worth  bool // it pays to keep the node while the process does not use it
-	Spent  bool // the node is deleted with its holder
+	Stands bool // the node's acquisition was granted the lock
+	Worth  bool // the node is worth keeping while the process does not use it
+	Spent  bool // the node is deleted when its holder leaves
 	Over   bool // no grant follows
 
-	watched bool  // the acquisition was asked to learn of other contenders
-	wanted  bool  // another contender is known, or may be there; never cleared
-	left    int32 // local grants that may follow then
+	watched bool  // the acquisition was told to watch for other contenders
+	wanted  bool  // another contender is known or suspected; never cleared
+	left    int32 // if wanted: local grants that may still follow
 }
 
 // StayMove is what to do next.
@@ -44,7 +42,7 @@ const (
 	// StayWatches means that the acquisition that owns the node must learn of other
 	// contenders.
 	StayWatches
-	// StayGoes means that the node is given up. The waiters queue again.
+	// StayGoes means that the node is given up. The waiters queue up again.
 	StayGoes
 )
 
@@ -56,9 +54,9 @@ func (s *Stay) Idle() bool {
 	return s.Stands && !s.Over && s.Holders == 0 && s.Waiting == 0 && s.Busy == 0
 }
 
-// Next returns what to do. It is called after each change, until it returns [StayWaits].
-// known reports whether every other contender is known; it is called if a grant depends
-// on it.
+// Next returns what to do next. Call it after each change, until it returns [StayWaits].
+// known reports whether every other contender is known; it is called only if a grant
+// depends on it.
 func (s *Stay) Next(known func() bool) StayMove {
 	first := s.Turns == 0
 	switch {
@@ -81,7 +79,7 @@ func (s *Stay) Next(known func() bool) StayMove {
 		s.Over = true
 		return StayGoes
 	}
-	// The machine's Grant has proven all that the first turn needs.
+	// The machine's Grant has proven everything that the first turn needs.
 	if s.Waiting == 0 || !first && !known() {
 		return StayWaits
 	}
@@ -92,13 +90,13 @@ func (s *Stay) Next(known func() bool) StayMove {
 	return StayGrants
 }
 
-// Accepts reports whether one more contender may wait for the node: it will have its turn
+// Accepts reports whether one more contender may wait for the node: it would get its turn
 // within the bound.
 func (s *Stay) Accepts() bool {
 	return !s.Over && !s.Spent && (!s.wanted || s.Waiting < s.room())
 }
 
-// Excess returns how many of the waiters will have no turn.
+// Excess returns how many of the waiters will not get a turn.
 func (s *Stay) Excess() int32 {
 	switch {
 	case s.Over || s.Spent:
@@ -110,16 +108,16 @@ func (s *Stay) Excess() int32 {
 	}
 }
 
-// room returns how many turns may follow, once the node is requested.
+// room returns how many more turns may follow once another contender is known.
 func (s *Stay) room() int32 {
 	if s.Turns == 0 {
-		return s.left + 1 // the machine has queued up for the first one
+		return s.left + 1 // the first turn does not count: the machine queued up for it
 	}
 	return s.left
 }
 
-// Want notes that another contender is known, or may be there, and reports whether that
-// is new. At most handoffs local grants may follow.
+// Want notes that another contender is known or suspected, and reports whether that is
+// new. At most handoffs local grants may follow.
 func (s *Stay) Want(handoffs int32) (first bool) {
 	if s.wanted {
 		return false
@@ -131,22 +129,21 @@ func (s *Stay) Want(handoffs int32) (first bool) {
 // EndHandoffs notes that another contender has been known for long enough.
 func (s *Stay) EndHandoffs() { s.left = 0 }
 
-// Resume notes that there is another connection: a contender may have arrived meanwhile
-// without news of it.
+// Resume notes a new connection: in between, a contender may have arrived unnoticed.
 func (s *Stay) Resume() {
 	s.EndHandoffs()
 	s.Spent = s.Spent || s.Idle()
 }
 
-// Habit remembers whether it pays to keep the node at a lock's path. It pays if no other
-// contender has queued between two nodes of ours: their numbers are consecutive. If
-// another contender soon arrives all the same, the next stays are skipped: twice as many
-// each time that it happens in succession.
+// Habit remembers whether the node at a lock's path is worth keeping. It is if two of our
+// nodes have consecutive numbers, because then no other contender queued in between. If
+// another contender soon arrives anyway, the next stays are skipped: about twice as many
+// each time it happens in a row.
 type Habit struct {
 	seen bool
 	last int64
-	skip uint8 // stays that are let go
-	step uint8 // how often in succession another contender came soon
+	skip uint8 // stays still to be skipped
+	step uint8 // how often in a row another contender came soon
 }
 
 const (
@@ -154,7 +151,8 @@ const (
 	fewTurns  = 3 // a stay with at most so many has not paid for its watch and the other contender's delay
 )
 
-// Worth takes the number of a granted node, and reports whether it pays to keep the node.
+// Worth takes the number of a granted node, and reports whether the node is worth
+// keeping.
 func (h Habit) Worth(seq int64) (_ Habit, worth bool) {
 	consecutive := h.seen && seq == h.last+1
 	h.seen, h.last = true, seq

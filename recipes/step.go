@@ -6,28 +6,28 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is the machine itself. Step handles what means the same in every state, and
-// the rest goes to one function for each state, which has all that can happen there.
+// This file is the machine itself. Step handles the inputs that mean the same in every
+// state, and passes all others to the function of the current state, which has everything
+// that can happen there.
 
-// Step takes one input, and changes the machine. The effects must be executed in order.
+// Step applies one input to the machine. The effects must be executed in order.
 func (m *Machine) Step(in Input) []Effect {
-	// Answers and news of a session that is over say nothing about this one.
+	// Answers and news from an earlier session say nothing about this one.
 	if d, ok := in.(dated); ok && (m.epoch == 0 || d.of() != m.epoch) {
 		return stray(in)
 	}
 	switch in := in.(type) {
 	case Started:
-		// A withdrawal may come before the start. A machine that has started then would
-		// queue for a caller that has left.
+		// A withdrawal may come before the start. Starting then would queue for a caller
+		// that is no longer there.
 		if m.started || m.state == Over {
-			return nil // it was withdrawn before
+			return nil // it was withdrawn
 		}
 		m.started, m.try, m.strict, m.detect = true, in.Try, in.Strict, in.Detect
 		return m.begin()
 	case Opened:
 		m.epoch, m.session, m.up = in.Epoch, in.Session, !in.Suspended
-		// The session may come up only after the start, which is then still to be carried
-		// out.
+		// If the session comes up only after the start, the start takes effect now.
 		if m.state == Idle && m.started {
 			return m.begin()
 		}
@@ -53,10 +53,10 @@ func (m *Machine) Step(in Input) []Effect {
 		}
 	case LeaseRanOut:
 		if m.ends() {
-			return m.finish(nil) // nothing is held, and the caller need not wait longer
+			return m.finish(nil) // nothing is held, so the caller need not wait any longer
 		}
 	case Refused:
-		// A late answer of an earlier state must not end the state that followed it.
+		// A late answer to a request of an earlier state must not end this one.
 		if !m.awaits(in.Op) {
 			return nil
 		}
@@ -101,18 +101,16 @@ func (m *Machine) Step(in Input) []Effect {
 	return stray(in)
 }
 
-// ends reports whether the acquisition is to end, and the caller is to learn of it no
-// later than when its node has gone. It must hear at once when nothing more is learned of
-// a lease:
+// ends reports whether the acquisition is ending. Then Finish comes when the connection
+// is lost, even before the node is gone. The end of the lease would not do:
 //
 //  1. A waiter's lease runs out, which does not matter.
-//  2. It is withdrawn, and the delete is in progress.
-//  3. The connection goes, perhaps for hours.
+//  2. The waiter is withdrawn, and its delete is in progress.
+//  3. The connection is lost, perhaps for hours.
 func (m *Machine) ends() bool { return m.why != 0 && m.state != Lapsed }
 
-// awaits reports whether the state waits for the answer to a request of this kind. At
-// most one request that can change the state is in progress, so its kind and its epoch
-// are enough.
+// awaits reports whether the state expects the answer to a request of this kind. At most
+// one request that can change the state is in progress, so kind and epoch identify it.
 func (m *Machine) awaits(op Op) bool {
 	switch m.state {
 	case Looking:
@@ -138,8 +136,8 @@ func (m *Machine) awaits(op Op) bool {
 	return false
 }
 
-// stray removes what an answer has made that no state waits for: if the nodes exist all
-// the same, only this removes them.
+// stray handles an answer that no state expects. If the request created nodes after all,
+// nothing else would delete them.
 func stray(in Input) (effects []Effect) {
 	switch in := in.(type) {
 	case Created:
@@ -156,7 +154,7 @@ func stray(in Input) (effects []Effect) {
 	return effects
 }
 
-// ownGone acts on the news that our node is gone.
+// ownGone handles the news that our node is gone.
 func (m *Machine) ownGone() []Effect {
 	switch m.state {
 	case Held:
@@ -200,7 +198,7 @@ func (m *Machine) stepLooking(in Input) []Effect {
 	}
 }
 
-// looked acts on a listing that was made before there is a node of our own.
+// looked handles a listing made before we have a node.
 func (m *Machine) looked(in Listed) []Effect {
 	switch {
 	case mixed(m.rule, in.Queue):
@@ -208,7 +206,7 @@ func (m *Machine) looked(in Listed) []Effect {
 		return m.over()
 	case len(m.rule.Blockers(in.Queue, newcomer)) == 0:
 	case m.try && yields(in.Queue) && !m.queues():
-		m.patient = true // only in the queue can it learn whether the lock is held
+		m.patient = true // only from within the queue can it learn whether the lock is held
 	case m.try:
 		m.why = WhyBusy
 		return m.over()
@@ -224,8 +222,8 @@ func (m *Machine) looked(in Listed) []Effect {
 
 func (m *Machine) stepCreating(in Input) []Effect {
 	if all, several := in.(Enqueued); several {
-		// A multi-lock is served by the same states. From here on its first node
-		// represents it.
+		// A multi-lock goes through the same states. From here on, its first node stands
+		// for all of them.
 		if len(all.Nodes) == 0 {
 			return nil
 		}
@@ -244,11 +242,11 @@ func (m *Machine) stepCreating(in Input) []Effect {
 		case m.why != 0:
 			return m.release()
 		case in.Node.Check() != nil:
-			// At the end of the sequence servers hand out numbers twice, so there is no
-			// order.
+			// At the end of the sequence, servers assign the same number twice, so the
+			// numbers no longer give an order.
 			return m.fail(WhySequenceEnd)
 		case in.Alone:
-			// The create itself has found no other contender, so neither a listing nor a
+			// The create itself found no other contender, so neither a listing nor a
 			// claim is needed.
 			m.own.Owner, m.own.Token = m.session, in.Token
 			return m.enter(in.Fresh)
@@ -263,9 +261,9 @@ func (m *Machine) stepCreating(in Input) []Effect {
 		}
 		return m.release()
 	case Occupied:
-		// Another contender has the one node of the lock. If it was made between a look
-		// that found none and the create, other waiters are about to try the same, and it
-		// is better to step back.
+		// Another contender owns the lock's single node. If it was created after our look
+		// found none, other waiters are about to try the same, so it is better to back
+		// off.
 		switch {
 		case m.why != 0:
 			return m.over()
@@ -280,15 +278,15 @@ func (m *Machine) stepCreating(in Input) []Effect {
 		}
 		return m.release()
 	case Unknown:
-		// The reply is lost, and the node may exist. A second create could queue behind
-		// it forever.
+		// The reply is lost, and the node may exist. A second node could queue behind it
+		// forever.
 		return m.recover()
 	default:
 		return stray(in)
 	}
 }
 
-// notMade ends an acquisition that a server has refused before there was a node.
+// notMade ends an acquisition that a server refused before there was a node.
 func (m *Machine) notMade() []Effect {
 	if m.why == 0 {
 		m.why = WhyRefused
@@ -296,8 +294,8 @@ func (m *Machine) notMade() []Effect {
 	return m.over()
 }
 
-// recover looks for what a request of unknown outcome may have made. The barrier has the
-// look see all that was executed before.
+// recover looks for nodes that a request of unknown outcome may have created. With the
+// barrier, the look sees everything that was executed before it.
 func (m *Machine) recover() []Effect {
 	m.state = Recovering
 	return []Effect{List{Epoch: m.epoch, Attempt: m.attempt, Barrier: true}}
@@ -310,7 +308,7 @@ func (m *Machine) stepRecovering(in Input) []Effect {
 		case in.Own != Own{}:
 			return m.found(in)
 		case m.own.Name.Text != "" && !m.permits.unproven:
-			return m.requeue() // its node is in neither place any more
+			return m.requeue() // its node is gone from both places
 		default:
 			return m.restart() // the barrier proves that it was never created
 		}
@@ -339,12 +337,13 @@ func (m *Machine) stepListing(in Input) []Effect {
 	}
 }
 
-// found acts on a listing that has our node in it. First come the cases in which the node
-// is no place in the queue, then those in which nothing may be granted, then the rule.
+// found handles a listing that contains our node. The cases in which the node is not a
+// place in the queue come first, then those in which nothing may be granted, then the
+// rule.
 func (m *Machine) found(in Listed) []Effect {
 	if in.Own.Owner != m.session {
-		// The node has our GUID, but an earlier session of ours made it, and takes it
-		// away when it ends.
+		// The node has our GUID, but belongs to an earlier session of ours, and would go
+		// away when that session ends.
 		return append(m.restart(), Discard{Node: in.Own.Name})
 	}
 	switch {
@@ -354,12 +353,12 @@ func (m *Machine) found(in Listed) []Effect {
 		return m.permitsFound(in.Own, in.InUse)
 	}
 	m.own = in.Own
-	// Withdrawn while it looked for its node. It must not go on to claim.
+	// Withdrawn during the look-up: it must not go on to claim.
 	if m.why != 0 {
 		return m.release()
 	}
 	if in.Parted {
-		return m.requeue() // some of its nodes are gone: the rest is no place in the queue
+		return m.requeue() // some of its nodes are gone, so the remaining ones are not a valid place
 	}
 	if why := m.unfit(in.Size); why != 0 {
 		return m.fail(why)
@@ -367,7 +366,7 @@ func (m *Machine) found(in Listed) []Effect {
 	if mixed(m.rule, in.Queue) {
 		return m.fail(WhyMixed)
 	}
-	// Without a total order of the numbers, two contenders could each believe that they
+	// Without a total order of the numbers, two contenders could both believe that they
 	// are first.
 	if !m.usable(in.Queue) {
 		return m.fail(WhySequenceEnd)
@@ -382,8 +381,8 @@ func (m *Machine) found(in Listed) []Effect {
 		isNew := !m.waited
 		pauses := m.try && isNew
 		m.state, m.waited = Waiting, true
-		// Watch the nearest older contender alone. If all watched the oldest, every
-		// release would wake all of them.
+		// Watch only the nearest older contender. If all waiters watched the oldest,
+		// every release would wake all of them.
 		m.older, m.member = nearest(m.rule, in.Queue, m.own.Name), blockers[0].Member
 		m.ahead = int32(ahead(m.rule, in.Queue, m.own.Name))
 		effects := []Effect{Queue{Ahead: int(m.ahead)}, Watch{Epoch: m.epoch, Node: m.blocker(0)}}
@@ -400,7 +399,7 @@ func (m *Machine) found(in Listed) []Effect {
 func (m *Machine) stepWaiting(in Input) []Effect {
 	switch in := in.(type) {
 	case Gone:
-		// The end of another node says nothing about our turn.
+		// Other nodes may go without its being our turn.
 		if in.Node.Same(m.blocker(0)) {
 			return m.passed()
 		}
@@ -413,8 +412,8 @@ func (m *Machine) stepWaiting(in Input) []Effect {
 			return m.fail(WhyRefused)
 		}
 	case Reconnected, Unknown:
-		// Events are replayed in any order, and some servers, at some moments, lose them.
-		// So whatever is armed, the next listing shows what to watch.
+		// After a reconnect, events arrive in any order, and some servers lose a few. So
+		// no watch is trusted any more: a new listing shows what to watch.
 		return m.list()
 	default:
 		return stray(in)
@@ -433,8 +432,8 @@ func (m *Machine) stepPausing(in Input) []Effect {
 }
 
 // stepAdvancing enters or moves up. The three parts of the answer may be from different
-// moments. That does no harm: it stays true that the blocker left as a holder, and that
-// it was the nearest. If the next node goes later, its watch reports that.
+// moments. That is safe: that the blocker left as a holder, and that it was the nearest,
+// stays true; and if the next node goes later, its watch reports it.
 func (m *Machine) stepAdvancing(in Input) []Effect {
 	switch in := in.(type) {
 	case Advanced:
@@ -535,7 +534,7 @@ func (m *Machine) stepSurveying(in Input) []Effect {
 	case Surveyed:
 		return m.surveyed(in)
 	case Changed:
-		m.permits.changed = true // the answer may not know of the room that this reports
+		m.permits.changed = true // the answer may be older than this change
 		return nil
 	case Suspended, Reconnected:
 		m.permits.doubted = true // the news that made it the first may be of a connection between the two
@@ -553,8 +552,7 @@ func (m *Machine) surveyed(in Surveyed) []Effect {
 	if m.removed {
 		return m.requeue()
 	}
-	// The place at the front is no longer certain, so the survey must not lead to an
-	// enter.
+	// Whether we are first is no longer certain, so the survey must not lead to an enter.
 	if m.permits.doubted {
 		return m.list()
 	}
@@ -591,8 +589,8 @@ func (m *Machine) stepFull(in Input) []Effect {
 	}
 }
 
-// stepEntering takes the permits in the place of the own node. The token is still that of
-// the place in the queue: places are left in their order, so tokens grow from grant to
+// stepEntering takes the permits in exchange for our node. The token is still that of our
+// place in the queue: contenders leave the queue in order, so tokens grow from grant to
 // grant.
 func (m *Machine) stepEntering(in Input) []Effect {
 	switch in := in.(type) {
@@ -625,8 +623,7 @@ func (m *Machine) stepHeld(in Input) []Effect {
 			return m.lose(events.ReasonSuspended)
 		}
 	case LeaseRanOut:
-		// Other clients may see the session expire from now on, and the next holder may
-		// enter.
+		// From now on the servers may expire the session, and the next holder may enter.
 		return m.lose(events.ReasonLeaseRanOut)
 	case Overdue:
 		if m.by != 0 && in.By >= m.by { // else an earlier moment was reported since
@@ -634,13 +631,13 @@ func (m *Machine) stepHeld(in Input) []Effect {
 		}
 	case Reconnected:
 		if !m.verifying {
-			m.verifying = true // the event that reports the end of our node may be lost
+			m.verifying = true // the event that our node is gone may be lost
 			return m.verify()
 		}
 	case Claimed:
 		m.verifying = m.verifying && !in.Held
 	case Refused:
-		// The claim proves that the node is gone, although no watch has reported it.
+		// The claim proves that the node is gone, even though no watch reported it.
 		if in.Missing {
 			return m.ownGone()
 		}
@@ -667,7 +664,7 @@ func (m *Machine) stepReleasing(in Input) []Effect {
 		return m.over()
 	case Refused:
 		if m.why == WhyReleased || m.why == WhyPanicked {
-			m.why = WhyRefused // the caller has to learn that the node is still there
+			m.why = WhyRefused // the caller must learn that the node still exists
 		}
 		return m.over()
 	case Unknown:
@@ -677,8 +674,8 @@ func (m *Machine) stepReleasing(in Input) []Effect {
 	}
 }
 
-// onWithdrawn takes the way out that all states share: every node is removed. If only the
-// answer in progress says which nodes there are, it is awaited first.
+// onWithdrawn ends the acquisition in any state: every node is deleted. If only an answer
+// in progress will say which nodes exist, it waits for that first.
 func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	if m.why != 0 && m.state != Lapsed || m.state == Over {
 		return nil
@@ -697,27 +694,27 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 		// If the Create was sent, its answer says what there is to delete.
 		effects = []Effect{Cancel{Epoch: m.epoch}}
 	case Recovering, Entering:
-		// The answer in progress says what there is to delete.
+		// The answer in progress says what to delete.
 	default:
 		switch {
 		case m.removed && !m.several():
 			return m.over()
 		case m.state == Claiming && m.recording() == RecordMade:
-			// The answer reports whether the record is ours.
+			// The answer in progress says whether the record is ours.
 		default:
 			effects = m.release()
 		}
 	}
 	if !m.up || m.why == WhyNoSession || m.why == WhyLost && !in.Ran {
-		// Nothing is held, and the servers may not answer for long. Only a function is
-		// over when its node has gone.
+		// Nothing is held, and the servers may not answer for a long time. Only an
+		// acquisition with a function waits until its node is gone.
 		return m.finish(effects)
 	}
 	return effects
 }
 
-// onExpired starts over if the caller still waits, and else ends: a dead session has no
-// nodes.
+// onExpired starts over if the caller is still waiting, and otherwise ends the
+// acquisition: a dead session has no nodes.
 func (m *Machine) onExpired() []Effect {
 	place := m.own.Name.Text != ""
 	m.epoch, m.session, m.up = 0, 0, false
@@ -730,38 +727,37 @@ func (m *Machine) onExpired() []Effect {
 		m.removed = true
 		return m.lose(events.ReasonSessionExpired)
 	case m.state == Lapsed:
-		// The loss is reported once. Only the end of the caller's function is still
-		// awaited.
+		// The loss was reported already. Only the caller's function is still to return.
 		m.removed = true
 		return nil
 	case m.state == Over || m.state == Idle:
 		return nil
 	case m.why != 0:
-		// Withdrawn before: the session's end has removed what a delete was to remove.
+		// It is ending already, and the end of the session has deleted its nodes.
 		return m.over()
 	}
 	effects := m.begin()
-	// The waiter queues again at the end, so the position that it knows is outdated.
+	// It queues again at the end, so the position that the caller knows is outdated.
 	if place {
 		effects = append(effects, Requeue{})
 	}
 	return effects
 }
 
-// onAskedBack passes the wish on, for the caller to decide. A node that was written to is
-// still there, and so is the lock.
+// onAskedBack passes a revocation request on for the caller to decide. The request is
+// only data in the node, so the lock is still held.
 //
-// Of several wishes the one with the earliest moment counts, and the caller learns of it
-// when it comes. A wish with a later moment, or with none, says nothing new. A wish that
-// came before the Grant is reported with it.
+// Of several requests, the one with the earliest deadline counts, and the caller is
+// notified of each that is earlier than the last. A request with a later deadline, or
+// none, adds nothing. A request that came before the Grant is reported with it.
 func (m *Machine) onAskedBack(in AskedBack) []Effect {
-	// A watch on the node ahead also reads the requests to that contender. They are not
+	// A watch on the node ahead also reads the requests to that contender, which are not
 	// ours.
 	if m.own.Name.Text == "" || !in.Node.Same(m.own.Name) || m.why != 0 {
 		return nil
 	}
 	sooner := in.By != 0 && (m.by == 0 || in.By < m.by)
-	// Every read of the node finds the same request again. The holder hears of it once.
+	// Every read of the node finds the same request again, but it is reported only once.
 	if m.asked && !sooner {
 		return nil
 	}
@@ -769,7 +765,7 @@ func (m *Machine) onAskedBack(in AskedBack) []Effect {
 	if sooner {
 		m.by = in.By
 	}
-	// A caller without the lock has nothing to give back. The Grant reports the request.
+	// Before the Grant there is nothing to give up. The request follows the Grant.
 	if m.state != Held {
 		return nil
 	}

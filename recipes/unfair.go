@@ -6,12 +6,12 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about a lock that is one node: what its requests mean on the wire, and
-// which contender of a session owns the node.
+// This file is about a lock that is a single node: what its requests mean on the wire,
+// and which of a session's contenders owns the node.
 
-// takePlan creates the node and writes its data once more: the answer has the node's
-// Stat, and so the zxid. If the list of permissions does not allow the write, it is a
-// plain create, and a listing shows the rest.
+// takePlan creates the node and writes its data once more, so that the answer has the
+// node's Stat and zxid. If the ACL does not allow the write, the plan is a plain create,
+// and a listing finds the zxid.
 func (e *Errand) takePlan(v View) Plan {
 	p := Plan{create(OnOwn, e.Nodes[0], e.Data, Ephemeral)}
 	if !v.Plain && v.Brief {
@@ -20,7 +20,7 @@ func (e *Errand) takePlan(v View) Plan {
 	return p
 }
 
-// TheNode returns the name of the one node of a lock.
+// TheNode returns the name of a lock's single node.
 func TheNode(node string) events.Name {
 	return events.Name{Text: path.Base(node), Kind: events.KindUnfair}
 }
@@ -31,7 +31,7 @@ func (e *Errand) took(p Plan, a Answer) Meaning {
 	case len(p) == 1:
 		return Meaning{In: created}
 	case stat.Czxid == 0:
-		return e.unknown() // the node was made, and a look-up finds its zxid
+		return e.unknown() // the node was created; a look-up finds its zxid
 	default:
 		created.Alone, created.Token = true, stat.Czxid
 		return Meaning{In: created}
@@ -51,11 +51,11 @@ func (e *Errand) occupied(a Answer, at Operation) Meaning {
 	}
 }
 
-// Looked takes whether the one node is the contender's own. The read followed a
-// transaction, so it saw the state of that transaction or a later one. For a claim, own
-// means that the contender created the node: if it exists now, it existed then. For a
-// delete in doubt, own means that the node is the session's, in which only one contender
-// at a time may have created it; see [OwnerBook].
+// Looked handles a read of the single node; own reports whether it is the contender's.
+// The read followed a transaction, so it saw the state of that transaction or a later
+// one. For a claim, own means that the contender created the node: if it exists now, it
+// existed then. For a delete in doubt, own means that the node is the session's, of which
+// only one contender at a time may have created it; see [OwnerBook].
 func (e *Errand) Looked(own bool) Meaning {
 	switch {
 	case e.Op == OpClaim && own:
@@ -71,31 +71,31 @@ func (e *Errand) Looked(own bool) Meaning {
 }
 
 // OwnerBook records which contender of a session owns the node at one path, or may have
-// created it. It is for locks of one node, whose name does not identify its creator. S
-// names a contender; its zero value is none.
+// created it. It is for locks with a single node, whose name does not identify its
+// creator. S identifies a contender; its zero value means none.
 //
-// The session that owns the node does not identify the creator either, because two
+// The session that owns the node does not identify its creator either, because two
 // contenders of one session may request the same lock:
 //
 //  1. A sends its create, and B sends its own.
 //  2. The connection breaks, and the outcome of both is unknown.
-//  3. On the next connection both look, find a node of their own session, and take it for
-//     theirs.
+//  3. On the next connection both look, find a node of their own session, and believe
+//     that it is theirs.
 //
-// So a session has one owner at a path at a time. Until the outcome of A's create is
+// So a session has one owner per path at a time. Until the outcome of A's create is
 // known, B's create is not sent, and B waits as if A held the lock. A node of this
-// session that is found then is A's, unless it is one that was held and that the servers
-// did not let us delete.
+// session that is found then is A's, unless it is a former holder's that the servers
+// refused to delete.
 type OwnerBook[S comparable] struct {
 	owner S
-	past  int64 // the zxid that created the node of the exception
+	past  int64 // the zxid that created a node which the servers refused to delete
 }
 
 // Owner returns the owner, or the zero value.
 func (b OwnerBook[S]) Owner() S { return b.owner }
 
-// Enter makes a contender the owner before it sends its create, if there is no other
-// owner.
+// Enter makes a contender the owner, unless there is another one. It is called before the
+// create is sent.
 func (b OwnerBook[S]) Enter(who S) (_ OwnerBook[S], entered bool) {
 	if b.owner != *new(S) && b.owner != who {
 		return b, false
@@ -104,7 +104,7 @@ func (b OwnerBook[S]) Enter(who S) (_ OwnerBook[S], entered bool) {
 	return b, true
 }
 
-// Leave notes that a contender has no node at the path, and no create in progress.
+// Leave notes that a contender has neither a node at the path nor a create in progress.
 func (b OwnerBook[S]) Leave(who S) OwnerBook[S] {
 	if b.owner == who {
 		b.owner = *new(S)
@@ -112,8 +112,8 @@ func (b OwnerBook[S]) Leave(who S) OwnerBook[S] {
 	return b
 }
 
-// Heard takes the input of a contender about its node. The token is the zxid that created
-// the node, or 0.
+// Heard processes a contender's input about its node. token is the zxid that created the
+// node, or 0.
 func (b OwnerBook[S]) Heard(who S, in Input, token int64) OwnerBook[S] {
 	if b.owner != who {
 		return b
@@ -134,10 +134,10 @@ func (b OwnerBook[S]) Heard(who S, in Input, token int64) OwnerBook[S] {
 			return b.Leave(who)
 		}
 	}
-	return b // the contender has the node, or may have it
+	return b // the contender has or may have the node
 }
 
-// Owns reports whether the contender owns a node of this session that the zxid created.
+// Owns reports whether the contender owns the node of this session that the zxid created.
 func (b OwnerBook[S]) Owns(who S, czxid int64) bool {
 	return b.owner == who && b.past != czxid
 }

@@ -13,26 +13,25 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about the calls of the client, and the way of a request for which a caller
-// waits.
+// This file is about calls of the client, and follows a request that a caller waits for.
 
-// terms are how a call is made.
+// terms says how to make a call.
 type terms struct {
-	epoch  recipes.Epoch // in this epoch alone; 0: in any
-	once   bool          // not made again once it may have been executed
+	epoch  recipes.Epoch // only in this epoch; 0: in any
+	once   bool          // do not repeat it once it may have been executed
 	urgent urgency
-	seat   *Seat // the seat that owns the nodes it rests on, or nil
+	seat   *Seat // the seat that owns the nodes it depends on, or nil
 	txn    *txn  // what it does to nodes of the session; nil: nothing
 }
 
-// call has do run in a goroutine of its own, with a client of the session, while there is
-// a connection. If the connection is lost, or a server turns the request away for the
+// call runs do in a separate goroutine, with a client of the session, while there is a
+// connection. If the connection is lost, or a server turns the request away for the
 // moment, do runs again.
 //
-// It returns what do has returned last. If ctx ends first it returns the cause at once:
-// do may still be running, and does not run again. The other errors are ErrClosed, or
-// with an epoch ErrEpochOver, if do has not run to its end. With once there is
-// ErrOutcomeUnknown, alone or with the cause.
+// call returns what do returned last. If ctx ends first, it returns the cause at once; do
+// may still be running, but does not run again. If do could not complete, the error is
+// ErrClosed or, with an epoch, ErrEpochOver. With once, it may be ErrOutcomeUnknown,
+// alone or wrapped with the cause.
 func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, error)) (T, error) {
 	var answer, none T
 	if ctx.Err() != nil {
@@ -43,7 +42,7 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 		answer, err = do(with)
 		return err
 	}
-	if !s.submit(c) { // nothing is left of the session
+	if !s.submit(c) { // the session has ended
 		c.refuse()
 	}
 	select {
@@ -53,26 +52,27 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 	}
 	was := c.stage.Swap(stageLeft)
 	select {
-	case err := <-c.outcome: // it came together with the end of ctx
+	case err := <-c.outcome: // it came at the same time as the end of ctx
 		return answer, err
 	default:
 	}
-	// A caller that gave up must not get its request made at the next connection.
+	// The request of a caller that gave up must not be made on the next connection.
 	if was == stageParked {
 		s.loop.Post(func() { s.drop(c) })
 	} else if t.once {
-		// It is in progress and may still be executed, so it must not pass for undone.
+		// It is in progress and may still be executed, so it must not be reported as
+		// undone.
 		return none, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
 	}
 	return none, context.Cause(ctx)
 }
 
-// verdict is an error that ends the call, whatever it would mean as a server's answer.
+// verdict is an error that ends the call, even if as a server's answer it would not.
 type verdict struct{ error }
 
-// How far a call has come. The request's goroutine and the caller change it, and the
-// first of the two decides: a call that its caller left while it was parked is not made,
-// and one that is in progress by then is not made again.
+// The stages of a call. The request's goroutine and the caller both change the stage, and
+// the first one wins: a call that its caller left while it was waiting is not made, and
+// one in progress by then is not repeated.
 const (
 	stageParked int32 = iota
 	stageUnderWay
@@ -86,7 +86,7 @@ type callRequest struct {
 
 	ctx     context.Context // the caller's
 	run     func(*client) error
-	rests   bool // on the seat's node, see [single.rest]
+	rests   bool // it depends on the seat's node; see [single.rest]
 	stage   atomic.Int32
 	outcome chan error // size 1
 }
@@ -102,7 +102,7 @@ func (r *callRequest) admit(s *Session) {
 	}
 	if r.txn != nil && r.txn.begun == nil {
 		if (r.load(s) == budget.Load{}) {
-			r.enter(s) // it may make room, and must not wait for any
+			r.enter(s) // it may make room, so it must not wait for any
 		} else {
 			s.seek(r)
 		}
@@ -164,29 +164,30 @@ func (r *callRequest) settle(s *Session, c *client, outcome zkerr.Outcome, err e
 	r.ends(s)
 }
 
-// drop takes out a request for which its caller does not wait any more.
+// drop removes a request whose caller has stopped waiting.
 func (s *Session) drop(r request) {
 	s.pending.remove(r)
 	s.takeRoomless(func(parked request) bool { return parked == r })
 	r.ends(s)
 }
 
-// What follows is what all calls of the client have in common, above all the meaning of
-// an answer.
+// The rest of the file is common to all calls of the client, above all the meaning of an
+// answer.
 
-// anyVersion makes the server not compare versions.
+// anyVersion makes the server ignore the version.
 const anyVersion = -1
 
-// maxTries bounds the attempts at something that others keep deleting.
+// maxTries limits the attempts to create something that others keep deleting.
 const maxTries = recipes.Tries
 
-// unanswered is the answer to a single request that ended with an error.
+// unanswered returns the answer to a single request that failed.
 func unanswered(epoch recipes.Epoch, op recipes.Op, err error) (recipes.Input, error) {
 	outcome, err := zkerr.Classify(err)
 	return classified(epoch, op, outcome, err)
 }
 
-// classified is the answer to a request that was not done.
+// classified returns the answer to a request that was refused, or whose outcome is
+// unknown.
 func classified(epoch recipes.Epoch, op recipes.Op, outcome zkerr.Outcome, err error) (recipes.Input, error) {
 	if !outcome.Settled() {
 		return recipes.Unknown{Epoch: epoch, Op: op}, err
@@ -194,7 +195,7 @@ func classified(epoch recipes.Epoch, op recipes.Op, outcome zkerr.Outcome, err e
 	return recipes.Refused{Epoch: epoch, Op: op, Missing: errors.Is(err, zk.ErrNoNode)}, otherKind(err)
 }
 
-// otherKind names the error of a create below the node of a lock that is one node.
+// otherKind wraps the error of a create below an unfair lock's node.
 func otherKind(err error) error {
 	if errors.Is(err, zk.ErrNoChildrenForEphemerals) {
 		return fmt.Errorf("%w: %w", ErrKind, err)
@@ -202,8 +203,8 @@ func otherKind(err error) error {
 	return err
 }
 
-// notOwn is the answer to a request that failed for another node than the own one. It
-// does not call the own node missing.
+// notOwn returns the answer to a request that failed because of a node other than the own
+// one. It does not report the own node missing.
 func notOwn(in recipes.Input, err error) (recipes.Input, error) {
 	if refused, ok := in.(recipes.Refused); ok {
 		refused.Missing = false
@@ -212,8 +213,8 @@ func notOwn(in recipes.Input, err error) (recipes.Input, error) {
 	return in, err
 }
 
-// barrier is a write through the quorum that changes nothing. If there is no directory,
-// that is an answer of the quorum as well.
+// barrier makes a write through the quorum that changes nothing. A missing directory is
+// an answer of the quorum, too.
 func (c *client) barrier(dir string) (zkerr.Outcome, error) {
 	check := &zk.CheckVersionRequest{Path: dir, Version: anyVersion}
 	outcome, _, err := zkerr.ClassifyMulti(c.conn.Multi(check))
@@ -223,7 +224,7 @@ func (c *client) barrier(dir string) (zkerr.Outcome, error) {
 	return outcome, err
 }
 
-// check is a claim for the session's own purposes. It returns nil if the node exists.
+// check is a claim for the session's own use. It returns nil if the node exists.
 func (c *client) check(node string) error {
 	_, _, err := zkerr.ClassifyMulti(c.conn.Multi(&zk.CheckVersionRequest{Path: node, Version: anyVersion}))
 	return err

@@ -10,11 +10,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about requests that prove that a node is still there: the advance of a
-// waiter, and the claims of holders. An advance makes a handoff cost as much in a long
-// queue as in a short one, because it reads a directory's data.
+// This file is about requests that prove that a node still exists: the advance of a
+// waiter, and the claims of holders. An advance reads the directory's data instead of
+// listing it, so a handoff costs the same in a long queue as in a short one.
 
-// advance asks the parts of an advance, see [recipes.Handoff].
+// advance asks the questions of an advance; see [recipes.Handoff].
 func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in recipes.Input, err error) {
 	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past.Text, e.Next.Text))
 	if warm {
@@ -26,10 +26,10 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 			&recipes.Errand{Op: recipes.OpAdvance, Epoch: e.Epoch, Nodes: []string{t.at(e.Node)}})
 	}
 	var wait sync.WaitGroup
-	var unread error // without a floor the next contender's node or a listing shows it
+	var unread error // without a floor, the next contender's node or a listing decides
 	switch {
 	case claims && floor:
-		// Both go in one flight, so that a handoff takes one round trip.
+		// Send both together, so that a handoff takes one round trip.
 		wait.Go(claim)
 	case claims:
 		claim()
@@ -41,14 +41,14 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 	}
 	wait.Wait()
 	if !claims && !floor {
-		t.news.Store(true) // no answer says how far the servers are
+		t.news.Store(true) // no answer shows how current the servers are
 	}
 	if claims {
 		a = a.Claimed(in)
 	}
 	if a.Wants(recipes.PartNext) {
 		next := t.at(e.Next)
-		// The read also arms the watch: if the node exists, its end is the next turn.
+		// The read also arms the watch: if the node exists, its end comes next.
 		node, err := c.follow(ofNode, next, t)
 		switch {
 		case err == nil:
@@ -65,8 +65,8 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 	return in, err
 }
 
-// advances returns the answer to an advance of a warm session that knows what the floor
-// says, or nil.
+// advances returns the answer to an advance for a warm session that need not read the
+// floor, or nil.
 func (c *client) advances(t *Seat, e recipes.Advance) recipes.Input {
 	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past.Text, e.Next.Text)).Claims()
 	if a.Wants(recipes.PartFloor) {
@@ -86,15 +86,16 @@ func (c *client) readDirectory(dir string) (recipes.DirectoryData, error) {
 	return c.dirs.read(dir, data, stat), nil
 }
 
-// What follows is about many holders that need to know whether they still hold, as all do
-// after a reconnect. Their claims go together: a write for each of them would keep a
-// server, and the probes of all sessions behind it, for longer than a lease lasts.
+// The rest of the file is about many holders that check whether they still hold, as all
+// do after a reconnect. Their claims share transactions: a write for each of them would
+// keep a server busy, and delay the probes of all its sessions, for longer than a lease
+// lasts.
 
-// mostChecked bounds the bytes of one transaction's checks, far below what a server takes
-// in a request.
+// mostChecked limits the bytes of one transaction's checks, to far less than a server
+// accepts in a request.
 const mostChecked = 64 << 10
 
-// jointClaim is the claims of several holders, in one transaction, see
+// jointClaim is a transaction with the claims of several holders; see
 // [recipes.JointVerdict].
 type jointClaim struct {
 	slot
@@ -103,7 +104,7 @@ type jointClaim struct {
 	bytes int
 }
 
-// claimOf is a claim, and the nodes that it checks.
+// claimOf is a claim and the nodes that it checks.
 type claimOf struct {
 	*seatRequest
 
@@ -112,9 +113,9 @@ type claimOf struct {
 
 var _ request = (*jointClaim)(nil)
 
-// add takes a claim in, if it can be made together with the others and there is room.
+// add adds a claim, if it can share a transaction and there is room.
 func (j *jointClaim) add(r *seatRequest) bool {
-	const each = 32 // more than what a check takes beside its path
+	const each = 32 // more than a check takes in addition to its path
 	if !r.joint() {
 		return false
 	}
@@ -133,8 +134,8 @@ func (j *jointClaim) add(r *seatRequest) bool {
 
 func (j *jointClaim) admit(s *Session) { s.pending.add(j) }
 
-// gatherClaims returns what to make for a claim that has just been taken out. A holder's claim
-// takes along the holders' claims that wait behind it.
+// gatherClaims returns the request to make for a claim that was just removed from the
+// queue: joined with the claims of holders that wait after it, if it can be.
 func (r *seatRequest) gatherClaims(s *Session) request {
 	joint := &jointClaim{}
 	if !joint.add(r) {
@@ -162,7 +163,7 @@ func (j *jointClaim) refuse() {
 
 func (j *jointClaim) do(c *client) (func(*Session), error) {
 	var checks []any
-	var whose []int // of the claims, for each check
+	var whose []int // index of the claim, for each check
 	for i, r := range j.of {
 		for _, node := range r.nodes {
 			checks, whose = append(checks, &zk.CheckVersionRequest{Path: node, Version: anyVersion}),
@@ -174,7 +175,8 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	case outcome == zkerr.Done:
 		return func(s *Session) { j.split(s, c, -1, nil) }, nil
 	case outcome == zkerr.Refused && 0 <= failed && failed < len(whose):
-		// failed counts checks, and a claim of several nodes has several of them.
+		// failed is the index of a check, and a claim of several nodes has several
+		// checks.
 		return func(s *Session) { j.split(s, c, whose[failed], err) }, err
 	}
 	in, cause := classified(j.meantFor(), recipes.OpClaim, outcome, err)
@@ -189,15 +191,15 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// split answers the claims of a transaction that has failed at one of them, or at none.
-// The claims that the answer does not settle are made again, in two halves: where many
-// nodes are gone, each is found within few round trips.
+// split answers the claims of a transaction that failed at one of them, or at none.
+// Claims that the answer does not settle are sent again, in two halves, so that even if
+// many nodes are gone, all are found within a few round trips.
 func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
 	var rest []claimOf
 	for i, r := range j.of {
 		switch recipes.JointVerdict(i, bad) {
 		case recipes.VerdictProven:
-			r.settle(s, c, recipes.Claimed{Epoch: r.epoch}, nil) // which judges the lease
+			r.settle(s, c, recipes.Claimed{Epoch: r.epoch}, nil) // settle judges the lease
 		case recipes.VerdictGone:
 			in, cause := classified(r.epoch, recipes.OpClaim, zkerr.Refused, err)
 			r.settle(s, c, in, cause)

@@ -22,19 +22,19 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about the life of a client: connected, suspended, resumed, expired, closed.
+// This file has the life of a client: connected, suspended, resumed, expired, closed.
 
 const (
-	// restoreWait bounds how long requests are held back after a reconnect while the
+	// restoreWait is how long requests are held back at most after a reconnect, while the
 	// client restores its watches.
 	restoreWait = 100 * time.Millisecond
-	// expiredGrace is how long requests in progress may take in a session that is over,
-	// if its timeout is not short.
+	// expiredGrace is how long requests in progress may still take once their session is
+	// over. It is shorter if the session timeout is short.
 	expiredGrace = time.Second
 )
 
-// client is one zk.Conn and everything that belongs to it: one session, one
-// epoch, from the dial to the end of the last goroutine.
+// client is one zk.Conn and everything that belongs to it: one session, one epoch, from
+// the first dial to the end of its last goroutine.
 type client struct {
 	session  *Session
 	epoch    recipes.Epoch
@@ -44,74 +44,74 @@ type client struct {
 	dialer   *wire.Dialer
 	clock    clock
 	lease    *lease.Lease
-	watches  watch.Set[*Seat, recipes.Moment] // what seats watch, and by when the lock of a node is requested by a revocation
-	looks    watch.Set[subscriber, struct{}]  // what is watched for changes, and for goroutines that read a node again and again
+	watches  watch.Set[*Seat, recipes.Moment] // nodes that seats watch, each with the deadline of a revocation request
+	looks    watch.Set[subscriber, struct{}]  // watches for changes, also for goroutines that keep reading a node
 	dirs     *directories
 	owners   *owners
 	listings map[string]*listing // by directory; only the loop touches it
 	logger   *zap.Logger
-	ended    chan struct{} // closed when the client's own goroutines are gone
-	greeted  chan struct{} // size 1: a handshake was answered
+	ended    chan struct{} // closed when the client's own goroutines have exited
+	greeted  chan struct{} // size 1: signals an answered handshake
 
 	phase      atomic.Int32    // see [phaseDialing]; only the loop writes it
-	told       atomic.Bool     // a server has said that the session was ended
-	shown      time.Time       // the deadline that the hook received last; only the client's goroutines touch it
+	told       atomic.Bool     // a server has confirmed the end of the session
+	shown      time.Time       // the deadline last passed to OnLease; only the client's goroutines touch it
 	containers *containerNodes // of the session
-	readings   readings        // the readings of looks
-	throttle   wire.Throttle   // for how long requests wait that were turned away
+	readings   readings        // the reads of looks in progress
+	throttle   wire.Throttle   // delays requests that were turned away
 
 	// Only the loop touches these, except that the ending goroutine reads farewell.
-	announced  bool         // the session was, and stays so
-	resumed    int          // how often the session got another connection
-	outdated   bool         // the answer that is being settled was asked for on an earlier connection
-	pacer      *time.Timer  // looks after the lease; nil while nothing is held
+	announced  bool         // Opened was sent for the session; never cleared
+	resumed    int          // counts the session's reconnects
+	outdated   bool         // the answer being settled belongs to a request of an earlier connection
+	pacer      *time.Timer  // runs tend; nil while no seat needs the lease
 	probes     int          // in progress
 	probed     time.Time    // when the newest probe was sent, by the clock of the lease
-	hungUp     [2]time.Time // when the session gave up a server that was silent, the latest first
-	silence    time.Time    // since when an answer was owed at the last look
+	hungUp     [2]time.Time // when the session last hung up on a silent server, latest first
+	silence    time.Time    // since when a server has owed an answer, at the last look
 	others     wire.Others  // of this silence
-	stopAsking func()       // ends the questions of this silence; not nil
-	inflight   int          // calls that were made and not finished, see [Session.finish]
-	farewell   time.Time    // until when a server may answer the end of the session
+	stopAsking func()       // cancels askOthers for this silence; never nil
+	inflight   int          // calls of the client in progress; see [Session.finish]
+	farewell   time.Time    // how long to wait for a server to confirm the session's end
 }
 
-// The phase of a client says how far its session has come. It moves forward only, except
-// that a session may be up and suspended in turn, and that one that loses its connection
-// while it is young begins again.
+// The phases of a client's session. A client moves forward only, with two exceptions: a
+// session may alternate between up and suspended, and a young one that loses its
+// connection goes back to dialing.
 const (
-	// phaseDialing: no server has given out a session.
+	// phaseDialing: there is no session yet.
 	phaseDialing int32 = iota
-	// phaseYoung: a server has, and it is too early for requests.
+	// phaseYoung: there is a session, but it is too early for requests.
 	phaseYoung
-	// phaseUp: requests may be made.
+	// phaseUp: requests may be sent.
 	phaseUp
-	// phaseSuspended: the session was announced, and has no connection for requests.
+	// phaseSuspended: the session was announced, but has no usable connection.
 	phaseSuspended
-	// phaseOver: it has expired, was replaced, or is being closed. No request is made any
-	// more.
+	// phaseOver: the session has expired, was replaced, or is being closed. No more
+	// requests are sent.
 	phaseOver
-	// phaseEnding: no request is in progress any more, and the client's goroutines end.
+	// phaseEnding: no request is in progress, and the client's goroutines are ending.
 	phaseEnding
 )
 
-// isOver reports whether no request is made any more. A client that is not over is the
-// session's present one.
+// isOver reports whether the client's session is over, so that no more requests are sent.
+// A client that is not over is the current one.
 func (c *client) isOver() bool { return c.phase.Load() >= phaseOver }
 
-// deadline returns until when the session can be believed alive, in ordinary time. It
-// returns the zero time if that was never so.
+// deadline returns the time until which the session counts as alive, in ordinary time. It
+// is the zero time if there never was a session.
 func (c *client) deadline() time.Time { return c.clock.ordinary(c.lease.Deadline()) }
 
-// TurnedAway is the log message for requests that a server has turned away, or failed at,
+// TurnedAway is the log message for requests that a server has been rejecting or failing
 // for seconds.
 const TurnedAway = "requests are turned away and retried"
 
-// connect makes the client of an epoch. The client's events are posted to the loop. The
-// loop also calls connect, so it handles none of them before connect returns.
+// connect creates the client for an epoch. The client's events are posted to the loop.
+// The loop also calls connect, so it handles none of them before connect returns.
 //
 //nolint:contextcheck,nolintlint // a client lasts as long as its session; the linter heeds this at the callers
 func (s *Session) connect(epoch recipes.Epoch) {
-	// A session that ends as soon as it is made is a failure for the next dialer, too.
+	// A session that ends right away counts as a failure for the next dialer, too.
 	failures := 0
 	if s.client != nil {
 		failures = s.client.dialer.Failed()
@@ -135,8 +135,8 @@ func (s *Session) connect(epoch recipes.Epoch) {
 		stopAsking: func() {},
 	}
 	c.readings.changed.L = &c.readings.mu
-	// The link sees every frame of the client's connections. The client alone would say
-	// neither when it has sent something nor what was answered to it.
+	// The link sees every frame of the client's connections. The client itself would
+	// report neither when it sent a request nor how it was answered.
 	c.link = wire.NewLink(wire.Events{
 		Now: s.clock.now, Start: s.group.Go,
 		OnAnswered: c.onAnswered, OnFailed: c.onFailed, OnRequest: s.cfg.OnRequest,
@@ -145,8 +145,8 @@ func (s *Session) connect(epoch recipes.Epoch) {
 				zap.Error(err))
 		},
 	})
-	// The client itself sends no identities: each dial asks for them anew, so that an
-	// expired token is not sent again.
+	// The client itself sends no identities. Each dial asks for them anew, so that no
+	// expired token is sent again.
 	identities := func() []Auth { return s.cfg.Auth }
 	if s.cfg.Identities != nil {
 		identities = func() []Auth { return s.whoWeAre.dial(c) }
@@ -165,7 +165,7 @@ func (s *Session) connect(epoch recipes.Epoch) {
 		zk.WithLogger(clientLogger{c.logger, c.link}),
 		zk.WithLogInfo(false),
 	)
-	if err != nil { // only a list without servers does that, and the parser refuses it
+	if err != nil { // only for an empty list of servers, which the parser rejects
 		c.dialer.Stop()
 		s.cfg.Logger.Error("could not start a ZooKeeper client", zap.Error(err))
 		s.reportReady(err)
@@ -173,8 +173,8 @@ func (s *Session) connect(epoch recipes.Epoch) {
 	}
 	c.conn = conn
 	s.group.Go(func() {
-		// The channel drops events when it is full; the callback has them all.
-		// Its end is the only sign that the client's goroutines have ended.
+		// The channel drops events when it is full, so the callback is used instead. But
+		// only the close of the channel shows that the client's goroutines have exited.
 		for range events {
 		}
 		close(c.ended)
@@ -187,8 +187,8 @@ func (s *Session) connect(epoch recipes.Epoch) {
 	s.mu.Unlock()
 }
 
-// reportReady reports to the callers that wait for the first session that there is one,
-// or why there is none.
+// reportReady notifies callers waiting for the first session that there is one, or why
+// there is none.
 func (s *Session) reportReady(err error) {
 	s.mu.Lock()
 	s.view.ready, s.view.refuse = s.view.ready || err == nil, err
@@ -207,9 +207,9 @@ func (s *Session) onConnection(c *client, server string) {
 	c.logger.Debug("connected", zap.String("server", server))
 	switch {
 	case s.cfg.Identities != nil && s.whoWeAre.isOver():
-		c.hangUp() // a connection that was made with identities that are over
+		c.hangUp() // the connection was made with outdated identities
 	case c.announced && c.stuck():
-		// A stuck server may still complete handshakes. Requests wait until it has
+		// A stuck server may still complete handshakes, so requests wait until it has
 		// answered a read.
 		c.inflight++
 		s.group.Go(func() {
@@ -217,31 +217,31 @@ func (s *Session) onConnection(c *client, server string) {
 			s.loop.Hand(func() { s.vouched(c, server, err) })
 		})
 	case c.announced && (c.watches.Armed() || !c.looks.Empty()):
-		// Requests wait for the watches: the client restores them by a request that
-		// others can overtake. A request could then read what a missed event should have
-		// announced, before the event.
+		// Requests wait until the client has restored its watches. It does so with a
+		// request that others can overtake, and one that does could read a change before
+		// the event that reports it.
 		time.AfterFunc(min(restoreWait, c.link.Timeout()/10),
 			func() { s.postFor(c, func() { s.restored(c) }) })
 	case c.announced:
 		s.resume(c)
 	case c.phase.Load() == phaseDialing:
-		// Requests made at once would race with the client, which still looks for watches
-		// to restore, see [wire.FirstRequest].
+		// Requests sent now would race with the client, which is still looking for
+		// watches to restore; see [wire.FirstRequest].
 		c.phase.Store(phaseYoung)
 		time.AfterFunc(wire.FirstRequest, func() { s.postFor(c, func() { s.announce(c) }) })
 	}
 }
 
-// stuck reports whether requests were left unanswered for so long that a handshake alone
-// does not show that they will be answered now.
+// stuck reports whether requests have been unanswered for so long that a handshake alone
+// is no proof of life.
 func (c *client) stuck() bool {
 	debt := c.link.Owing()
 	return !debt.IsZero() && c.clock.now().Sub(debt) >= wire.MostPatience(c.link.Timeout())
 }
 
-// onIdentityError takes the news that a server has refused the client's identity, or
-// could not prove its own. The session continues, see turnedAway. It is reported once: a
-// server that refuses an identity does so again with each connection.
+// onIdentityError handles the news that a server refused the client's identity, or could
+// not prove its own. The session continues; see turnedAway. The news is reported once,
+// because such a server refuses every connection.
 func (s *Session) onIdentityError(c *client, err error) {
 	s.mu.Lock()
 	known := s.view.refuse != nil
@@ -254,8 +254,8 @@ func (s *Session) onIdentityError(c *client, err error) {
 	s.reportReady(fmt.Errorf("%w: %w", ErrNoAuth, err))
 }
 
-// LongTick returns the servers' tickTime as implied by the timeout of the current
-// session, if the lease assumes a shorter one, and 0 otherwise.
+// LongTick returns the servers' tickTime as implied by the current session's timeout, if
+// it is longer than the lease assumes, and 0 otherwise.
 func (s *Session) LongTick() time.Duration {
 	c := s.present()
 	if c == nil {
@@ -265,18 +265,16 @@ func (s *Session) LongTick() time.Duration {
 	return longTick(s.cfg.Timeout.Truncate(time.Millisecond), granted, lease.Tick(s.cfg.Tick, granted))
 }
 
-// The bounds that servers set to a session timeout, in ticks, unless their configuration
-// names others.
+// The servers' default bounds for a session timeout, in ticks.
 const (
 	leastTicks = 2
 	mostTicks  = 20
 )
 
-// longTick returns the servers' tickTime that follows from the timeout that they granted,
-// if it is longer than the one that is configured, and 0 otherwise. Servers raise a short
-// timeout to 2 ticks, and lower a long one to 20. If they left it as it was asked for,
-// that implies nothing. It is a hint: a server's minSessionTimeout and maxSessionTimeout
-// may set other bounds.
+// longTick returns the servers' tickTime as implied by the timeout that they granted, if
+// it is longer than the configured one, and 0 otherwise. Servers raise a short timeout to
+// 2 ticks, and lower a long one to 20; an unchanged timeout implies nothing. The result
+// is only a hint, because minSessionTimeout and maxSessionTimeout may set other bounds.
 func longTick(asked, granted, told time.Duration) (tick time.Duration) {
 	switch {
 	case granted > asked:
@@ -290,10 +288,10 @@ func longTick(asked, granted, told time.Duration) (tick time.Duration) {
 	return tick
 }
 
-// compareTimeout logs a session timeout that is not the one that was asked for, and what
-// that implies. It returns what longTick does.
+// compareTimeout warns if the servers changed the requested session timeout, and of what
+// that implies. It returns the result of longTick.
 func (s *Session) compareTimeout(c *client) (long time.Duration) {
-	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.Timeout() // as a request names it
+	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.Timeout() // rounded as in a request
 	if asked == granted {
 		s.clamped = 0
 		return 0
@@ -312,7 +310,7 @@ func (s *Session) compareTimeout(c *client) (long time.Duration) {
 	return long
 }
 
-// suspend tells the seats that the connection is gone.
+// suspend notifies the seats that the connection is gone.
 func (s *Session) suspend(c *client) {
 	if !c.announced {
 		return
@@ -328,7 +326,7 @@ func (s *Session) suspend(c *client) {
 	clear(s.next) // after the outage all waiters list at once, and each would be new
 	s.noteAway(true)
 	lost := "connection lost"
-	if time.Now().Before(c.deadline()) { // else its locks are lost, which has been logged
+	if time.Now().Before(c.deadline()) { // else its locks are lost, and that was logged
 		lost += "; the session may still be alive"
 	}
 	c.logger.Warn(lost, zapSession(c), zap.Time("deadline", c.deadline()), zap.Error(c.dialer.LastError()))
@@ -340,8 +338,8 @@ func (s *Session) suspend(c *client) {
 func (s *Session) resume(c *client) {
 	suspended := c.phase.Load() == phaseSuspended
 	c.phase.Store(phaseUp)
-	// The broadcast below makes the machines verify what they know. An answer of an
-	// earlier connection that is settled later counts as lost.
+	// The broadcast below makes the machines verify what they know. Answers of earlier
+	// connections that are settled after it count as lost.
 	c.resumed++
 	// A warm session trusts watches and listings of the present connection only, see
 	// warmth.
@@ -350,7 +348,7 @@ func (s *Session) resume(c *client) {
 		seat.listed = false
 	}
 	s.compareTimeout(c)
-	// The server has accepted the identities, so an old refusal explains no later error.
+	// The server accepted the identities, so an old refusal no longer explains anything.
 	s.mu.Lock()
 	s.view.refuse = nil
 	s.mu.Unlock()
@@ -360,7 +358,7 @@ func (s *Session) resume(c *client) {
 		s.news(events.Resumed{Session: c.link.Session()})
 		s.broadcast(recipes.Reconnected{})
 	}
-	// Events between two connections may be lost, so every watcher looks again.
+	// Events between two connections may be lost, so every watcher reads again.
 	s.renew()
 	if s.quiet != nil {
 		s.quiesce()
@@ -370,16 +368,16 @@ func (s *Session) resume(c *client) {
 	}
 }
 
-// nextConnection returns a channel. It is closed when there is another connection that
-// requests may be made on, or when the session is closed.
+// nextConnection returns a channel that is closed when there is a new usable connection,
+// or when the session is closed.
 func (s *Session) nextConnection() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.view.renewed
 }
 
-// renew has all watchers look again. Once the session is closed the channel stays closed,
-// because a call that is in progress by then may have begun since.
+// renew wakes all callers of nextConnection. Once the session is closed, the channel
+// stays closed, for calls that come later.
 func (s *Session) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -389,13 +387,13 @@ func (s *Session) renew() {
 	}
 }
 
-// expire handles the end of the session: a server reported it, or the wire would not let
-// the client go on.
+// expire handles the end of the session, as reported by a server, or by the wire, which
+// stopped the client.
 func (s *Session) expire(c *client) {
 	if c.isOver() {
 		return
 	}
-	// Callers find no session before an event or a seat reports its end.
+	// By the time an event or a seat reports the end, callers must find no session.
 	s.show(nil)
 	if c.announced {
 		c.logger.Warn("session expired", zapSession(c))
@@ -414,18 +412,17 @@ func (s *Session) expire(c *client) {
 	}
 }
 
-// retire lets the requests in progress be answered until the grace is over, and then
-// hangs up. After that it ends the client, and a server has the time of the farewell to
-// answer that.
+// retire gives the requests in progress the grace period to be answered, and then hangs
+// up. After that, it ends the client, and gives a server the farewell period to confirm
+// the end of the session.
 func (s *Session) retire(c *client, grace, farewell time.Duration) {
 	c.phase.Store(phaseOver)
 	c.farewell = time.Now().Add(grace + farewell)
 	c.stopAsking()
 	if c.pacer != nil {
-		c.pacer.Stop() // it would keep all of the past session for a while
+		c.pacer.Stop() // it would keep the old session in memory for a while
 	}
-	// The client must not end while a request is in progress (see [Session.endClient]),
-	// and a later answer could find no session to take it.
+	// The client must not end while a request is in progress; see [Session.endClient].
 	if c.inflight == 0 {
 		s.endClient(c)
 		return
@@ -436,13 +433,14 @@ func (s *Session) retire(c *client, grace, farewell time.Duration) {
 			if c.phase.Load() != phaseEnding {
 				c.logger.Warn("requests are not answered; closing the connection",
 					zap.Int("requests", c.inflight))
-				c.hangUp() // which answers them, and the last answer ends the client
+				c.hangUp() // answers them all; the last answer ends the client
 			}
 		})
 	})
 }
 
-// show publishes which client has a session, before anything reports it.
+// show publishes the client that has a session. It is called before anything reports that
+// session.
 func (s *Session) show(c *client) {
 	s.mu.Lock()
 	s.view.client = c
@@ -450,7 +448,7 @@ func (s *Session) show(c *client) {
 	s.noteAway(c == nil && !s.closing)
 }
 
-// happened takes what the client's callback was called with.
+// happened handles an event of the client.
 func (s *Session) happened(c *client, ev zk.Event) {
 	switch ev.Type {
 	case zk.EventNodeDeleted:
@@ -460,7 +458,7 @@ func (s *Session) happened(c *client, ev zk.Event) {
 			s.tellChanged(c, ofData.key(ev.Path), true)
 		}
 	case zk.EventNodeDataChanged:
-		// The event has used up the watch. Without another one, the end of the node would
+		// The event has used up the watch. Without a new one, the end of the node would
 		// go unnoticed.
 		if c.watches.Changed(ev.Path) {
 			c.rewatch(ev.Path)
@@ -477,23 +475,23 @@ func (s *Session) happened(c *client, ev zk.Event) {
 			s.suspend(c)
 		case zk.StateExpired:
 			s.expire(c)
-		default: // on its way to one of these
+		default: // in between
 		}
 	default:
-		// The expiry that caused it reports each watch that is gone.
+		// The expiry that caused it is reported by itself.
 	}
 }
 
-// turnedAway is for a server that did not answer the handshake, or not what has to
-// follow. It gives up a session that no server takes back. A server does not answer a
-// client that has seen a later state than the server's own. It does so for a moment if it
-// lags behind. If the ensemble has lost its data it does so forever, and then no server
-// will say that the session is over.
+// turnedAway handles a server that did not answer the handshake, or what follows it. It
+// gives up a session that no server takes back. A server does not answer a client that
+// has seen a later state than its own. That passes if the server merely lags. But if the
+// ensemble has lost its data, it never does, and no server will ever report that the
+// session is over.
 //
-// A new leader gives every session its full time once more, so the session can be alive
-// until two timeouts after the last answer. A server that answers the handshake and then
-// refuses the client's identity, or falls silent, gives the session its full time each
-// time. Without this, no other session would ever get what it holds.
+// A new leader restarts the timeout of every session, so this one can be alive until two
+// timeouts after the last answer. A server that answers the handshake, but then refuses
+// the client's identity or falls silent, also restarts the timeout each time. If the
+// session were not given up, no other one would ever get its locks.
 func (s *Session) turnedAway(c *client, err error) {
 	end := c.lease.State().Optimistic
 	if end.IsZero() || s.clock.now().Sub(end) < c.link.Timeout() {
@@ -503,10 +501,10 @@ func (s *Session) turnedAway(c *client, err error) {
 	s.expire(c)
 }
 
-// announce reports a new session, which is old enough for requests.
+// announce reports a new session once requests may be sent.
 func (s *Session) announce(c *client) {
 	if c.conn.State() != zk.StateHasSession {
-		c.phase.Store(phaseDialing) // it begins again with the next connection
+		c.phase.Store(phaseDialing) // start over with the next connection
 		return
 	}
 	c.announced = true
@@ -526,15 +524,15 @@ func (s *Session) announce(c *client) {
 	s.reportReady(nil)
 }
 
-// restored continues when the watches were restored, or their time is over.
+// restored resumes the session once the watches were restored, or restoreWait has passed.
 func (s *Session) restored(c *client) {
 	if c.phase.Load() == phaseSuspended && c.conn.State() == zk.StateHasSession {
 		s.resume(c)
 	}
 }
 
-// vouched continues with a connection that has answered a request, after one that left
-// requests unanswered.
+// vouched handles the answer to the read that onConnection sends on a connection whose
+// predecessor left requests unanswered.
 func (s *Session) vouched(c *client, server string, err error) {
 	defer s.finish(c)
 	if outcome, _ := zkerr.Classify(err); outcome == zkerr.Unknown {
@@ -545,7 +543,7 @@ func (s *Session) vouched(c *client, server string, err error) {
 	}
 }
 
-// onEvent takes an event of the client. It does not block.
+// onEvent is the client's event callback. It does not block.
 func (c *client) onEvent(ev zk.Event) {
 	s := c.session
 	if ev.State == zk.StateHasSession {
@@ -555,12 +553,12 @@ func (c *client) onEvent(ev zk.Event) {
 		}
 	}
 	switch ev.Type {
-	case zk.EventNotWatching: // one for each watch of a session that has ended, which is reported once
+	case zk.EventNotWatching: // one per watch of an ended session, whose end is reported once
 	case zk.EventSession:
 		s.postFor(c, func() { s.happened(c, ev) }) // the client may hold any of its locks
 	default:
 		if c.isOver() {
-			return // each node that is deleted with the session has its event
+			return // every node deleted with the session has its event
 		}
 		s.loop.Hand(func() {
 			if !c.isOver() {
@@ -570,13 +568,13 @@ func (c *client) onEvent(ev zk.Event) {
 	}
 }
 
-// onAnswered takes an answered request. It is called before the client gets the answer.
+// onAnswered notes an answered request. It is called before the client gets the answer.
 func (c *client) onAnswered(a wire.Answer) {
 	s := c.session
-	// The lease counts from the sending, the earliest moment at which the servers can have
-	// renewed the session.
+	// The lease counts from when the request was sent: the servers may have renewed the
+	// session that early.
 	if c.lease.Answered(a.Sent, a.Answered, a.Op, a.Err, a.Timeout) {
-		// The lease had run out, and another session may have seen that.
+		// The lease had run out, and another session may have acted on that.
 		s.loop.Post(func() { s.renewedLate(c) })
 	}
 	if s.cfg.OnLease != nil {
@@ -612,11 +610,11 @@ func (c *client) onAnswered(a wire.Answer) {
 	}
 }
 
-// onFailed takes the error of a connection that could not be made, or has ended.
+// onFailed handles the error of a connection that failed or ended.
 func (c *client) onFailed(err error) {
 	s := c.session
 	switch {
-	case errors.Is(err, wire.ErrReplaced): // the client was not allowed to continue
+	case errors.Is(err, wire.ErrReplaced): // the wire did not let the client continue
 		s.postFor(c, func() {
 			c.logger.Info("the session is over", zap.Error(err))
 			s.expire(c)
@@ -629,10 +627,11 @@ func (c *client) onFailed(err error) {
 	}
 }
 
-// rewatch watches a path again for its subscribers. Neither it nor the next two block.
+// rewatch arms the watch on a path again for its subscribers. Like the next two methods,
+// it does not block.
 func (c *client) rewatch(path string) { c.session.submit(&rearm{epoch: c.epoch, node: path}) }
 
-// verify finds out whether the seat's node is still there.
+// verify finds out whether the seat's node still exists.
 func (c *client) verify(t *Seat) { c.session.submit(&verification{epoch: c.epoch, seat: t}) }
 
 // askedBack passes a revocation request on to the owner of the node.
@@ -640,19 +639,20 @@ func (c *client) askedBack(node string, wish asking) {
 	c.session.loop.Post(func() { c.session.askBack(c, node, wish) })
 }
 
-// An outage is logged when it lasts.
+// An outage is logged only if it lasts.
 const (
-	// firstNotice is after how long without a connection it is logged. A server that
-	// restarts is back by then, or another one is found.
+	// firstNotice is how long an outage lasts before it is logged. A server that restarts
+	// is back by then, or another one is found.
 	firstNotice = 3 * time.Second
-	// laterNotice is after how long it is logged once more.
+	// laterNotice is the time between later log lines.
 	laterNotice = time.Minute
 )
 
-// errTrying represents the cause while the first attempt continues.
+// errTrying is logged as the cause during the first attempt.
 var errTrying = errors.New("the first attempt goes on")
 
-// noteAway starts the timer when there is no connection, and stops it when there is one.
+// noteAway starts the timer of noticeOutage when there is no connection, and stops it
+// when there is one.
 func (s *Session) noteAway(away bool) {
 	switch {
 	case away && s.away == nil:
@@ -664,8 +664,8 @@ func (s *Session) noteAway(away bool) {
 	}
 }
 
-// noticeOutage logs that there has been no connection for long. Its timer may be that of
-// an earlier time without one.
+// noticeOutage logs that there has been no connection for a long time. It may be called
+// late, by the timer of an earlier outage.
 func (s *Session) noticeOutage() {
 	since := time.Since(s.awaySince)
 	if s.away == nil || since < firstNotice {
@@ -679,10 +679,10 @@ func (s *Session) noticeOutage() {
 	s.away.Reset(laterNotice)
 }
 
-// endClient ends the session of a client if the server can be reached by the time of the
-// farewell, and the client's goroutines in any case. No request may be in progress or be
-// made meanwhile: the client answers a request twice that is queued while the client
-// quits, and has not always room for both answers.
+// endClient ends the client's goroutines and, if a server can be reached before the
+// farewell deadline, the session. No request may be in progress or sent: a request queued
+// while the client quits is answered twice, and the client does not always have room for
+// both answers.
 func (s *Session) endClient(c *client) {
 	if c.phase.Load() == phaseEnding {
 		return
@@ -690,12 +690,12 @@ func (s *Session) endClient(c *client) {
 	c.phase.Store(phaseEnding)
 	s.group.Go(func() {
 		c.dialer.Stop()
-		// A server that does not answer the farewell must not keep the client alive.
+		// A server that does not confirm the end must not keep the client alive.
 		timer := time.AfterFunc(time.Until(c.farewell), c.hangUp)
 		defer timer.Stop()
-		// A connection that is being made is waited for: a session that is just beginning
-		// should be ended and not forgotten. If there is no connection by then, the
-		// dialer's farewell stands in.
+		// Wait for a connection that is being established: a session that is just
+		// beginning should be ended, not forgotten. If there is no connection in time,
+		// the dialer says farewell instead.
 		for !c.dialer.Leave() || c.conn.State() != zk.StateHasSession { // in this order: Leave keeps the state
 			<-c.greeted
 		}
@@ -711,32 +711,32 @@ func (s *Session) endClient(c *client) {
 	})
 }
 
-// hangUp closes the socket without a word.
+// hangUp closes the socket without ending the session.
 func (c *client) hangUp() {
 	if err := c.dialer.HardClose(); err != nil {
 		c.logger.Debug("closing the socket failed", zap.Error(err))
 	}
 }
 
-// clientLogger gives the client's log lines to our logger.
+// clientLogger passes the client's log lines to our logger.
 type clientLogger struct {
 	*zap.Logger
 	link *wire.Link
 }
 
-// Printf logs on the debug level: whatever matters reaches us as an event.
+// Printf logs at debug level, because everything that matters arrives as an event.
 func (l clientLogger) Printf(format string, args ...any) {
 	l.link.Complained()
 	l.Sugar().Debugf("client: "+format, args...)
 }
 
-// zapSession logs the session's id in the form of ZooKeeper's own logs.
+// zapSession returns the session's ID as ZooKeeper's own logs print it.
 func zapSession(c *client) zap.Field {
 	return zap.String("session", fmt.Sprintf("0x%x", uint64(c.link.Session())))
 }
 
-// zapServer is for log lines: the server as the connect string names it, and the dialled
-// address if that is a name.
+// zapServer returns the server as the connect string names it, with the dialed address if
+// that is a host name.
 func zapServer(c *client) zap.Field {
 	server := c.conn.Server()
 	if peer := c.dialer.Peer(); peer != "" {

@@ -2,23 +2,23 @@ package session
 
 import "time"
 
-// clock returns a time that continues while the machine is suspended. The time of package
-// time does not: the process would wake up after an hour and find that none has passed.
-// Only differences mean anything.
+// clock is a clock that keeps running while the machine is suspended. That of package
+// time does not: after an hour of suspension, it would show that no time has passed. Only
+// differences are meaningful.
 type clock struct {
-	// asleep returns for how long the machine has been suspended since some moment.
-	// It never decreases.
+	// asleep returns how long the machine has been suspended since some moment. It never
+	// decreases.
 	asleep func() time.Duration
 }
 
-// now takes the ordinary time first: a suspend that comes in between counts.
+// now reads the ordinary time first, so that a suspend in between counts.
 func (c clock) now() time.Time {
 	now := time.Now()
 	return now.Add(c.asleep())
 }
 
-// ordinary returns what time.Now shows at a moment of this clock, if the machine is not
-// suspended until then.
+// ordinary converts a time of this clock to what time.Now will show then, if the machine
+// is not suspended before.
 func (c clock) ordinary(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

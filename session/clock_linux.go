@@ -9,27 +9,27 @@ import (
 	"unsafe"
 )
 
-// The kernel's clocks: that of package time, which stands still in a suspend, and one
-// that continues. Their difference changes in a suspend and at no other time.
+// The kernel's clocks: that of package time, which stops in a suspend, and one that keeps
+// running. Their difference changes only in a suspend.
 const (
 	clockMonotonic = 1
 	clockBoottime  = 7
 )
 
-// sleepNoise is how much of a difference may come from reading two clocks one after the
-// other. A suspend takes longer.
+// sleepNoise is the difference that may come from reading two clocks one after the other.
+// A suspend takes longer.
 const sleepNoise = int64(time.Millisecond)
 
-// asleep returns a function that returns how long the machine has been suspended
-// since asleep was called. It costs a system call and may be called from any
-// goroutine. If the clocks cannot be read, as where a sandbox forbids it, the
-// function returns 0 and asleep returns why.
+// asleep returns a function that returns how long the machine has been suspended since
+// asleep was called. It costs a system call and may be called from any goroutine. If the
+// clocks cannot be read, as in some sandboxes, the function returns 0, and asleep returns
+// the reason.
 func asleep() (func() time.Duration, error) { return asleepBy(clockBoottime) }
 
 func asleepBy(clockBoottime uintptr) (func() time.Duration, error) {
 	var boot, monotonic int64
-	// A thread that is held up between the two readings looks like a later suspend, so
-	// they are made again.
+	// A thread that is preempted between the two readings would later look like a
+	// suspend, so read again.
 	for range 100 {
 		before, err := nanoseconds(clockMonotonic)
 		var also error
@@ -43,19 +43,19 @@ func asleepBy(clockBoottime uintptr) (func() time.Duration, error) {
 		}
 	}
 	start := boot - monotonic
-	since := time.Now() // after the reading, so what is added to that is never too late
+	since := time.Now() // after the readings, so that what is added to them is never too late
 	var known atomic.Int64
 	known.Store(start)
 	return func() time.Duration {
 		was := known.Load()
-		before := monotonic + int64(time.Since(since)) // package time reads that clock without a system call
+		before := monotonic + int64(time.Since(since)) // reads the same clock without a system call
 		boot, _ := nanoseconds(clockBoottime)
 		if boot-before <= was+sleepNoise {
 			return time.Duration(was - start)
 		}
-		// The thread may have been held up between the two readings, or before since,
-		// which looks the same. And in a test's bubble package time has a clock of its
-		// own. This reading follows both, so the difference is never too large.
+		// The thread may have been preempted between the two readings, or before since
+		// was set, which looks the same. Also, package time has its own clock in a test's
+		// bubble. This reading comes after both, so the difference is never too large.
 		after, _ := nanoseconds(clockMonotonic)
 		for now := boot - after; now > was+sleepNoise; was = known.Load() {
 			if known.CompareAndSwap(was, now) {

@@ -13,8 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// The bounds of a session timeout. Below them a garbage collection ends sessions. Above
-// them a crashed holder blocks its lock for hours.
+// The bounds of a session timeout. With a shorter one, a garbage collection may end
+// sessions. With a longer one, a crashed holder blocks its lock for hours.
 const (
 	minTimeout = time.Second
 	maxTimeout = time.Hour
@@ -22,48 +22,47 @@ const (
 
 // Config configures a session. [NewConfig] fills in the defaults.
 type Config struct {
-	Timeout time.Duration // the session timeout to ask for
+	Timeout time.Duration // the session timeout to request
 	Logger  *zap.Logger
 	Auth    []Auth          // sent on each connection before it is used
-	ACL     []zk.ACL        // for the nodes that are created, parents included
+	ACL     []zk.ACL        // for created nodes, parents included
 	Dial    wire.DialFunc   // nil: net.Dialer
-	Lookup  wire.LookupFunc // nil: net.DefaultResolver, and none if there is a Dial. For tests.
+	Lookup  wire.LookupFunc // nil: net.DefaultResolver, or none if Dial is set. For tests.
 	SASL    sasl.Mechanism  // nil: none
 
-	// These are asked at each dial. TLS: nil is none. Identities replaces Auth; see
-	// [identities] for one that changes.
+	// These are called at each dial. If TLS is nil, it is not used. Identities replaces
+	// Auth; see [identities] for identities that change.
 	TLS        func() *tls.Config
 	Identities func() []Auth
 
 	Tick          time.Duration // the servers' tick, or more; 0: the smaller of 2 s and half the timeout
-	ProbeInterval time.Duration // between the writes of a holder at the least; 0: a tenth of the timeout
-	LossOnSuspend bool          // a lost connection is a loss, and the session does not hang up on a silent server by itself
+	ProbeInterval time.Duration // maximum time between a holder's writes; 0: a tenth of the timeout
+	LossOnSuspend bool          // a lost connection is a loss, so the session never hangs up on a silent server
 
-	// NodeBudget bounds the ephemeral nodes of the session, in bytes; see
-	// [DefaultNodeBudget].
+	// NodeBudget limits the session's ephemeral nodes, in bytes; see [DefaultNodeBudget].
 	NodeBudget int
 
-	// GiveUp releases the idle node of a cached lock and returns its seat, or nil if
-	// there is no idle node. The loop calls it when the budget is used up. nil: there are
-	// no such nodes.
+	// GiveUp releases an idle node of a cached lock and returns its seat, or nil if there
+	// is no idle node. The loop calls it when the budget is used up. It is nil if there
+	// are no cached locks.
 	GiveUp func() *Seat
 
-	// OnFill receives how full the session is, at each change. It must not block.
+	// OnFill receives each change of the session's fill. It must not block.
 	OnFill func(Fill)
-	// OnRequest and OnLease receive each request and each deadline, if they are not nil.
-	// They must not block.
+	// OnRequest and OnLease, if not nil, receive each request and each new deadline. They
+	// must not block.
 	OnRequest func(wire.Request)
 	OnLease   func(Lease)
 
 	// Asleep returns how long the machine has been suspended since some moment, and never
-	// decreases. nil: ask the system. For tests.
+	// decreases. If nil, the system is asked. For tests.
 	Asleep func() time.Duration
 }
 
 // Auth is one identity of the session.
 type Auth = wire.Identity
 
-// Option changes a Config. The type is sealed: functions return the options.
+// Option changes a Config. The interface is sealed: options are returned by functions.
 type Option interface{ apply(*Config) }
 
 // OptionFunc returns the option that calls f.
@@ -73,8 +72,8 @@ type option func(*Config)
 
 func (f option) apply(c *Config) { f(c) }
 
-// NewConfig returns the defaults, changed by the options in order: a timeout of 10 s, no
-// logging, nodes open to every client.
+// NewConfig returns the default config, changed by the options in order. The defaults are
+// a timeout of 10 s, no logging, and nodes open to every client.
 func NewConfig(options ...Option) Config {
 	cfg := Config{Timeout: 10 * time.Second, Logger: zap.NewNop(), ACL: zk.WorldACL(zk.PermAll),
 		NodeBudget: DefaultNodeBudget}
@@ -112,26 +111,26 @@ func (c Config) Check() error {
 	return nil
 }
 
-// DefaultNodeBudget is how many bytes the ephemeral nodes of a session may take in the
-// transaction that ends it. Since 3.6 that transaction lists all of them, and a server
-// that cannot read it back from its log or from the leader does not restart
-// (ZOOKEEPER-4306). A server reads jute.maxbuffer and an extra of the same size:
-// 2,097,150 bytes by default. The budget also fits where jute.maxbuffer is half its
-// default, 1,048,574 bytes. It leaves 48,574 of them for the rest of the transaction and
-// its packet: a header, a count and a digest, together less than 1 KB.
+// DefaultNodeBudget is how many bytes a session's ephemeral nodes may take in the
+// transaction that ends it. Since ZooKeeper 3.6, that transaction lists all of them, and
+// a server that cannot read it back from its log or from the leader does not restart
+// (ZOOKEEPER-4306). A server reads up to jute.maxbuffer plus an extra of the same size:
+// 2,097,150 bytes by default. The budget still fits if jute.maxbuffer is half its default
+// (1,048,574 bytes). That leaves 48,574 bytes for the header, count and digest of the
+// transaction and its packet, which take less than 1 KB.
 const DefaultNodeBudget = 1_000_000
 
-// Lease reports until when the session's locks are safe.
+// Lease reports how long the session's locks are safe.
 type Lease struct {
 	Session  int64
 	Deadline time.Time // in ordinary time
-	RanOut   bool      // the deadline has come, and what was held is lost
+	RanOut   bool      // the deadline has passed, and all held locks are lost
 }
 
 // Request reports the outcome of a request.
 type Request = wire.Request
 
-// MaxRequest is the default limit of a server for the bytes of one request
+// MaxRequest is a server's default limit for the size of one request, in bytes
 // (jute.maxbuffer).
 const MaxRequest = 0xfffff
 
@@ -144,6 +143,6 @@ func SizeOfACL(acl []zk.ACL) (size int) {
 	return size
 }
 
-// probeMin is the part of the timeout that is between two probes at most. With less
-// than two probes in half the timeout a lease would run out of itself.
+// probeMin is the minimum number of probes per session timeout. With fewer than two
+// probes in half the timeout, a lease would run out by itself.
 const probeMin = 4

@@ -22,14 +22,13 @@ var ErrConnectString = Sentinel("zkgrant: malformed connect string", ErrInvalid)
 // ErrPath is wrapped by every error of [ValidatePath].
 var ErrPath = Sentinel("zkgrant: malformed path", ErrInvalid)
 
-// Servers is a parsed connect string: the addresses of the ensemble, and the subtree in
-// use.
+// Servers is a parsed connect string: the addresses of the ensemble and the chroot.
 type Servers struct {
 	// Hosts holds the addresses as "host:port", IPv6 literals in brackets, in the order
 	// given and without duplicates. It has at least one entry.
 	Hosts []string
-	// Chroot is the path that every other path is relative to, without a trailing slash.
-	// It is empty if that is the root.
+	// Chroot is the path that all other paths are relative to, without a trailing slash.
+	// It is empty for the root.
 	Chroot string
 }
 
@@ -38,16 +37,16 @@ func (s Servers) String() string {
 	return strings.Join(s.Hosts, ",") + s.Chroot
 }
 
-// ParseConnectString parses ZooKeeper's own form,
+// ParseConnectString parses a connect string in ZooKeeper's own form,
 // "host1:2181,host2,[::1]:2181/chroot/path".
 //
 // The port defaults to 2181. IPv6 literals are in brackets. White space around commas and
-// at both ends is ignored, and so are repeated addresses. The chroot appears once, after
-// the last host, and obeys [ValidatePath]; "/" alone is no chroot. A comma in the chroot
-// is refused, because "h1/app,h2/app" would otherwise silently mean one host.
+// at both ends is ignored, and so are duplicate addresses. The chroot comes once, after
+// the last host, and must pass [ValidatePath]; "/" alone means no chroot. A comma in the
+// chroot is refused, because "h1/app,h2/app" would otherwise silently mean a single host.
 //
-// Every error wraps [ErrConnectString] (and [ErrPath] if the chroot is at fault), and
-// says which entry is wrong and why. Names are not resolved.
+// Every error wraps [ErrConnectString], and [ErrPath] if the chroot is invalid, and says
+// which entry is wrong and why. Host names are not resolved.
 func ParseConnectString(s string) (Servers, error) {
 	if strings.Contains(s, "://") {
 		return Servers{},
@@ -85,7 +84,7 @@ func ParseConnectString(s string) (Servers, error) {
 	return Servers{Hosts: hosts, Chroot: chroot}, nil
 }
 
-// parseHost brings one entry of the host list into the form "host:port".
+// parseHost returns an entry of the host list in the form "host:port".
 func parseHost(entry string) (string, error) {
 	var host, port string
 	var hasPort bool
@@ -132,9 +131,9 @@ func parsePort(port string) (int, error) {
 	return int(n), nil
 }
 
-// isForeign reports whether r stands in no host name and in no zone of an IPv6 address,
-// which is the name of an interface. Underscores are not legal in host names but are
-// common in container networks, and the resolvers take them.
+// isForeign reports whether r cannot be in a host name, or in the zone of an IPv6
+// address, which is the name of an interface. Underscores are not legal in host names,
+// but are common in container networks, and resolvers accept them.
 func isForeign(r rune) bool {
 	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) &&
 		!strings.ContainsRune("-_.", r)
@@ -160,12 +159,12 @@ func checkHostName(name string) error {
 	return nil
 }
 
-// ValidatePath checks a path by ZooKeeper's rules: absolute, no trailing slash except for
-// "/" itself, no empty, "." or ".." component, none of the characters the server refuses
-// (NUL, control characters, surrogates and private use U+D800 to U+F8FF, U+FFF0 to
-// U+FFFF). The server counts in UTF-16, where everything beyond U+FFFF is a pair of
-// surrogates, so that is refused as well, and so is invalid UTF-8. The error wraps
-// [ErrPath] and says what is wrong and where.
+// ValidatePath checks a path by ZooKeeper's rules: it must be absolute, without a
+// trailing slash except for "/" itself, without empty, "." or ".." components, and
+// without the characters that servers refuse (NUL, control characters, surrogates and
+// private use U+D800 to U+F8FF, U+FFF0 to U+FFFF). Servers use UTF-16, where everything
+// above U+FFFF is a pair of surrogates, so that is refused, too, as is invalid UTF-8. The
+// error wraps [ErrPath] and says what is wrong and where.
 func ValidatePath(path string) error {
 	switch {
 	case path == "":
@@ -197,9 +196,9 @@ func ValidatePath(path string) error {
 }
 
 // ValidateNew checks the components of a valid path at which a node is to be created.
-// None may be a contender's name: in the directory above, which may be another lock's, it
-// would count as a contender. At and above a lock, none may be a lock's record, either.
-// The error wraps [ErrPath] and names the component.
+// None may be the name of a contender, because in the directory above, which may be
+// another lock's, it would count as one. If lock is set, none may be the name of a lock's
+// record either. The error wraps [ErrPath] and names the component.
 func ValidateNew(path string, lock bool) error {
 	for component := range strings.SplitSeq(path, "/") {
 		if _, contends := events.ParseName(component); contends {
@@ -214,10 +213,10 @@ func ValidateNew(path string, lock bool) error {
 	return nil
 }
 
-// escaping is what an error says of a component that may come from a user.
+// escaping is the advice for a component that may come from a user.
 const escaping = "make a component of user input with coordinator.PathEscape"
 
-// clip shortens a path for an error text: a path may be as long as a request.
+// clip shortens a path for an error text, because a path may be as long as a request.
 func clip(path string) string {
 	const most = 200
 	if len(path) <= most {

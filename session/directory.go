@@ -12,11 +12,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about the directories of locks: what a client remembers of them, and how
-// they are made.
+// This file is about the directories of locks: what a client remembers about them, and
+// how they are created.
 
-// mostDirectories bounds how many directories a client remembers. A directory that it
-// does not remember costs a round trip.
+// mostDirectories is how many directories a client remembers at most. Any other one costs
+// a round trip.
 const mostDirectories = 1 << 16
 
 // directories holds the books of one client, by directory. It is safe for concurrent use.
@@ -28,14 +28,14 @@ type directories struct {
 	left  map[string]recipes.LeaverBook[string] // only of directories in which a seat of ours had to wait
 }
 
-// book returns what is known of the directory.
+// book returns what is known about the directory.
 func (d *directories) book(dir string) recipes.DirectoryBook {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.known[dir]
 }
 
-// saw takes a Stat of the directory. It reports whether reading the data could tell
+// saw notes a Stat of the directory. It reports whether the directory's data may contain
 // something new.
 func (d *directories) saw(dir string, stat *zk.Stat) (unknown bool) {
 	d.mu.Lock()
@@ -45,7 +45,7 @@ func (d *directories) saw(dir string, stat *zk.Stat) (unknown bool) {
 	return unknown
 }
 
-// read takes the directory's data, and returns what they say.
+// read notes the directory's data, and returns them parsed.
 func (d *directories) read(dir string, data []byte, stat *zk.Stat) recipes.DirectoryData {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,8 +54,8 @@ func (d *directories) read(dir string, data []byte, stat *zk.Stat) recipes.Direc
 	return says
 }
 
-// made notes that the session has made the directory, with our marker. The zxid is 0 if
-// it is not known.
+// made notes that the session has created the directory, with our marker. The zxid is 0
+// if it is unknown.
 func (d *directories) made(dir string, czxid int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -64,14 +64,14 @@ func (d *directories) made(dir string, czxid int64) {
 	}
 }
 
-// learn takes what an answer has said of the directory.
+// learn notes what an answer says about the directory.
 func (d *directories) learn(dir string, m recipes.Meaning) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	keep(d.known, dir, m.Book(d.known[dir]))
 }
 
-// fewer notes that so many nodes have left the directory.
+// fewer notes that this many nodes have left the directory.
 func (d *directories) fewer(dir string, nodes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,7 +81,7 @@ func (d *directories) fewer(dir string, nodes int) {
 // sizeRead is the content of a semaphore's size node, or the zero value.
 type sizeRead struct{ size, version int32 }
 
-// size returns what was last read of the size node.
+// size returns the content of the size node, as last read.
 func (d *directories) size(node string) sizeRead {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +102,7 @@ func (d *directories) forget(dir string) {
 	delete(d.known, dir)
 }
 
-// leaves notes that a seat of ours gives its node up, and leaves a floor.
+// leaves notes that a seat of ours gives up its node and leaves a floor.
 func (d *directories) leaves(dir, node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,16 +116,16 @@ func (d *directories) removed(dir, node string) {
 	keep(d.left, dir, d.left[dir].Removed(node, true))
 }
 
-// isFree reports whether no contender is ahead of a seat that has seen the node past go,
-// see [recipes.LeaverBook.Free].
+// isFree reports whether no contender is ahead of a seat whose blocker past is gone; see
+// [recipes.LeaverBook.Free].
 func (d *directories) isFree(dir, past, next string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.left[dir].Free(past, next)
 }
 
-// keep puts a book into one of the maps. The map does not grow beyond its bound, and
-// holds no empty book. It is called with mu held.
+// keep stores a book in one of the maps, which holds no empty books and at most
+// mostDirectories others. It is called with mu held.
 func keep[B comparable](books map[string]B, dir string, b B) {
 	var empty B
 	if b == empty {
@@ -141,10 +141,10 @@ func keep[B comparable](books map[string]B, dir string, b B) {
 	books[dir] = b
 }
 
-// makeParents makes the directory, with the data, and whatever is missing above it. They
-// are containers, which the server removes when they are empty. They are plain nodes if
-// the server has no containers, or if they are to stay. Kazoo needs nodes that stay: its
-// lock makes its directory once, and fails from then on if that goes.
+// makeParents creates the directory, with the data, and whatever is missing above it, as
+// containers, which the server removes when they are empty. It creates plain nodes if the
+// server has no containers, or if they must stay. Kazoo needs that: its locks create
+// their directory once, and fail if it goes.
 func (c *client) makeParents(dir string, data []byte, acl []zk.ACL, stay bool) error {
 	err := c.makeDirectory(dir, data, acl, stay)
 	switch {
@@ -176,33 +176,34 @@ func (c *client) makeDirectory(dir string, data []byte, acl []zk.ACL, stay bool)
 	return err
 }
 
-// What follows makes a lock's directory and the first node in it in one round trip. Two
-// requests leave one after the other, and a server takes them in that order.
+// The following code creates a lock's directory and the first node in it in one round
+// trip. It sends two requests in a row, and a server executes them in that order.
 //
-// If the directory exists already, the node stands in it, and its contender lists as
-// usual. If nodes above are missing, both find nothing.
+// If the directory exists already, the node is created in it, and its contender lists as
+// usual. If nodes above are missing, both requests fail.
 
-// isFresh reports whether the directory of a create may be a new one. The servers must be
-// known to have container nodes: others close the connection.
+// isFresh reports whether to create a node together with its directory, which does not
+// seem to exist. The servers must be known to have container nodes, because others close
+// the connection.
 func (c *client) isFresh(t *Seat, x *recipes.Errand) bool {
 	attempt, _ := t.attempted()
 	return x.Layout == recipes.LayoutQueue && attempt == 1 && x.Dir != "/" &&
 		t.permits == nil && !t.kind.Kazoo() && c.containers.has() && c.dirs.book(x.Dir).New()
 }
 
-// createFresh makes the directory and the node. It also returns whether it has made the
-// directory. Then the Stat of the answer is the node's: the zxid of a reply to a create is
-// the zxid that has created the node.
+// createFresh creates the directory and the node, and reports whether it created the
+// directory. If so, the Stat of the answer has the zxid that created the node, which is
+// that of the reply to the create.
 //
-// The request for the node leaves on the connection of the first one, or is refused as if
-// there were no directory, see [wire.Link.Await]. The client keeps what it is given when a
-// connection ends, and sends it on the next one. By then the seat may have been withdrawn,
-// and its caller, who does not wait for the node during an outage, may have acquired the
-// lock again.
+// The request for the node is sent on the same connection as the first one, or refused as
+// if there were no directory; see [wire.Link.Await]. The client would keep it when a
+// connection ends, and send it on the next one. By then the seat may have been withdrawn,
+// and its caller, which does not wait for the node during an outage, may have acquired
+// the lock again.
 func (c *client) createFresh(
 	t *Seat, x *recipes.Errand, p recipes.Plan,
 ) (a recipes.Answer, made bool, err error) {
-	parent := x.Dir // the errand itself stays off the heap
+	parent := x.Dir // keeps the errand off the heap
 	dir := c.link.Await(parent, nil)
 	node := c.link.Await(x.Nodes[0], dir)
 	defer c.link.Forget(dir, node)
@@ -214,7 +215,7 @@ func (c *client) createFresh(
 	}()
 	select {
 	case <-dir.Sent:
-	case <-answered: // it was not sent, or taken for the request of another seat
+	case <-answered: // it was not sent, or was mistaken for another seat's request
 	}
 	if a.Result = recipes.ResultUnknown; !t.isWithdrawn(x.Epoch) { // it may have waited long
 		a, err = c.perform(t, p)
@@ -230,42 +231,43 @@ func (c *client) createFresh(
 	return a, true, err
 }
 
-// containerNodes is what a session has seen of container nodes on its servers.
+// containerNodes is what a session knows about its servers' support of container nodes.
 //
-//   - ZooKeeper before 3.5 answers that it knows no such request, and closes the
+//   - ZooKeeper before 3.5 answers that it does not know the request, and closes the
 //     connection.
-//   - ClickHouse Keeper before 2026 closes the connection and says nothing.
+//   - ClickHouse Keeper before 2026 closes the connection without an answer.
 //
 // Network trouble looks like the second. So it takes two such connections, and no
-// answered request. If both were trouble, directories stay that might have been removed.
+// answered request, to conclude that containers are not supported. If both were only
+// trouble, some empty directories stay.
 type containerNodes struct {
 	mu    sync.Mutex
-	known bool // a server has answered such a request, so it knows it
+	known bool // a server has answered such a request
 	lacks bool
-	lost  int // connections that ended instead of an answer
-	on    any // the latest of them
+	lost  int // connections that ended without an answer
+	on    any // the latest such connection
 }
 
-// lostForLack is after how many connections the servers are taken not to have container
-// nodes.
+// lostForLack is the number of such connections after which the servers count as lacking
+// containers.
 const lostForLack = 2
 
-// has reports whether the servers are known to have them.
+// has reports whether the servers are known to have container nodes.
 func (n *containerNodes) has() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.known && !n.lacks
 }
 
-// lacking reports whether the servers are taken to have none.
+// lacking reports whether the servers count as lacking container nodes.
 func (n *containerNodes) lacking() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.lacks
 }
 
-// heard notes the outcome of a request for one on a connection. It returns whether that
-// is why the servers are taken to have none.
+// heard notes the outcome of a request for a container on a connection. It reports
+// whether the servers count as lacking containers from now on.
 func (n *containerNodes) heard(on any, err error) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

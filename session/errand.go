@@ -14,17 +14,18 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file makes the transactions that package recipes plans. It says which nodes a
-// request is about, sends the operations of a plan as they are, and passes the answer on.
+// This file executes the transactions that package recipes plans. It fills in the nodes
+// of a request, sends the operations of a plan unchanged, and passes the answer on.
 
-// create makes the seat's nodes for an attempt, and their directories if there are none.
+// create creates the seat's nodes for an attempt, and their directories if they are
+// missing.
 func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, error) {
 	epoch := e.Epoch
 	x := &recipes.Errand{Op: recipes.OpCreate, Epoch: epoch, Layout: t.layout, Dir: t.dir, Data: t.dataIn(c)}
 	switch x.Layout {
 	case recipes.LayoutNode:
-		// The node's name and its session do not identify the seat that created it. So
-		// another seat's create is not sent until the outcome of the first one is known.
+		// The node's name and session do not identify the seat that created it. So a
+		// seat's create is not sent until the outcome of another seat's create is known.
 		if !c.owners.enter(t) {
 			return recipes.Occupied{Epoch: epoch}, nil
 		}
@@ -36,7 +37,7 @@ func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, erro
 			return recipes.Refused{Epoch: epoch, Op: recipes.OpCreate, Missing: true}, ErrGuard
 		}
 		x.Nodes = t.prefixes(id)
-		// With the number of the write node, the read node has its place in the queue.
+		// The number of the write node gives the read node its place in the queue.
 		x.Nodes[0] += fmt.Sprintf("%010d", writer.Seq)
 	case recipes.LayoutQueue, recipes.LayoutSeveral:
 		x.Nodes = t.prefixes(id)
@@ -46,7 +47,7 @@ func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, erro
 	} else if t.permits != nil {
 		c.mayEnterAtOnce(t, x, id)
 	}
-	leavers := x.Leavers // the errand has none any more once they are deleted apart
+	leavers := x.Leavers // carryOut clears the field if it deletes them separately
 	in, err := c.carryOut(t, x)
 	if _, created := in.(recipes.Created); created && t.permits != nil {
 		c.permitsLeft(t, leavers)
@@ -54,19 +55,19 @@ func (c *client) create(t *Seat, e recipes.Create, id guid) (recipes.Input, erro
 	return in, err
 }
 
-// mayEnterAtOnce notes in a create at a semaphore what a transaction needs that takes the
-// permits without a place in the queue.
+// mayEnterAtOnce adds to a semaphore's create what it needs to take permits without a
+// place in the queue.
 func (c *client) mayEnterAtOnce(t *Seat, x *recipes.Errand, id guid) {
 	if attempt, _ := t.attempted(); attempt > 1 {
-		return // a second attempt may be one after permits that were given back
+		return // an earlier attempt may have given back its permits
 	}
 	known := c.dirs.size(t.permits.size)
 	x.Size, x.Count, x.Version = t.permits.size, known.size, known.version
 	x.Permit, x.Permits = path.Join(t.permits.dir, permitHead(id, 0)), t.permits.wanted
 }
 
-// claim writes through the quorum on condition that the own node exists, or that all of
-// them do. The loop judges the lease.
+// claim sends a write through the quorum that succeeds only if all own nodes exist. The
+// loop judges the lease.
 func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	x := &recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Record: e.Record}
 	var incomplete recipes.Input
@@ -93,7 +94,7 @@ func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error)
 	})
 }
 
-// remove deletes the own nodes. If it leaves a floor, the session remembers that.
+// remove deletes the own nodes. If it leaves a floor, the session notes that.
 func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Input, error) {
 	x := &recipes.Errand{
 		Op: recipes.OpDelete, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Nodes: nodes,
@@ -109,9 +110,9 @@ func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Inpu
 	case e.Clean:
 		x.Holder = t.recordPath()
 	}
-	x.Layout = recipes.LayoutQueue // also if only one node of several is known
-	// The numbers in this directory are almost used up. It is deleted together with the
-	// node, because a new directory starts at 0.
+	x.Layout = recipes.LayoutQueue // even if only one node of several is known
+	// The numbers in this directory are almost used up. Delete it along with the node,
+	// because a new directory starts at 0.
 	if events.Late(own) && x.Renews() && c.renewDirectory(t, path.Dir(own), own) {
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
@@ -125,34 +126,36 @@ func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Inpu
 	return in, err
 }
 
-// permitsLeft notes that nodes of a semaphore's contender are gone, which may be permits.
+// permitsLeft notes that a semaphore's nodes are gone. If they are permits, it counts
+// them as free.
 func (c *client) permitsLeft(t *Seat, nodes []string) {
 	if len(nodes) > 0 && path.Dir(nodes[0]) == t.permits.dir {
 		c.dirs.fewer(t.permits.dir, len(nodes))
 	}
 }
 
-// carryOut makes one transaction after the other, until there is an answer for the
+// carryOut executes one transaction after the other, until there is an answer for the
 // machine.
 func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
-	var dirs []string   // that were missing
-	var recordErr error // why the record of a holder that has released was not removed
+	var dirs []string   // the missing directories that were created
+	var recordErr error // why the record of a releasing holder was not removed
 	var at recipes.Operation
 	for try := range recipes.Tries {
-		// The create of a withdrawn seat ends here. Otherwise the process could have a
-		// second node beside the next one:
+		// The create of a withdrawn seat ends here. Otherwise the process could end up
+		// with two nodes:
 		//
-		//  1. The server answers that there is no directory.
-		//  2. The seat is withdrawn, and the connection ends. Without one its caller
-		//     does not wait for the end of the request, and acquires the lock again.
-		//  3. On the next connection both make a node.
+		//  1. The server answers that the directory does not exist.
+		//  2. The seat is withdrawn, and the connection is lost. Without a connection,
+		//     the caller does not wait for the end of the request, and acquires the lock
+		//     again.
+		//  3. On the next connection, both create a node.
 		if x.Op == recipes.OpCreate && len(x.Leavers) == 0 && t.isWithdrawn(x.Epoch) {
 			return recipes.Canceled{Epoch: x.Epoch}, nil
 		}
 		p := x.Plan(c.view(t, x))
 		var a recipes.Answer
 		var err error
-		// At a path that seems new, the directory and the node go in one round trip.
+		// At a path that seems new, create the directory and the node in one round trip.
 		if try == 0 && x.Op == recipes.OpCreate && len(p) == 1 && c.isFresh(t, x) {
 			if a, x.Made, err = c.createFresh(t, x, p); x.Made {
 				dirs = append(dirs, x.Dir)
@@ -160,7 +163,7 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 		} else {
 			a, err = c.perform(t, p)
 		}
-		// The directories that were made before have nodes now, and are not removed as
+		// The directories created above now have nodes, so they must not be deleted as
 		// bare ones.
 		if dirs != nil && a.Result == recipes.ResultDone {
 			filled := dirs
@@ -172,8 +175,8 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 		}
 		switch m.Then {
 		case recipes.ThenTell, recipes.ThenCount:
-			// The node is gone and the lock is released, but the next Grant reports a
-			// crash. The caller has to know that.
+			// The node is gone and the lock is released, but the next Grant will report a
+			// crash. The caller must know that.
 			if recordErr != nil && (a.Result == recipes.ResultDone || a.Result == recipes.ResultNoNode) {
 				return m.In, c.recordStays(t, recordErr)
 			}
@@ -187,8 +190,8 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 		case recipes.ThenMakeParents:
 			made, err := c.makeParentsOf(t, m.Dir, at.Member)
 			if err != nil {
-				// What is missing is a directory. The machine must not take its own node
-				// for gone.
+				// It is a directory that is missing. The machine must not conclude that
+				// its own node is gone.
 				return notOwn(unanswered(x.Epoch, x.Op, err))
 			}
 			dirs = append(dirs, made...)
@@ -201,8 +204,8 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 				return m.In, err
 			}
 		case recipes.ThenAgain:
-			// The next try leaves the record and deletes the node, so the lock is not
-			// kept. The error is reported at the end.
+			// The next try deletes the node without the record, so that the lock is
+			// released. The error is reported at the end.
 			if x.Op == recipes.OpDelete && at.On == recipes.OnRecord && a.Result != recipes.ResultNoNode {
 				recordErr = err
 			}
@@ -216,16 +219,16 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 			case recipes.Refused:
 				return recipes.Refused{Epoch: x.Epoch, Op: x.Op}, err
 			}
-			// All of them are gone, also one that was gone before and made the
-			// transaction fail. The create now goes by itself.
+			// All of them are gone now, even one whose absence made the transaction fail.
+			// The create is next sent by itself.
 			x.Leavers = nil
 		}
 	}
 	return x.Exhausted(), fmt.Errorf("%s is deleted as often as it is made: %w", at.Path, zk.ErrNoNode)
 }
 
-// barrierOf makes the write that comes before a list request. It returns nil if it was
-// made, and an answer otherwise.
+// barrierOf makes the write that precedes a list request. It returns nil if that
+// succeeded, and an answer for the machine otherwise.
 func (c *client) barrierOf(t *Seat, epoch recipes.Epoch) (recipes.Input, error) {
 	x := &recipes.Errand{Op: recipes.OpList, Epoch: epoch, Dir: t.dir}
 	p := x.Plan(recipes.View{})
@@ -237,7 +240,7 @@ func (c *client) barrierOf(t *Seat, epoch recipes.Epoch) (recipes.Input, error) 
 	return m.In, t.explain(p, a, m.In, err)
 }
 
-// view is what the plan of an errand depends on.
+// view returns what the plan of an errand depends on.
 func (c *client) view(t *Seat, x *recipes.Errand) recipes.View {
 	v := recipes.View{Brief: t.brief}
 	creates := x.Op == recipes.OpCreate
@@ -258,8 +261,8 @@ func (c *client) view(t *Seat, x *recipes.Errand) recipes.View {
 	return v
 }
 
-// viewOfMembers is that of a create of a multi-lock, or of one that joins a delete. A
-// request has room for so many bytes.
+// viewOfMembers returns the view for a multi-lock's create, or for a turnover of one.
+// room is how many bytes the request may take.
 func (c *client) viewOfMembers(t *Seat, room int) (v recipes.View) {
 	v.Brief = t.marksFit(len(t.dataIn(c)), room)
 	for _, m := range t.members {
@@ -268,9 +271,9 @@ func (c *client) viewOfMembers(t *Seat, room int) (v recipes.View) {
 	return v
 }
 
-// means returns what follows from an answer, and notes what it says: of a directory, of
-// the data of the one node, and of the own nodes. A seat that holds from then on knows
-// its nodes.
+// means returns the meaning of an answer, and notes what it says about a directory, the
+// data of the single node, and the own nodes. So a seat knows its nodes before its
+// machine holds the lock.
 func (c *client) means(t *Seat, x *recipes.Errand, p recipes.Plan, a recipes.Answer) recipes.Meaning {
 	m := x.Means(p, a)
 	switch {
@@ -280,12 +283,12 @@ func (c *client) means(t *Seat, x *recipes.Errand, p recipes.Plan, a recipes.Ans
 	case m.Note == recipes.NoteShut:
 		t.single.plain.Store(true)
 	}
-	if x.Op == recipes.OpEnter && a.Result == recipes.ResultDone { // before any seat can learn of it
+	if x.Op == recipes.OpEnter && a.Result == recipes.ResultDone { // before any seat learns of it
 		if x.Floor {
 			c.dirs.removed(t.dir, path.Base(x.Nodes[0]))
 		}
-		// Otherwise the session takes the queue for occupied, and no later create takes
-		// permits at once.
+		// Otherwise the session would believe that the queue is occupied, and no later
+		// create would take permits at once.
 		c.dirs.fewer(t.dir, 1)
 	}
 	if a.Result != recipes.ResultDone && p.Refused(a).On == recipes.OnSize {
@@ -306,17 +309,17 @@ func (c *client) means(t *Seat, x *recipes.Errand, p recipes.Plan, a recipes.Ans
 
 // count reports to the machine how many permits are in use.
 func (c *client) count(t *Seat, in recipes.Input) (recipes.Input, error) {
-	entered, _ := in.(recipes.Entered) // nothing else is counted
+	entered, _ := in.(recipes.Entered) // the only answer that needs a count
 	inUse, err := c.inUse(t, false)
 	if err != nil {
-		return recipes.Unknown{Epoch: entered.Epoch, Op: recipes.OpEnter}, err // a look-up finds the permits, and counts them
+		return recipes.Unknown{Epoch: entered.Epoch, Op: recipes.OpEnter}, err // a look-up finds and counts the permits
 	}
 	entered.InUse = inUse
 	return entered, nil
 }
 
-// explain returns the error that the machine receives with the answer: nil if the answer
-// is what it requested, and otherwise the reason for a refusal.
+// explain returns the error that accompanies the answer: nil if the request succeeded,
+// and otherwise why its outcome is unknown or it was refused.
 func (t *Seat) explain(p recipes.Plan, a recipes.Answer, in recipes.Input, err error) error {
 	if _, unknown := in.(recipes.Unknown); unknown {
 		return err
@@ -335,7 +338,7 @@ func (t *Seat) explain(p recipes.Plan, a recipes.Answer, in recipes.Input, err e
 	}
 }
 
-// recordStays is the error of a release that could not remove the record.
+// recordStays logs and returns the error of a release that could not remove the record.
 func (c *client) recordStays(t *Seat, err error) error {
 	record := t.recordPath()
 	c.logger.Warn("could not delete the crash record of a holder that has released; the next Grant reports a crash",
@@ -343,8 +346,8 @@ func (c *client) recordStays(t *Seat, err error) error {
 	return fmt.Errorf("released, but its crash record stays at %s: %w", record, err)
 }
 
-// makeParentsOf makes a directory that an errand did not find, and returns it. For a
-// multi-lock it is that of a member, and those of later members may be missing as well.
+// makeParentsOf creates and returns a directory that an errand did not find. For a
+// multi-lock it is a member's, and those of later members may be missing, too.
 func (c *client) makeParentsOf(t *Seat, dir string, member int) (made []string, _ error) {
 	data := recipes.Marker()
 	switch {
@@ -364,7 +367,7 @@ func (c *client) removeApart(
 		one := &recipes.Errand{Op: recipes.OpDelete, Epoch: x.Epoch, Nodes: nodes[i : i+1]}
 		switch in, err := c.carryOut(t, one); in.(type) {
 		case recipes.Unknown:
-			return in, err // all of it is made again, whatever the other answers are
+			return in, err // all of it is repeated, whatever the other answers are
 		case recipes.Refused:
 			refused, refusal = in, err
 		}
@@ -375,10 +378,10 @@ func (c *client) removeApart(
 	return recipes.Deleted{Epoch: x.Epoch}, nil
 }
 
-// perform makes the transaction of a plan. If the plan has one operation that a server
-// takes by itself, it makes that without a transaction.
+// perform executes the transaction of a plan. A plan with a single create or delete is
+// sent without a transaction.
 func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) {
-	var few [8]any // not on the heap
+	var few [8]any // stays on the stack
 	ops := few[:0]
 	for _, o := range p {
 		switch o.Do {
@@ -396,7 +399,8 @@ func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) 
 			ops = append(ops, &zk.CheckVersionRequest{Path: o.Path, Version: o.Version})
 		}
 	}
-	// A transaction with one operation would cost the server more than that operation.
+	// A transaction with a single operation costs the server more than the bare
+	// operation.
 	create, creates := ops[0].(*zk.CreateRequest)
 	remove, removes := ops[0].(*zk.DeleteRequest)
 	var res []zk.MultiResponse
@@ -409,8 +413,8 @@ func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) 
 	case removes && len(ops) == 1:
 		outcome, err = zkerr.Classify(c.conn.Delete(remove.Path, remove.Version))
 	default:
-		// A single check is a transaction, too: it passes the quorum, while a follower
-		// answers a read alone.
+		// Even a single check is a transaction: it goes through the quorum, whereas a
+		// follower answers a read alone.
 		res, err = c.conn.Multi(ops...)
 		outcome, a.At, err = zkerr.ClassifyMulti(res, err)
 	}
@@ -435,7 +439,8 @@ func (c *client) perform(t *Seat, p recipes.Plan) (a recipes.Answer, err error) 
 	return a, nil
 }
 
-// refusal is the result of a transaction that was not done, or whose outcome is unknown.
+// refusal returns the result of a transaction that was refused, or whose outcome is
+// unknown.
 func refusal(outcome zkerr.Outcome, err error) recipes.Result {
 	switch {
 	case !outcome.Settled():

@@ -8,7 +8,7 @@ import (
 
 // The errors that the packages above return to their callers.
 var (
-	// ErrInvalid reports a call that is invalid in itself, whatever the servers hold.
+	// ErrInvalid reports a call that is invalid by itself, regardless of the servers.
 	ErrInvalid = zkerr.ErrInvalid
 	// ErrNoAuth reports that the ensemble's access control refused the operation.
 	ErrNoAuth = zkerr.ErrNoAuth
@@ -32,7 +32,7 @@ var (
 	// ErrOperation reports an operation that a transaction does not support.
 	ErrOperation = Sentinel("zkgrant: no such operation", ErrInvalid)
 	// ErrEpochOver reports that the session of a transaction is over. The transaction was
-	// not made.
+	// not executed.
 	ErrEpochOver = errors.New("zkgrant: session is over")
 	// ErrGuard reports that a transaction was not executed because its guarding node does
 	// not exist.
@@ -42,9 +42,8 @@ var (
 // ErrKind reports a path in use as another kind of lock.
 var ErrKind = errors.New("zkgrant: wrong kind of lock")
 
-// ErrSessionFull reports that the session has as many nodes as its budget allows; see
-// [Config].
+// ErrSessionFull reports that the session's nodes have used up its budget; see [Config].
 var ErrSessionFull = errors.New("zkgrant: session full")
 
-// errIncomplete says that some of an acquisition's permits are gone.
+// errIncomplete reports that some of an acquisition's nodes are gone.
 var errIncomplete = errors.New("zkgrant: a permit is gone")

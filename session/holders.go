@@ -20,8 +20,8 @@ import (
 // is watched or renewed, and a silent server is left to the client. While one does, the
 // session leaves a silent server itself, if another one serves.
 
-// tell gives a seat's machine one input. A machine that does not hold its lock after that
-// is no holder any more. Only a proof makes it one, see prove.
+// tell passes one input to a seat's machine. If the machine does not hold its lock after
+// that, the seat is no longer a holder. Only prove makes it one.
 func (s *Session) tell(seat *Seat, in recipes.Input, err error) (holds bool) {
 	if holds = seat.post(in, err); !holds {
 		delete(s.holders, seat) // its lease is neither renewed nor watched any more
@@ -29,23 +29,23 @@ func (s *Session) tell(seat *Seat, in recipes.Input, err error) (holds bool) {
 	return holds
 }
 
-// broadcast notifies all seats, in the order in which they were made, as far as that
-// order is kept: of two waiters for one lock the first asks first. With many seats this
-// order is also twice as fast as any other, because their memory is in it. A machine that
-// ends takes its seat out of s.seats.
+// broadcast notifies all seats, roughly in the order in which they were opened, so that
+// of two waiters for one lock the first usually asks first. With many seats, that is also
+// twice as fast as a random order, because it follows their layout in memory. The slice
+// is cloned because a machine that ends removes its seat from s.seats.
 func (s *Session) broadcast(in recipes.Input) {
 	for _, seat := range slices.Clone(s.seats) {
 		s.tell(seat, in, nil)
 	}
 }
 
-// answer is tell after what the loop is doing: for an answer that is known at once,
-// while the machine's effects are still being carried out. Any goroutine may call it.
+// answer is like tell, but is posted to the loop. It is for an answer known at once,
+// while the machine's effects are still being executed. Any goroutine may call it.
 func (t *Seat) answer(in recipes.Input, err error) {
 	t.session.loop.Post(func() { t.session.tell(t, in, err) })
 }
 
-// noteRequest notes what a request says about its seat.
+// noteRequest notes what a request implies about its seat.
 func (s *Session) noteRequest(r *seatRequest) {
 	switch r.op {
 	case recipes.OpCreate, recipes.OpDelete:
@@ -60,7 +60,7 @@ func (s *Session) noteRequest(r *seatRequest) {
 	}
 }
 
-// noteNodeGone notes that the seat has no node, or will soon have none.
+// noteNodeGone notes that the seat has no node, or soon will not.
 func (s *Session) noteNodeGone(seat *Seat) {
 	delete(s.holders, seat)
 	delete(s.unwatched, seat)
@@ -70,18 +70,18 @@ func (s *Session) noteNodeGone(seat *Seat) {
 	}
 }
 
-// isOverdue reports whether the deadline of a seat has come. Such a seat does not hold,
-// even while that message is on its way.
+// isOverdue reports whether the seat's revocation deadline has passed. Such a seat no
+// longer holds, even before its machine receives the news.
 func (s *Session) isOverdue(seat *Seat) bool {
 	d, bounded := s.deadlines[seat]
 	return bounded && !time.Now().Before(d.at)
 }
 
-// prove passes on an answer that may prove all that a grant needs but the lease, with
-// whether the lease is good. The machine of a seat that takes the proof holds from then
-// on. The loop judges the lease, and also notifies every holder when the lease has run
-// out. So every machine with a fresh proof learns of the end of that lease. A node that
-// the answer names is watched when it has been held for a while.
+// prove passes on an answer that may prove everything a grant needs except the lease, and
+// adds whether the lease is good. If the machine then holds its lock, its seat is a
+// holder from now on. The loop both judges the lease here and notifies all holders when
+// it runs out, so every machine with a fresh proof learns of the end of that lease. A
+// node that the answer names is watched only once it has been held for a while.
 func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 	t := r.seat
 	fresh := !c.isOver() && s.clock.now().Before(c.lease.Deadline())
@@ -105,17 +105,16 @@ func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 		if t.single != nil {
 			t.single.noteCertain(c)
 		}
-		// Without a good lease the claim proves nothing yet, but it may renew the
-		// session. A claim that is sent a window later is then a proof, and one that is
-		// sent at once is not. So the machine gets the answer after the window, and
-		// claims again.
+		// Without a good lease, the claim proves nothing yet, but it may renew the
+		// session. Then a claim sent one window later is a proof, whereas one sent at
+		// once is not. So the machine gets the answer after the window, and claims again.
 		if !fresh && !claim.Held && !c.isOver() {
 			time.AfterFunc(c.lease.Window(), func() { t.answer(in, nil) })
 			return
 		}
 	}
-	// A claim that only verifies a held lock makes no holder: the lock may have been lost
-	// while it was being verified, and no other caller may enter it then.
+	// A claim that only verifies a held lock does not make the seat a holder: the lock
+	// may have been lost in the meantime, and must not be entered again then.
 	if holds := s.tell(t, in, nil); holds && fresh && !claim.Held {
 		delete(s.next, t)
 		s.holders[t] = r.node
@@ -125,15 +124,15 @@ func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 	}
 }
 
-// keepLease begins to watch and renew the lease, when the first seat needs it.
+// keepLease starts to watch and renew the lease, when the first seat needs it.
 func (s *Session) keepLease(c *client) {
-	// A warm session has not written just now.
+	// The last write may be a while ago: a warm session grants without one.
 	s.pace(c, c.lease.State().Written.Add(s.interval(c)).Sub(s.clock.now()))
 }
 
-// pace looks after the lease (see tend) when the wait is over, or when the lease may have
-// run out. If a timer has fired and its message is still in the mailbox, one look
-// is too early, which does no harm.
+// pace schedules tend for the end of the wait, or for when the lease may run out, if that
+// is earlier. If the old timer has fired and its message is still in the mailbox, tend
+// runs once too early, which does no harm.
 func (s *Session) pace(c *client, wait time.Duration) {
 	if c.pacer != nil {
 		c.pacer.Stop()
@@ -142,8 +141,8 @@ func (s *Session) pace(c *client, wait time.Duration) {
 	c.pacer = time.AfterFunc(wait, func() { s.postFor(c, func() { s.tend(c) }) })
 }
 
-// probePart is the part of the timeout that is between two probes, unless the config
-// says otherwise.
+// probePart is the number of probes per session timeout, unless the config says
+// otherwise.
 const probePart = 10
 
 // interval returns how long after a write the next one is due.
@@ -155,13 +154,14 @@ func (s *Session) interval(c *client) time.Duration {
 	return min(s.cfg.ProbeInterval, timeout/probeMin)
 }
 
-// A warm session knows what a claim would say, and does not send it, see recipes/warmth.go.
+// A warm session knows the answer to a claim and does not send it; see recipes/warmth.go.
 
-// isKnown answers a claim or an advance if a warm session knows the answer. If it knows a part of the
-// answer, the request is made for the rest, if the session is still warm then.
+// isKnown answers a claim or an advance if a warm session knows the answer, and reports
+// whether it did. If the session knows only a part of an advance, the request is sent for
+// the other parts.
 func (s *Session) isKnown(r *seatRequest) bool {
 	c := s.client
-	claim, _ := r.effect.(recipes.Claim) // an advance ends in the simplest one
+	claim, _ := r.effect.(recipes.Claim) // the zero value for an advance, which includes a simple claim
 	if !claim.Knowable(r.seat.layout) || !s.warmth(c, r).Claims() {
 		return false
 	}
@@ -171,8 +171,8 @@ func (s *Session) isKnown(r *seatRequest) bool {
 			return false // the directory's data have to be read
 		}
 	}
-	// Without an answer, a server that the client connects to may be older than the
-	// Grant, see Seat.news.
+	// No answer precedes this Grant, so the client may connect to a server that is older;
+	// see Seat.news.
 	if r.seat.passed {
 		r.seat.news.Store(true)
 	}
@@ -184,7 +184,7 @@ func (s *Session) isKnown(r *seatRequest) bool {
 	return true
 }
 
-// warmth is what the session knows of the seat that has made the request.
+// warmth returns what the session knows about the seat of the request.
 func (s *Session) warmth(c *client, r *seatRequest) recipes.Warmth {
 	const half = 2
 	return recipes.Warmth{
@@ -195,7 +195,7 @@ func (s *Session) warmth(c *client, r *seatRequest) recipes.Warmth {
 	}
 }
 
-// warm writes for a seat that is next in line; see tend.
+// warm keeps the session warm for a seat that is next in line; see tend.
 func (s *Session) warm(t *Seat) {
 	if c := s.client; c.phase.Load() == phaseUp {
 		s.next[t] = s.clock.now().Add(c.link.Timeout())
@@ -216,15 +216,15 @@ func (t *Seat) Proven(epoch recipes.Epoch) (alive, recent bool) {
 	return s.clock.now().Before(c.lease.Deadline()), s.recent(c)
 }
 
-// recent reports whether a write was answered that was sent within two probe intervals.
-// That answer came after all earlier events of its connection.
+// recent reports whether a write sent within two probe intervals was answered. The answer
+// follows all earlier events of its connection.
 func (s *Session) recent(c *client) bool {
 	const intervals = 2
 	return s.clock.now().Sub(c.lease.State().Written) < intervals*s.interval(c)
 }
 
-// cover has the nodes of those watched that have held for a while. A short hold is over
-// before, and costs no request for it.
+// cover watches the nodes of seats that have held for a while. Short holds are over
+// before, and cost no request for a watch.
 func (s *Session) cover(c *client) {
 	for seat := range s.unwatched {
 		node, held := s.holders[seat]
@@ -242,12 +242,12 @@ func (s *Session) cover(c *client) {
 				s.take(&rearm{epoch: c.epoch, node: node})
 			}
 		}
-		// Another seat may have read a revocation request before this watch was armed.
+		// Another seat may have read a revocation request before this watch is armed.
 		s.repeatRequest(c, seat, seat.name(node))
 	}
 }
 
-// ranOut ends the holds: the holders get LeaseRanOut, and hold nothing from then on.
+// ranOut sends LeaseRanOut to all holders, which then hold nothing any more.
 func (s *Session) ranOut(c *client) {
 	c.logger.Warn("lease ran out; every held lock counts as lost", zapSession(c),
 		zap.Int("holders", len(s.holders)))
@@ -259,21 +259,21 @@ func (s *Session) ranOut(c *client) {
 	}
 }
 
-// renewedLate ends the holds that were renewed too late: they were invalid for a moment,
-// and that may have been seen.
+// renewedLate ends all holds because the lease was renewed too late: they were invalid
+// for a moment, and a caller may have seen that.
 func (s *Session) renewedLate(c *client) {
 	if !c.isOver() && len(s.holders) > 0 {
 		s.ranOut(c)
 	}
 }
 
-// tend looks after the lease of the holders, and of those next in line. It ends the holds
-// if the lease has run out. It writes a probe, unless something else was written within
-// the interval.
+// tend maintains the lease for holders and for seats next in line. It ends all holds if
+// the lease has run out, and sends a probe unless something was written within the
+// interval.
 func (s *Session) tend(c *client) {
 	now := s.clock.now()
-	// The session writes for a seat next in line for one timeout only. The standby of an
-	// election waits for as long as the leader leads.
+	// The session stays warm for a seat next in line for one timeout only, because the
+	// standby of an election waits for as long as the leader leads.
 	maps.DeleteFunc(s.next, func(_ *Seat, until time.Time) bool { return !now.Before(until) })
 	switch {
 	case len(s.holders)+len(s.next) == 0:
@@ -288,7 +288,7 @@ func (s *Session) tend(c *client) {
 		return
 	}
 	s.cover(c)
-	// A probe does not wait for the one before it, see [lease.Pace].
+	// A probe does not wait for the previous one; see [lease.Pace].
 	pace := lease.Pace{
 		Interval: s.interval(c), Timeout: c.link.Timeout(), Written: c.lease.State().Written,
 		Probed: c.probed, UnderWay: c.probes,
@@ -301,7 +301,7 @@ func (s *Session) tend(c *client) {
 	if c.phase.Load() != phaseUp {
 		return
 	}
-	// One probe does for all that is held, because it renews the life of the session.
+	// One probe is enough for all holders, because it renews the whole session.
 	for seat, node := range s.holders { // a different one each time
 		s.probe(c, seat, node)
 		return
@@ -312,7 +312,7 @@ func (s *Session) tend(c *client) {
 	}
 }
 
-// probe writes, on the condition that the seat's node exists.
+// probe sends a write that succeeds only if the seat's node exists.
 func (s *Session) probe(c *client, seat *Seat, node string) {
 	c.probes, c.probed = c.probes+1, s.clock.now()
 	c.inflight++
@@ -322,7 +322,7 @@ func (s *Session) probe(c *client, seat *Seat, node string) {
 	})
 }
 
-// probed takes the answer to a probe, or that there will be none.
+// probed handles the answer to a probe, or its failure.
 func (s *Session) probed(c *client, seat *Seat, node string, err error) {
 	defer s.finish(c)
 	c.probes--
@@ -337,18 +337,18 @@ func (s *Session) probed(c *client, seat *Seat, node string, err error) {
 	}
 }
 
-// outwait does what is to be done about a server that is silent. It returns when to look
-// again, after the wait at the latest.
+// outwait handles a silent server. It returns the time until the next look, which is at
+// most wait.
 func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Duration {
-	// With LossOnSuspend a hang-up costs every lock. With one server there is no other to
-	// turn to.
+	// With LossOnSuspend, hanging up costs every lock. With a single server, there is no
+	// other to turn to.
 	if s.cfg.LossOnSuspend || c.hosts.Len() < 2 {
 		return wait
 	}
 	timeout := c.link.Timeout()
 	wait = min(wait, timeout/wire.PatiencePart/2) // the next request may be the first that is not answered
 	w, since := c.dialer.Owing()
-	if !since.Equal(c.silence) { // an answer has come, or another server is owed one
+	if !since.Equal(c.silence) { // an answer has come, or this is another silence
 		c.silence, c.others = since, wire.OthersUnknown
 		c.stopAsking()
 	}
@@ -369,12 +369,12 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 	c.hungUp = [2]time.Time{now, c.hungUp[0]}
 	c.logger.Warn("server does not answer, but another one does; closing the connection", zapSession(c),
 		zapServer(c), zap.Duration("for", now.Sub(since)))
-	_ = w.Fail(wire.ErrSilent) // the client learns of it from Read, and moves on to the next server
+	_ = w.Fail(wire.ErrSilent) // the client's Read fails, and it moves on to the next server
 	return wait
 }
 
-// askOthers asks the other servers whether they serve, until the client itself would hang
-// up.
+// askOthers asks the other servers whether they serve, at most until the client itself
+// would hang up.
 //
 //nolint:contextcheck,nolintlint // no caller waits for it; the linter heeds this at the callers
 func (s *Session) askOthers(c *client) {
@@ -388,8 +388,8 @@ func (s *Session) askOthers(c *client) {
 	})
 }
 
-// othersAsked takes the answers of the other servers, which were asked in a silence.
-// since says when it began.
+// othersAsked handles the other servers' answers. since identifies the silence in which
+// they were asked.
 func (s *Session) othersAsked(c *client, since time.Time, serves bool) {
 	if c.phase.Load() != phaseUp || !since.Equal(c.silence) {
 		return

@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// This file is about who the session is, for servers that know it by a digest or the
-// like.
+// This file is about the identities of a session, for servers that know clients by a
+// digest or the like.
 
-// identities decides which identities the connections of a session get, when those that
-// its source returns may change.
+// identities decides which identities a session's connections use, if those of its source
+// may change.
 //
-// What was made with an identity may belong to that one alone. So a change waits until
-// the session has no node: with another identity it might not be able to delete its own.
-// From then on the former identities are not sent again. They may have been revoked
-// because a stranger has them.
+// A node may be accessible only to the identity that created it. So a change waits until
+// the session has no nodes, because with another identity it might not be able to delete
+// its own. From then on the old identities are not sent again: they may have been revoked
+// because they were stolen.
 type identities struct {
 	used []Auth // those of the latest connection
-	told []Auth // what the source said last
-	over bool   // the session had no node after told had changed: used is not sent again
+	told []Auth // what the source last returned
+	over bool   // the session had no nodes after told changed: used is not sent again
 }
 
-// dial returns what to use for the next connection, with what the source says now. nodes
-// says whether the session may have a node.
+// dial returns the state for the next connection, given what the source returns now.
+// nodes reports whether the session may have nodes.
 func (i identities) dial(now []Auth, nodes bool) identities {
 	i.told = now
 	if !nodes || i.over {
@@ -31,10 +31,10 @@ func (i identities) dial(now []Auth, nodes bool) identities {
 	return i
 }
 
-// waits reports whether the source has other identities than those in use.
+// waits reports whether the source returned other identities than those in use.
 func (i identities) waits() bool { return !slices.EqualFunc(i.used, i.told, sameIdentity) }
 
-// empty takes the news that the session has no node.
+// empty notes that the session has no nodes.
 func (i identities) empty() identities {
 	i.over = i.over || i.waits()
 	return i
@@ -42,8 +42,8 @@ func (i identities) empty() identities {
 
 func sameIdentity(a, b Auth) bool { return a.Scheme == b.Scheme && string(a.Auth) == string(b.Auth) }
 
-// credentials are the identities of a session, if they may change, for its loop and the
-// goroutine that dials.
+// credentials are the identities of a session, if they may change. Its loop and the
+// dialing goroutine share them.
 type credentials struct {
 	source func() []Auth
 
@@ -52,13 +52,13 @@ type credentials struct {
 	nodes bool // the session may have nodes
 }
 
-// dial returns the identities of the next connection of the client.
+// dial returns the identities for the client's next connection.
 func (w *credentials) dial(c *client) []Auth {
 	said := w.source()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.now
-	w.now = before.dial(said, w.nodes && c.link.Session() != 0) // a session that is to begin has no node
+	w.now = before.dial(said, w.nodes && c.link.Session() != 0) // a new session has no nodes
 	if w.now.waits() && !slices.EqualFunc(before.told, said, sameIdentity) {
 		c.logger.Warn("the identities have changed; the old ones are used until the session has no nodes",
 			zapSession(c))
@@ -66,16 +66,15 @@ func (w *credentials) dial(c *client) []Auth {
 	return w.now.used
 }
 
-// isOver reports whether the identities of the latest connection must not be used any
-// more.
+// isOver reports whether the latest connection's identities must no longer be used.
 func (w *credentials) isOver() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now.over
 }
 
-// note notes whether the session may have nodes. It reports whether the connection has
-// identities that are over by that.
+// note notes whether the session may have nodes. It reports whether the connection's
+// identities must therefore no longer be used.
 func (w *credentials) note(nodes bool) (over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,13 +87,13 @@ func (w *credentials) note(nodes bool) (over bool) {
 	return w.now.over
 }
 
-// noteNodes is for a session whose identities may change. It hangs up when the session has
-// no node any more, and the connection has former identities. Each seat may have a node,
-// and what counts in the budget is another one that may be there.
+// noteNodes is for a session whose identities may change. It hangs up if the connection
+// has old identities and the session no longer has nodes. Each seat may have a node, and
+// so may whatever is counted in the budget.
 func (s *Session) noteNodes() {
 	c := s.client
 	if s.whoWeAre.note(len(s.seats) > 0 || s.budget.Used.Nodes > 0) && c != nil && !c.isOver() {
 		c.logger.Info("reconnecting because the identities have changed", zapSession(c))
-		c.hangUp() // the next connection gets the present ones
+		c.hangUp() // the next connection uses the new ones
 	}
 }

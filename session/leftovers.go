@@ -12,29 +12,29 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file removes directories that the session has made and does not use any more.
-// [recipes.Leftovers] decides which, and when.
+// This file deletes directories that the session has created and no longer uses.
+// [recipes.Leftovers] decides which ones, and when.
 //
-// The look before a delete is for a directory that another client has made at the path
-// meanwhile. Kazoo needs its directory to stay.
+// Each delete is preceded by a read, in case another client has since created its own
+// directory at the path. Kazoo needs its directories to stay.
 //
-// Limitation: a delete has the version that the look has found, and the data of a fresh
-// directory have version 0. So another client's directory is removed if all of this
-// happens between the two: the server removes ours, the other client makes its own, and
-// has no node in it.
+// Limitation: the delete is conditional on the version that was read, but every new
+// directory has version 0. So another client's directory is deleted if, between the two
+// requests, the server removes ours and the other client creates its own, with no node in
+// it yet.
 
-// leftovers are the directories, and what wakes the session for the next one.
+// leftovers holds the directories, and the timer for the next one.
 type leftovers struct {
 	recipes.Leftovers
 
 	timer *time.Timer // for cleanUp; nil while none is due
 }
 
-// mostBare bounds the bare directories that are removed at the end of a session.
+// mostBare limits the bare directories that are deleted at the end of a session.
 const mostBare = 64
 
-// madeContainer notes a container that a server has made for this session, unless it is
-// the chroot or above that.
+// madeContainer notes a container created for this session, unless it is the chroot or
+// above it.
 func (s *Session) madeContainer(dir string, czxid int64) {
 	if strings.HasPrefix(dir, s.chroot+"/") {
 		s.leftovers.Made(dir, czxid, time.Now())
@@ -44,14 +44,14 @@ func (s *Session) madeContainer(dir string, czxid int64) {
 	}
 }
 
-// filled notes that there are nodes in directories that were just made.
+// filled notes that directories that were just created have nodes.
 func (s *Session) filled(dirs []string) {
 	for _, dir := range dirs {
 		s.leftovers.Filled(dir)
 	}
 }
 
-// leftBehind notes that a seat has no node any more in its directories.
+// leftBehind notes that a seat no longer has nodes in its directories.
 func (s *Session) leftBehind(t *Seat) {
 	now := time.Now()
 	t.eachDir(func(dir string) { s.leftovers.Left(dir, now) })
@@ -60,8 +60,8 @@ func (s *Session) leftBehind(t *Seat) {
 	}
 }
 
-// scheduleCleanup arms the timer for the next directory. It is called while none is armed:
-// what becomes due later never is due earlier than what the timer is armed for.
+// scheduleCleanup sets the timer for the next directory. It is called only while no timer
+// is set: a directory added later never becomes due earlier.
 func (s *Session) scheduleCleanup() {
 	if s.closing {
 		return
@@ -71,7 +71,7 @@ func (s *Session) scheduleCleanup() {
 	}
 }
 
-// cleanUp removes the directories that are due.
+// cleanUp requests the deletion of the directories that are due.
 func (s *Session) cleanUp() {
 	s.leftovers.timer = nil
 	if s.closing {
@@ -87,7 +87,7 @@ func (s *Session) cleanUp() {
 	s.scheduleCleanup()
 }
 
-// cleanup is the request that removes one directory.
+// cleanup is the request to delete one directory.
 type cleanup struct {
 	slot
 	recipes.Leftover
@@ -113,7 +113,8 @@ func (r *cleanup) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// removeLeftover removes the directory if it is still the one that was made, and empty.
+// removeLeftover deletes the directory if it is still the one that was created, and
+// empty.
 func (c *client) removeLeftover(x recipes.Leftover) (recipes.Fate, error) {
 	there, stat, err := c.conn.Exists(x.Dir)
 	if err != nil {
@@ -138,7 +139,7 @@ func (c *client) fateOf(x recipes.Leftover, err error) (recipes.Fate, error) {
 		c.dirs.forget(x.Dir)
 		return recipes.FateRemoved, nil
 	case zkerr.IsThrottled(err) && !x.Bare():
-		return recipes.FateOther, err // a server that is overloaded removes it by itself, later
+		return recipes.FateOther, err // the overloaded server will remove it by itself later
 	case !outcome.Settled():
 		return recipes.FateUnknown, err
 	case errors.Is(err, zk.ErrNoNode):
@@ -152,8 +153,8 @@ func (c *client) fateOf(x recipes.Leftover, err error) (recipes.Fate, error) {
 	}
 }
 
-// removeBare removes the directories that servers would keep forever. It is for the end
-// of the session, which waits for these requests as for all that are in progress.
+// removeBare deletes directories that servers would keep forever. It is called at the end
+// of the session, which waits for these requests as for all others in progress.
 func (s *Session) removeBare(c *client) {
 	if s.leftovers.timer != nil {
 		s.leftovers.timer.Stop()

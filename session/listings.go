@@ -16,47 +16,46 @@ import (
 )
 
 // This file is about a seat's list request: first the barrier, if it needs one, then the
-// listings of its directories, and then the seat's own part.
+// listings of its directories, and finally the seat's own part.
 
-// listing reads one directory for all list requests that ask for it. Many seats of a
-// session may wait in one directory, and a reading shows all of them the same.
+// listing reads one directory for all list requests that need it. Many seats of a session
+// may wait in one directory, and one reading serves them all.
 //
-// A request is served by a reading that begins after it. One that is in progress will not
+// A request must be served by a reading that begins after it. One in progress will not
 // do:
 //
 //  1. B lists.
-//  2. C's node is made.
-//  3. C lists, and gets B's answer, without its own node.
-//  4. C takes its node for gone, makes another one, and waits behind the first, which
-//     nothing removes.
+//  2. C's node is created.
+//  3. C lists, and gets B's answer, which does not have C's node.
+//  4. C believes that its node is gone, creates another one, and waits behind the first,
+//     which nothing removes.
 //
-// Requests that come while one is in progress wait for the next one, together.
+// Requests that arrive during a reading wait for the next one, together.
 type listing struct {
 	slot
 
 	dir   string
 	epoch recipes.Epoch
-	now   []*seatRequest // served by the reading that waits, or is in progress
-	later []*seatRequest // those that have come while it is in progress
-	gone  int            // of these, at least so many are unwanted
-	turn  bool           // the turn of a contender in now may have come
+	now   []*seatRequest // served by the reading that waits or is in progress
+	later []*seatRequest // those that arrived during that reading
+	gone  int            // at least this many of them are unwanted
+	turn  bool           // the turn of a contender in now may have come; makes it urgent
 }
 
 var _ request = (*listing)(nil)
 
 const (
-	// listedName is roughly what a name takes in a listing.
+	// listedName is roughly the size of a name in a listing, in bytes.
 	listedName = 64
-	// listedLeast is expected of the listing of a directory that is not known,
-	// and the least that is expected of any.
+	// listedLeast is the minimum size expected of a listing, and that of an unknown
+	// directory.
 	listedLeast = 16 << 10
-	// crowded is the number of requests from which on it pays to index the names for
-	// them.
+	// crowded is the number of requests from which it pays to index the names.
 	crowded = 8
 )
 
-// reads has a list request wait for what it reads, and reports whether it reads anything.
-// If it needs a barrier, that is made first.
+// reads joins a list request to the listings it needs. It returns false if there is
+// nothing to list, or if the barrier comes first.
 func (s *Session) reads(r *seatRequest) bool {
 	if r.wants.barrier || len(r.wants.dirs) == 0 {
 		return false
@@ -68,7 +67,7 @@ func (s *Session) reads(r *seatRequest) bool {
 	return true
 }
 
-// join has a reading of the directory serve a request.
+// join adds a request to the next reading of the directory.
 func (s *Session) join(dir string, r *seatRequest) {
 	switch l := s.client.listings[dir]; {
 	case l == nil:
@@ -84,7 +83,7 @@ func (s *Session) join(dir string, r *seatRequest) {
 	}
 }
 
-// admit has the directory read for the requests that have come.
+// admit queues a reading for the requests that have arrived.
 func (l *listing) admit(s *Session) {
 	l.now, l.later = l.later, nil
 	l.turn = slices.ContainsFunc(l.now, func(r *seatRequest) bool { return r.turn })
@@ -101,7 +100,7 @@ func (l *listing) urgency() urgency {
 	return joining
 }
 
-// refuse is also for the requests that wait for the next reading.
+// refuse also refuses the requests that wait for the next reading.
 func (l *listing) refuse() {
 	for _, r := range slices.Concat(l.now, l.later) {
 		if r.wants.missing--; r.wants.missing == 0 {
@@ -129,7 +128,7 @@ func (l *listing) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// ended passes on what a reading has found, and starts the next one if it is needed.
+// ended passes on the result of a reading, and starts the next one if it is needed.
 func (l *listing) ended(s *Session, c *client, found *names, err error) {
 	served := l.now
 	l.now = nil
@@ -143,8 +142,8 @@ func (l *listing) ended(s *Session, c *client, found *names, err error) {
 	s.take(l)
 }
 
-// wantsNothing takes a list request that its machine does not wait for any more out of
-// the readings that have not begun.
+// wantsNothing removes a list request, for which its machine no longer waits, from
+// readings that have not begun.
 func (s *Session) wantsNothing(r *seatRequest) {
 	r.unwanted = true
 	if r.wants == nil || r.epoch != s.client.epoch {
@@ -156,7 +155,7 @@ func (s *Session) wantsNothing(r *seatRequest) {
 		if l == nil {
 			continue
 		}
-		// Many may be unwanted at a time, so they are taken out together.
+		// Many may become unwanted at a time, so they are removed in bulk.
 		if l.gone++; 2*l.gone <= len(l.now)+len(l.later) {
 			continue
 		}
@@ -171,7 +170,8 @@ func (s *Session) wantsNothing(r *seatRequest) {
 	}
 }
 
-// doBarrier writes through the quorum. A sync would not do: a deposed leader answers it.
+// doBarrier writes through the quorum. A sync would not do, because a deposed leader
+// answers it.
 func (r *seatRequest) doBarrier(c *client) (func(*Session), error) {
 	in, err := c.barrierOf(r.seat, r.epoch)
 	return func(s *Session) {
@@ -190,10 +190,11 @@ func (r *seatRequest) doBarrier(c *client) (func(*Session), error) {
 	}, err
 }
 
-// heard takes the end of a listing. The request is made when all its listings have ended.
+// heard handles the result of a listing. The request itself is queued when all its
+// listings have ended.
 func (r *seatRequest) heard(s *Session, c *client, dir string, found *names, err error) {
 	w := r.wants
-	// A lock must not queue among the waiters or permits of a semaphore.
+	// A lock must not queue up among the waiters or permits of a semaphore.
 	if found != nil && found.semaphore && r.seat.permits == nil {
 		err = ErrInner(strings.TrimPrefix(dir, s.chroot))
 	}
@@ -215,17 +216,17 @@ func (r *seatRequest) heard(s *Session, c *client, dir string, found *names, err
 	}
 }
 
-// listNeeds is what a list request reads before it is made itself.
+// listNeeds is what a list request needs before it is made itself.
 type listNeeds struct {
 	barrier bool     // a write through the quorum comes first
-	dirs    []string // no directory twice
-	found   []*names // in each of them
+	dirs    []string // without duplicates
+	found   []*names // the contenders in each of dirs
 	missing int      // listings that have not ended
-	err     error    // why one of them has failed
+	err     error    // why one of them failed
 }
 
-// list finds the own node by its GUID among the names that were listed. It reads and
-// watches the node: its Stat has the owner and the token.
+// list finds the own node by its GUID among the listed names. It reads and watches the
+// node, whose Stat has the owner and the token.
 func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.Input, error) {
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: found.queue}
 	name, ok := found.own(t.kind, id)
@@ -234,8 +235,8 @@ func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.I
 	}
 	listed.Own.Name = name
 	own := below(t.dir, name.Text)
-	listed.Own.Name.Text = path.Base(own) // one string: a holder keeps both for long
-	// Named before the read, because a seat gets no watch on a node that it does not
+	listed.Own.Name.Text = path.Base(own) // share one string: a holder keeps both for a long time
+	// Name it before the read, because a seat gets no watch on a node that it does not
 	// follow.
 	t.nameOwn(c, e.Epoch, []string{own}, 0)
 	node, err := c.follow(ofNode, own, t)
@@ -245,15 +246,15 @@ func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.I
 	case err != nil:
 		return unanswered(e.Epoch, recipes.OpList, err)
 	default:
-		// A reader in a writer's place has the writer's token, see fence.
+		// A reader in a writer's place has the writer's token; see fence.
 		listed.Own.Owner, listed.Own.Token = node.stat.EphemeralOwner, cmp.Or(t.lent, node.stat.Czxid)
 		t.nameOwn(c, e.Epoch, []string{own}, listed.Own.Token)
 	}
 	return listed, nil
 }
 
-// childrenOf reads a lock's directory and learns about it. A directory that does not
-// exist counts as an empty one.
+// childrenOf lists a lock's directory and updates its book. A directory that does not
+// exist counts as empty.
 func (c *client) childrenOf(dir string) ([]string, error) {
 	children, stat, err := c.conn.Children(dir)
 	switch {
@@ -263,27 +264,26 @@ func (c *client) childrenOf(dir string) ([]string, error) {
 	case err != nil:
 		return nil, err
 	case c.dirs.saw(dir, stat):
-		if data, stat, err := c.conn.Get(dir); err == nil { // if this fails the next listing learns it
+		if data, stat, err := c.conn.Get(dir); err == nil { // if this fails, the next listing tries again
 			c.dirs.read(dir, data, stat)
 		}
 	}
 	return children, nil
 }
 
-// names are the contenders that a listing has found. All requests that it serves share
-// them, and nothing writes to them.
+// names are the contenders found by a listing. All requests that it serves share them, so
+// nothing modifies them.
 type names struct {
 	queue   []events.Name
-	indexed bool // the queue is in the order of the texts
+	indexed bool // the queue is sorted by text
 
-	semaphore bool // the directory is a part of one
+	semaphore bool // the directory is part of a semaphore
 
 	mu      sync.Mutex
-	members map[int][]events.Name // the queue as multi-locks know it, by the member that it is of
+	members map[int][]events.Name // copies of the queue for multi-locks, by member
 }
 
-// own finds the node of an attempt, if there is one, by what its name begins with. The
-// zero id finds none.
+// own finds the node of an attempt by the prefix of its name. The zero id finds nothing.
 func (n *names) own(kind events.Kind, id guid) (name events.Name, ok bool) {
 	if id == (guid{}) {
 		return events.Name{}, false
@@ -305,7 +305,8 @@ func (n *names) own(kind events.Kind, id guid) (name events.Name, ok bool) {
 	return events.Name{}, false
 }
 
-// as returns the queue as a multi-lock knows it: the directory is of that member.
+// as returns a copy of the queue for a multi-lock in which the directory belongs to this
+// member.
 func (n *names) as(member int) []events.Name {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -324,7 +325,7 @@ func (n *names) as(member int) []events.Name {
 	return queue
 }
 
-// namesOf returns the contenders among the children of a directory, indexed or not.
+// namesOf returns the contenders among the children of a directory.
 func namesOf(children []string, indexed bool) *names {
 	n := &names{indexed: indexed}
 	for _, child := range children {
@@ -338,7 +339,7 @@ func namesOf(children []string, indexed bool) *names {
 	return n
 }
 
-// worse returns the error that leaves something open, if one of the two does so.
+// worse returns the error that leaves the outcome open, if one of the two does.
 func worse(a, b error) error {
 	if a == nil {
 		return b

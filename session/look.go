@@ -16,52 +16,51 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file reads queues, and what else stands at a path, for callers that look at locks.
+// This file reads queues, and other nodes, for callers that look at locks.
 
-// A look does not ask for much at a time. Its answers come on the connection that proves
-// the lease, one after the other, and the size of an answer is unknown before it comes.
+// A look reads only a little at a time. Its answers come on the connection that proves
+// the lease, one after the other, and the size of an answer is not known beforehand.
 const (
-	// mostReadings bounds the readings of all looks that are in progress at a time. A
-	// server executes the requests of a session one after the other, so locks' requests
-	// wait behind at most that many readings.
+	// mostReadings limits the reads in progress of all looks together. A server executes
+	// the requests of a session one after the other, so a lock's request waits for at
+	// most that many reads.
 	mostReadings = 64
-	// mostBytes bounds the bytes of their answers, as far as the answers before them
-	// tell. A longer answer is read alone.
+	// mostBytes limits the bytes of their answers, as estimated from earlier answers. A
+	// longer answer is read alone.
 	mostBytes = 256 << 10
-	// firstGuess is the size of an answer that is not known: four readings begin
-	// a look.
+	// firstGuess is the estimate for the first answer of a look, so that it begins with
+	// four reads.
 	firstGuess = mostBytes / 4
-	// lull is the time without a reading after which the next look does not learn from
-	// the one before.
+	// lull is the time without a read after which earlier estimates no longer count.
 	lull = time.Second
 )
 
-// flow is a group of readings whose number is bounded by their bytes. It guesses the size
-// of the next answer: that of the largest recent one, which each smaller one halves.
+// flow is a group of reads whose number is limited by their bytes. Its guess for the size
+// of the next answer is the largest recent one, halved by each smaller answer.
 type flow struct {
 	underWay int
 	guess    int
 	last     time.Time // when the last answer came
 }
 
-// width returns how many readings may be in progress.
+// width returns how many reads may be in progress.
 func (f *flow) width() int { return max(1, mostBytes/max(1, f.guess)) }
 
-// resumes is called when a reading is to begin while none is in progress.
+// resumes is called before a read begins while none is in progress.
 func (f *flow) resumes(now time.Time) {
 	if now.Sub(f.last) >= lull {
 		f.guess = max(f.guess, firstGuess)
 	}
 }
 
-// answered takes the size of an answer.
+// answered notes the size of an answer.
 func (f *flow) answered(size int, now time.Time) {
 	f.guess, f.last = max(size, f.guess/2), now
 }
 
-// readings has a place for each reading of a look that is in progress. Each reading
-// belongs to flows of its own kind, because listings are short where data are long. The
-// data of one directory are also a flow, which learns nothing from others.
+// readings limits the reads in progress of all looks. Listings and data are separate
+// flows, because listings are short where data are long. The data of each directory are a
+// flow, too, which learns nothing from others.
 type readings struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -92,7 +91,7 @@ func (r *readings) begin(flows ...*flow) {
 	}
 }
 
-// end gives the place back. The size is that of the answer, or -1 if there was none.
+// end gives the places back. size is that of the answer, or -1 if there was none.
 func (r *readings) end(size int, flows ...*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,15 +111,15 @@ type Found struct {
 	Stat *zk.Stat
 }
 
-// ReadQueue reads the wanted children of a directory, in no particular order; all of them
-// if wanted is nil. It omits a child that is gone when it is read. A missing directory
-// has no children, and is no error. The path is valid and without the chroot. The result
-// is what one server knew: it may lag behind other servers, but not behind what this
-// session has done or learned.
+// ReadQueue reads the wanted children of a directory, or all of them if wanted is nil, in
+// no particular order. It omits a child that is gone by the time it is read. A missing
+// directory has no children, and is no error. The path must be valid, and does not
+// include the chroot. The result is what one server knew, which may be older than what
+// other servers know, but not than what this session has done or seen.
 //
 // ReadQueue writes and watches nothing. It waits for a connection and for the answers
-// until ctx ends. If the connection is lost meanwhile, it starts again, so the result
-// never mixes two sessions. The error is the cause of ctx, [ErrClosed], or a refusal:
+// until ctx ends. If the connection is lost, it starts over, so the result never mixes
+// two sessions. The error is the cause of ctx, [ErrClosed], or a refusal such as
 // [ErrNoAuth].
 func (s *Session) ReadQueue(ctx context.Context, dir string, wanted func(name string) bool) ([]Found, error) {
 	dir = under(s.chroot, dir)
@@ -138,8 +137,8 @@ func (s *Session) ReadQueue(ctx context.Context, dir string, wanted func(name st
 	})
 }
 
-// Look is [Session.ReadQueue] for one node: it returns the node, or nothing if it does
-// not exist.
+// Look is like [Session.ReadQueue], for a single node: it returns the node, or nothing if
+// it does not exist.
 func (s *Session) Look(ctx context.Context, node string) ([]Found, error) {
 	node = under(s.chroot, node)
 	return look(ctx, s, func(c *client) ([]Found, error) {
@@ -147,7 +146,7 @@ func (s *Session) Look(ctx context.Context, node string) ([]Found, error) {
 	})
 }
 
-// look calls read for a caller, and returns all that it has read, or nothing.
+// look makes a call of read, and returns the complete result or nothing.
 func look[T any](ctx context.Context, s *Session, read func(*client) ([]T, error)) ([]T, error) {
 	seen, err := call(ctx, s, terms{urgent: looking}, read)
 	if err != nil {
@@ -156,23 +155,23 @@ func look[T any](ctx context.Context, s *Session, read func(*client) ([]T, error
 	return seen, nil
 }
 
-// listed lists a directory, when there is room for that.
+// listed lists a directory, once the limits allow it.
 func (c *client) listed(dir string) (children []string, stat *zk.Stat, err error) {
 	c.readings.begin(&c.readings.names)
 	size := -1
 	if children, stat, err = c.conn.Children(dir); err == nil {
 		size = 0
 		for _, child := range children {
-			size += 4 + len(child) // as it is sent
+			size += 4 + len(child) // as sent on the wire
 		}
 	}
 	c.readings.end(size, &c.readings.names)
 	return children, stat, err
 }
 
-// readAll reads the nodes, many at a time, and leaves out those that do not exist. It
-// stops at an error and at the end of ctx, and returns when no reading is in progress.
-// With a pass each reading waits for its turn.
+// readAll reads the nodes, many at a time, and omits those that do not exist. It stops at
+// an error or the end of ctx, and returns once no read is in progress. With a pass, each
+// read waits for its turn.
 func (c *client) readAll(ctx context.Context, dir string, names []string, p *pass) ([]Found, error) {
 	var (
 		reading sync.WaitGroup
@@ -187,7 +186,7 @@ func (c *client) readAll(ctx context.Context, dir string, names []string, p *pas
 			break
 		}
 		c.readings.begin(flows...)
-		// begin may have waited, and an error or the end of ctx has come meanwhile.
+		// begin may have waited, and there may have been an error, or ctx may have ended.
 		if stopped.Load() || ctx.Err() != nil {
 			c.readings.end(-1, flows...)
 			break
@@ -200,7 +199,7 @@ func (c *client) readAll(ctx context.Context, dir string, names []string, p *pas
 			case err == nil:
 				size = len(data)
 				all[i] = Found{Name: name, Data: data, Stat: stat}
-				// Kept at once, because the time may be over before the rest is read.
+				// Keep it now: time may run out before the others are read.
 				p.keep(all[i])
 			case !errors.Is(err, zk.ErrNoNode):
 				errs[i] = err
@@ -215,22 +214,22 @@ func (c *client) readAll(ctx context.Context, dir string, names []string, p *pas
 	return slices.DeleteFunc(all, func(f Found) bool { return f.Stat == nil }), nil
 }
 
-// DefaultReadRate is how many reads a second a process sends to read queues, unless
+// DefaultReadRate is how many reads per second a process sends to read queues, unless
 // [SetReadRate] sets another rate.
 const DefaultReadRate = 1000
 
-// reads is shared by all that look at locks in this process: the bound protects the
-// servers, which other sessions of it use, too.
+// reads is shared by all looks of this process: the limit protects the servers, which the
+// process may use with several sessions.
 //
 //nolint:gochecknoglobals // there is one a process
 var reads = pace.NewLimiter(DefaultReadRate)
 
-// SetReadRate sets how many reads a second [Session.Inspect] sends in this process, in
+// SetReadRate sets how many reads per second [Session.Inspect] sends in this process, in
 // all sessions together. 0 means no limit.
 func SetReadRate(rate int) { reads.Set(rate) }
 
-// AwaitRead waits for the turn of a read that is not made by Inspect. It returns the
-// cause of ctx if ctx ends first.
+// AwaitRead waits for the turn of a read that Inspect does not make. If ctx ends first,
+// it returns the cause.
 func AwaitRead(ctx context.Context) error {
 	_, err := reads.Wait(ctx, time.Time{})
 	return err
@@ -239,18 +238,18 @@ func AwaitRead(ctx context.Context) error {
 // Inspected is a node and its contents, or why it could not be read. The caller owns it,
 // except the Data and Stats in Found, which a [Known] shares: nobody may write to them.
 type Inspected struct {
-	Stat    *zk.Stat // nil: there is no such node, or it may not be seen
-	Found   []Found  // its wanted children; of an ephemeral node, which has none, the node itself
-	Rest    []string // the names of the other children, in order
-	Err     error    // a server's refusal, such as [ErrNoAuth]; the other fields are valid all the same
-	Partial bool     // the time was over before all was read; the other fields are empty
+	Stat    *zk.Stat // nil: the node does not exist, or may not be read
+	Found   []Found  // the wanted children, or the node itself if it is ephemeral
+	Rest    []string // the names of the other children, sorted
+	Err     error    // a server's refusal, such as [ErrNoAuth]; the other fields are still valid
+	Partial bool     // time ran out before everything was read; the other fields are empty
 }
 
 // Inspection configures [Session.Inspect].
 type Inspection struct {
 	Wanted func(name string) bool // the children to read
-	Known  *Known                 // what was read before, and where the rest goes; nil: nothing is kept
-	Until  time.Time              // no read is sent after it; zero: it takes as long as it takes
+	Known  *Known                 // what was read before; new contents are added; nil: nothing is kept
+	Until  time.Time              // no read is sent after it; zero: no limit
 }
 
 // Known holds contents of directories that need not be read again. The zero value is
@@ -268,7 +267,7 @@ func (k *Known) Len() int {
 	return len(k.dirs)
 }
 
-// Keep replaces what is known of a directory.
+// Keep replaces what is known about a directory.
 func (k *Known) Keep(dir string, found map[string]Found) {
 	if k == nil {
 		return
@@ -298,7 +297,7 @@ func (k *Known) add(dir string, f Found) {
 	k.dirs[dir][f.Name] = f
 }
 
-// split divides the children of a directory into those that are known, and the others.
+// split divides the children of a directory into known and other ones.
 func (k *Known) split(dir string, stat *zk.Stat, children []string) (known []Found, others []string) {
 	if k == nil {
 		return nil, children
@@ -316,15 +315,15 @@ func (k *Known) split(dir string, stat *zk.Stat, children []string) (known []Fou
 	return known, others
 }
 
-// pass lets the reads of an inspection through, one after the other. A nil pass lets all
-// through and keeps nothing.
+// pass lets the reads of an inspection through, one at a time. A nil pass lets all
+// through, and keeps nothing.
 type pass struct {
 	until time.Time
 	known *Known
 	dir   string
 }
 
-// errLater reports that a read was not sent, because the time of the inspection is over.
+// errLater reports that a read was not sent because the inspection has run out of time.
 var errLater = errors.New("the time is over")
 
 func (p *pass) next(ctx context.Context) error {
@@ -345,12 +344,12 @@ func (p *pass) keep(f Found) {
 }
 
 // Inspect lists each of the nodes and reads their wanted children, as [Session.ReadQueue]
-// does for one directory. It returns the results in the order of the nodes, which are
-// valid paths without the chroot. A node that cannot be read has an error in its entry,
-// which is no error of Inspect.
+// does for one directory. The nodes are valid paths without the chroot, and the results
+// are in the same order. If a node cannot be read, its result has the error, and Inspect
+// itself does not fail.
 //
 // Each listing and each read waits for its turn in the process; see [SetReadRate].
-// Inspect returns when there is no time for more.
+// Inspect returns when it runs out of time.
 func (s *Session) Inspect(ctx context.Context, nodes []string, how Inspection) ([]Inspected, error) {
 	return look(ctx, s, func(c *client) ([]Inspected, error) {
 		var inspecting sync.WaitGroup
@@ -363,8 +362,8 @@ func (s *Session) Inspect(ctx context.Context, nodes []string, how Inspection) (
 	})
 }
 
-// inspect looks at one node. A refusal that is final goes into its result; any other
-// error is returned.
+// inspect inspects one node. A refusal becomes part of the result; any other error is
+// returned.
 func (c *client) inspect(ctx context.Context, chroot, node string, how Inspection) (seen Inspected, _ error) {
 	p := &pass{until: how.Until, known: how.Known}
 	full := under(chroot, node)
@@ -403,7 +402,7 @@ func (c *client) inspect(ctx context.Context, chroot, node string, how Inspectio
 	case errors.Is(err, zk.ErrNoNode):
 		return Inspected{}, nil
 	case outcome == zkerr.Refused:
-		// A node that may not be read must not end a walk through all others.
+		// A node that may not be read must not end a walk through the others.
 		seen.Err = refusal
 		return seen, nil
 	default:
@@ -413,14 +412,14 @@ func (c *client) inspect(ctx context.Context, chroot, node string, how Inspectio
 
 type progressKey struct{}
 
-// Progress is how far a search for locks has come.
+// Progress is the progress of a search for locks.
 type Progress struct {
-	Nodes int  // that it has looked at
-	Whole bool // the tree was searched to its end once; Nodes may be those of the next search
+	Nodes int  // nodes looked at so far
+	Whole bool // the whole tree was searched once; Nodes may belong to the next search
 }
 
-// WithProgress returns a context for a walk through a tree. The walk calls report in its
-// own goroutine as it proceeds.
+// WithProgress returns a context for a walk through a tree. The walk calls report, in its
+// own goroutine, as it proceeds.
 func WithProgress(ctx context.Context, report func(Progress)) context.Context {
 	return context.WithValue(ctx, progressKey{}, report)
 }
@@ -434,8 +433,8 @@ func ReportProgress(ctx context.Context, p Progress) {
 
 type rootOnlyKey struct{}
 
-// RootOnly returns a context for a walk that reads only its root, and nothing below it.
-// Like the reads of [Session.ReadQueue], its reads do not wait for a turn.
+// RootOnly returns a context for a walk that reads only its root. Like the reads of
+// [Session.ReadQueue], its reads do not wait for a turn.
 func RootOnly(ctx context.Context) context.Context {
 	return context.WithValue(ctx, rootOnlyKey{}, true)
 }
@@ -445,14 +444,14 @@ func IsRootOnly(ctx context.Context) bool { return ctx.Value(rootOnlyKey{}) != n
 
 type watchedKey struct{}
 
-// WithWatched returns a context for the looks of a poll. A lock that the caller watches, as
-// watched says of its path, is read again every few seconds only, and yielded as it was
-// seen last meanwhile.
+// WithWatched returns a context for the looks of a poll. A lock whose path watched
+// reports as watched by the caller is read only every few seconds; in between, it is
+// yielded as last seen.
 func WithWatched(ctx context.Context, watched func(path string) bool) context.Context {
 	return context.WithValue(ctx, watchedKey{}, watched)
 }
 
-// IsWatched reports what the function of [WithWatched] says of a path.
+// IsWatched reports the result of the function of [WithWatched] for a path.
 func IsWatched(ctx context.Context, path string) bool {
 	watched, ok := ctx.Value(watchedKey{}).(func(string) bool)
 	return ok && watched(path)

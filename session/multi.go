@@ -12,13 +12,13 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about multi-locks: a node in each of several directories. All of them have
-// one GUID, are made in one transaction, and are given up in one. Each stands in its
-// directory as that of a single lock would. [recipes.Multi] says why they are made
-// together, and together again.
+// This file is about multi-locks: a node in each of several directories. All nodes have
+// the same GUID, and are created and deleted in one transaction. In its directory, each
+// is like the node of a single lock. [recipes.Multi] says why they are always created
+// together.
 
 // Members returns the nodes of a multi-lock, without the chroot and in the order of its
-// locks, if all of them are known. For any other seat it returns nil.
+// locks, or nil if some are unknown or the lock is another kind.
 func (t *Seat) Members() []events.Member {
 	if t.members == nil {
 		return nil
@@ -36,8 +36,8 @@ func (t *Seat) Members() []events.Member {
 	return all
 }
 
-// listMembers finds the own nodes in the queues that were listed, and reads and watches
-// them in one flight.
+// listMembers finds the own nodes in the listed queues, and reads and watches all of them
+// at once.
 func (c *client) listMembers(t *Seat, e recipes.List, id guid, read []*names) (recipes.Input, error) {
 	queues, own := make([][]events.Name, len(t.members)), make([]string, len(t.members))
 	for i, p := range t.members {
@@ -46,7 +46,7 @@ func (c *client) listMembers(t *Seat, e recipes.List, id guid, read []*names) (r
 			own[i] = path.Join(p.dir, name.Text)
 		}
 	}
-	// Named before the reads, because a seat gets no watch on a node that it does not
+	// Name them before the reads, because a seat gets no watch on a node that it does not
 	// follow.
 	known := slices.DeleteFunc(slices.Clone(own), func(node string) bool { return node == "" })
 	t.nameOwn(c, e.Epoch, known, 0)
@@ -80,7 +80,7 @@ func (c *client) listMembers(t *Seat, e recipes.List, id guid, read []*names) (r
 	return listed, nil
 }
 
-// refusedAt marks an error, if there is one, with a member.
+// refusedAt adds the member to a non-nil error.
 func (t *Seat) refusedAt(i int, err error) error {
 	if err == nil {
 		return nil
@@ -88,8 +88,8 @@ func (t *Seat) refusedAt(i int, err error) error {
 	return &MemberError{t.members[i].path, err}
 }
 
-// makeMembers makes the directory that a create did not find, and the ones after it that
-// are unknown. Those before it were there.
+// makeMembers creates the directory that a create did not find, and unknown ones after
+// it. Those before it exist.
 func (c *client) makeMembers(t *Seat, missing int) error {
 	c.dirs.forget(t.members[missing].dir)
 	return t.eachMember(func(i int) error {
@@ -101,8 +101,8 @@ func (c *client) makeMembers(t *Seat, missing int) error {
 	})
 }
 
-// eachMember runs do for all members, some at a time. Of several errors it returns one
-// that leaves something open, if there is one.
+// eachMember runs do for all members, up to inFlight at a time. Of several errors, it
+// prefers one that leaves the outcome open.
 func (t *Seat) eachMember(do func(i int) error) (worst error) {
 	var wait sync.WaitGroup
 	room, errs := make(chan struct{}, inFlight), make([]error, len(t.members))
@@ -120,8 +120,8 @@ func (t *Seat) eachMember(do func(i int) error) (worst error) {
 	return worst
 }
 
-// marksFit reports whether so many bytes have room for the markers of all directories,
-// beside the creates.
+// marksFit reports whether a request of room bytes can hold the creates and the markers
+// of all directories.
 func (t *Seat) marksFit(data, room int) bool {
 	const fixed, each = 1 << 10, 64
 	size := fixed
@@ -131,16 +131,16 @@ func (t *Seat) marksFit(data, room int) bool {
 	return size <= room
 }
 
-// size bounds what a create takes of a request, from above.
+// size returns an upper bound for the bytes that a create takes in a request.
 func (m *member) size(data int) int {
 	const each = 96 // the name, and what is around the texts
 	return each + len(m.dir) + data + SizeOfACL(m.acl)
 }
 
-// MemberError names the path of a multi-lock at which a request failed. Its text is that
-// of the error.
+// MemberError names the member of a multi-lock whose request failed. Its text is that of
+// Err.
 type MemberError struct {
-	Path string // as the caller named it
+	Path string // as the caller wrote it
 	Err  error
 }
 
@@ -148,5 +148,5 @@ func (e *MemberError) Error() string { return e.Err.Error() }
 
 func (e *MemberError) Unwrap() error { return e.Err }
 
-// inFlight is how many requests of one multi-lock are in progress at a time.
+// inFlight is how many requests of one multi-lock may be in progress at a time.
 const inFlight = 64

@@ -19,11 +19,11 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Node is a node as a read returned it. Without a Stat it does not exist.
+// Node is the result of reading a node. If Stat is nil, the node does not exist.
 type Node struct {
 	Data []byte
 	Stat *zk.Stat
-	// Missing are the missing paths above the node, the uppermost first.
+	// Missing are the missing paths above the node, topmost first.
 	Missing []string
 }
 
@@ -35,8 +35,8 @@ func (n Node) Err() error {
 	return nil
 }
 
-// Replace returns the operations that replace the data, if the node is still as it was
-// read. They create a missing node, and the missing nodes above it.
+// Replace returns the operations that replace the data, provided that the node has not
+// changed since it was read. They create a missing node, and the missing nodes above it.
 func (n Node) Replace(path string, data []byte, acl []zk.ACL) (ops []any) {
 	if n.Stat != nil {
 		return []any{&zk.SetDataRequest{Path: path, Data: data, Version: n.Stat.Version}}
@@ -54,10 +54,10 @@ func IsOutdated(err error) bool {
 		errors.Is(err, zk.ErrNoNode)
 }
 
-// Read reads a node in the session of the epoch, and in no other: what made the Grant is
-// older than every read of its session. The path is without the chroot. It waits for a
-// connection and for the answers until ctx ends. The errors are [ErrPath],
-// [ErrEpochOver], a server's refusal and the cause of ctx.
+// Read reads a node in the session of the epoch, and in no other: only there is every
+// read newer than the Grant. The path does not include the chroot. Read waits for a
+// connection and for the answers until ctx ends. The error is [ErrPath], [ErrEpochOver],
+// a server's refusal, or the cause of ctx.
 func (t *Seat) Read(ctx context.Context, epoch recipes.Epoch, node string) (Node, error) {
 	if err := ValidatePath(node); err != nil {
 		return Node{}, err
@@ -65,7 +65,8 @@ func (t *Seat) Read(ctx context.Context, epoch recipes.Epoch, node string) (Node
 	s := t.session
 	return call(ctx, s, terms{epoch: epoch, urgent: handing}, func(c *client) (n Node, err error) {
 		if t.news.Load() {
-			// A leader that is deposed and does not know it answers a sync, and no write.
+			// A sync would not do: a leader that was deposed without knowing it answers a
+			// sync, but no write.
 			if outcome, err := c.barrier(under(s.chroot, node)); !outcome.Settled() {
 				return n, err
 			}
@@ -87,15 +88,15 @@ func (t *Seat) Read(ctx context.Context, epoch recipes.Epoch, node string) (Node
 	})
 }
 
-// What follows is about the data of a contender's node. A revocation request comes first,
-// and the session timeout of a revocable contender last. Between them are the user's
-// data. A request has one of two forms:
+// The rest of the file is about the data of a contender's node: a revocation request, the
+// user's data, and the session timeout of a revocable contender, in this order. A request
+// has one of two forms:
 //
 //	__REVOKE__                  Curator's: as soon as possible
-//	__REVOKE__ <grace>\n<data>  ours: within that many milliseconds; then the rest of the data
+//	__REVOKE__ <grace>\n<data>  ours: within that many milliseconds; then the other data
 //
-// Curator compares the data with its message, and would not recognize our form. Its
-// message replaces everything that the holder had stored.
+// Curator compares the data with its message, so it does not recognize our form. Its
+// message replaces all data of the holder.
 
 // revokeMessage is what Curator's Revoker writes. It replaces the holder's own data.
 const revokeMessage = "__REVOKE__"
@@ -103,14 +104,15 @@ const revokeMessage = "__REVOKE__"
 // mostGrace is the longest grace.
 const mostGrace = 100 * 365 * 24 * time.Hour
 
-// wish is a revocation request in the data of a node. The zero value is none.
+// wish is a revocation request in the data of a node. The zero value means that there is
+// none.
 type wish struct {
 	stands  bool
-	bounded bool          // it has a grace:
-	grace   time.Duration // from when the holder reads it
+	bounded bool          // it has a grace
+	grace   time.Duration // counted from when the holder reads the request
 }
 
-// read returns the revocation request in the data of a node, and the rest of the data.
+// read returns the revocation request in the data of a node, and the remaining data.
 func read(data []byte) (w wish, rest []byte) {
 	rest, ok := bytes.CutPrefix(data, []byte(revokeMessage))
 	if !ok {
@@ -135,7 +137,7 @@ func read(data []byte) (w wish, rest []byte) {
 	return wish{stands: true, bounded: true, grace: grace}, rest
 }
 
-// data returns the request as it is written, followed by the rest of the node's data.
+// data returns the request as written to the node, followed by the node's other data.
 func (w wish) data(rest []byte) []byte {
 	if !w.bounded {
 		return []byte(revokeMessage)
@@ -143,39 +145,38 @@ func (w wish) data(rest []byte) []byte {
 	return append(fmt.Appendf(nil, "%s %d\n", revokeMessage, w.grace/time.Millisecond), rest...)
 }
 
-// within returns a request with that grace.
+// within returns a request with this grace.
 func within(grace time.Duration) wish {
 	grace = min(max(grace, 0), mostGrace)
 	return wish{stands: true, bounded: true, grace: (grace + time.Millisecond - 1).Truncate(time.Millisecond)}
 }
 
-// Reserved reports whether data begin like a revocation request, and would be taken for
-// one.
+// Reserved reports whether data begin like a revocation request, and would be mistaken
+// for one.
 func Reserved(data []byte) bool { return bytes.HasPrefix(data, []byte(revokeMessage)) }
 
-// timeoutKey and timeoutEnd are around a contender's session timeout, in the data of each
-// node with [events.MarkRevocable]. A revoker cannot ask a server for the timeout, and
-// has to wait until the holder's lease has run out.
+// timeoutKey and timeoutEnd enclose a contender's session timeout in the data of each
+// node with [events.MarkRevocable]. A revoker must wait until the holder's lease has run
+// out, but cannot ask a server for the timeout.
 //
 //	zkgrant-timeout <milliseconds>ms\n            a node without data
 //	<data>\nzkgrant-timeout <milliseconds>ms\n    a node with data, which may be empty
 //
-// It is in the data and not in the name, which has room for a few bits only. It is a line
-// of text, because people read the data, and kazoo takes them for UTF-8. It is at the
-// end, because a request is at the beginning, and the writer of a request leaves what
-// follows it unchanged. The line names its library and ends with a line feed, so no user
-// stores it by accident. If one does, a second line follows, and only the last one
-// counts.
+// The timeout is in the data because the name has room for only a few bits. It is a line
+// of text because people read the data, and kazoo decodes them as UTF-8. It is at the end
+// because a request is at the beginning, and whoever writes a request leaves what follows
+// unchanged. The line names its library and ends with a line feed, so no user stores it
+// by accident. If one does, a second line follows, and only the last one counts.
 //
-// The line is missing from nodes of earlier versions and of other libraries. It is also
-// missing if Curator's Revoker has overwritten the data.
+// Nodes of earlier versions and other libraries do not have the line, nor do nodes whose
+// data Curator's Revoker has overwritten.
 const timeoutKey, timeoutEnd = "zkgrant-timeout ", "ms\n"
 
-// TimeoutSize is the largest size of the line, in bytes.
+// TimeoutSize is the maximum size of the line, in bytes.
 const TimeoutSize = 1 + len(timeoutKey) + 10 + len(timeoutEnd)
 
-// withTimeout returns the user's data followed by the line. No data and empty data stay
-// different.
+// withTimeout returns the user's data followed by the line. It preserves the difference
+// between no data and empty data.
 func withTimeout(user []byte, timeout time.Duration) []byte {
 	data := make([]byte, 0, len(user)+TimeoutSize)
 	if user != nil {
@@ -204,14 +205,15 @@ func splitTimeout(data []byte) (user []byte, timeout time.Duration) {
 	return data[: at-1 : at-1], timeout
 }
 
-// revocable reports whether a node of this library has the mark, and so the line.
+// revocable reports whether the node is one of this library's with the mark, and so with
+// the line.
 func revocable(node string) bool {
 	marks, ours := events.MarksOf(node)
 	return ours && marks&events.MarkRevocable != 0
 }
 
-// timeoutIn returns the holder's session timeout from its node's data, or 0. The data are
-// without a revocation request.
+// timeoutIn returns the holder's session timeout from its node's data, or 0. The data
+// must not include a revocation request.
 func timeoutIn(node string, data []byte) time.Duration {
 	if !revocable(node) {
 		return 0
@@ -220,9 +222,8 @@ func timeoutIn(node string, data []byte) time.Duration {
 	return timeout
 }
 
-// UserData returns the data that the owner of the node has stored. It omits a revocation
-// request that was written before or over them, and the session timeout of a revocable
-// node.
+// UserData returns the data that the node's owner stored, without a revocation request
+// written before or over them, and without the session timeout of a revocable node.
 func UserData(node string, data []byte) []byte {
 	_, user := read(data)
 	if revocable(node) {
@@ -232,19 +233,19 @@ func UserData(node string, data []byte) []byte {
 }
 
 // guidMark begins a protected name: `_c_<uuid>-<marker of the kind><number>`. That is
-// Curator's form, so every family of clients reads it as a contender. Exception: kazoo's
-// needs `<32 digits of the uuid><marker><number>`.
+// Curator's form, which all libraries read as a contender except kazoo, which needs `<32
+// digits of the uuid><marker><number>`.
 const guidMark = "_c_"
 
-// guid is a UUID of version 8, whose bits an application may choose (RFC 9562).
-// Four bits are the marks. In the GUID of a semaphore's contender sixteen are the number
-// of permits (see [events.PermitsOf]). The others are random.
+// guid is a UUID of version 8, whose bits an application may choose (RFC 9562). Four bits
+// are the marks. For a semaphore's contender, sixteen bits are the number of permits (see
+// [events.PermitsOf]). All others are random.
 type guid [16]byte
 
 func newGUID(marks events.Marks, permits int32) (id guid) {
 	// Since Go 1.24 Read fills id or ends the process.
 	_, _ = rand.Read(id[:])
-	if permits > 0 && permits <= math.MaxUint16 { // a request for more is too large for any server
+	if permits > 0 && permits <= math.MaxUint16 { // a request for more would be too large for any server
 		marks |= events.MarkPermits
 		id[7], id[9] = byte(permits>>8), byte(permits)
 	}
@@ -253,8 +254,8 @@ func newGUID(marks events.Marks, permits int32) (id guid) {
 	return id
 }
 
-// appendHead appends what the names of an attempt's nodes begin with: the GUID in the
-// family's own form, and the marker of a kind of contender or, with kind 0, of permits.
+// appendHead appends the GUID with which the names of an attempt's nodes begin, in the
+// form of the kind's library.
 func appendHead(b []byte, kind events.Kind, id guid) []byte {
 	if kind.Kazoo() {
 		return hex.AppendEncode(b, id[:])
@@ -268,14 +269,14 @@ func appendHead(b []byte, kind events.Kind, id guid) []byte {
 	return b
 }
 
-// head is appendHead for a string.
+// head returns the result of appendHead as a string.
 func head(kind events.Kind, id guid) string {
 	var room [64]byte
 	return string(appendHead(room[:0], kind, id))
 }
 
-// AttemptOf returns the common part of the names of all nodes of one semaphore attempt:
-// the GUID with which they begin. It returns any other name unchanged. The name may be a
+// AttemptOf returns what the names of all nodes of one semaphore attempt have in common:
+// the GUID with which they begin. It returns any other name unchanged. node may be a
 // path.
 func AttemptOf(node string) string {
 	name := node[strings.LastIndexByte(node, '/')+1:]

@@ -18,45 +18,47 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about observers of a path: all of them in a session share a [follower]. It
-// is also about observers of elections, candidates or not, and of queues.
+// This file is about observers of a path, which share one [follower] per session, and in
+// particular about observers of elections, whether or not they are candidates, and of
+// queues.
 
-// subject is what a follower reads, in one goroutine, and again when it may have changed.
+// subject is what a follower reads, and reads again when it may have changed, in one
+// goroutine.
 type subject[W any] interface {
-	// read returns the present word, with a watch on what may change it.
+	// read returns the current word, and watches what may change it.
 	read(ctx context.Context, c *client) (W, error)
-	// leave ends the subscriptions, for good.
+	// leave ends the subscriptions for good.
 	leave()
 }
 
-// followers are a session's followers of one sort. W is what they read, and T is what an
-// observer receives. The mutex also guards the followers and the observers.
+// followers are a session's followers of one kind. W is the word that they read, and T is
+// what an observer receives. mu also guards the followers and the observers.
 type followers[W, T any] struct {
 	session *Session
 	what    string            // for the log
-	same    func(a, b W) bool // whether two words say the same
+	same    func(a, b W) bool // reports whether two words are the same
 	subject func(*watcher, QueuePlace) subject[W]
-	paced   bool // at most one reading in a probe interval
+	paced   bool // at most one read per probe interval
 
 	mu  sync.Mutex
 	all map[QueuePlace]*follower[W, T]
 }
 
-// observer is one observer. It may follow several places, and then receives their words
+// observer is one observer. It may follow several places, whose words it then receives
 // together.
 type observer[W, T any] struct {
 	words  chan T // size 1; only tell writes there
 	show   func(seen []*W) T
-	forget func() bool // stops waiting for the end of its context
+	forget func() bool // stops waiting for its context
 	at     []*follower[W, T]
 
 	seen       []*W // by place; nil: nothing yet
-	last, read []*W // last is what was seen at the latest word; read, at the one before, if that is known to have been read
+	last, read []*W // last was seen at the latest word; read, at the latest one known to have been read
 }
 
-// observe returns a channel with one place, in which a later word replaces one that was
-// not read. It is closed when ctx ends, when the session is closed, and when a server
-// refuses the reading of a place. The function show makes the observer's own word.
+// observe returns a channel of size 1, in which a later word replaces an unread one. The
+// channel is closed when ctx ends, the session is closed, or a server refuses to read a
+// place. show converts what was seen into a value for the observer.
 func (f *followers[W, T]) observe(
 	ctx context.Context, show func(seen []*W) T, places ...QueuePlace,
 ) <-chan T {
@@ -86,10 +88,9 @@ func (f *followers[W, T]) observe(
 	return o.words
 }
 
-// tell puts the word into the place of the one before it. Exception: if the word before
-// was not read, and the last word that was read is the same, it puts none, so nothing is
-// read twice. For example: A was read, B waits unread, A comes again. B is taken out, and
-// nothing is put in its place.
+// tell delivers a word, which replaces an unread one. If it replaces one and is the same
+// as the last word that was read, the observer has nothing to read, so that no word is
+// read twice in a row: A was read, B is unread, A comes again; then B is removed.
 func (f *followers[W, T]) tell(o *observer[W, T], i int, word *W) {
 	o.seen[i] = word
 	same := func(a, b *W) bool { return f.same(*a, *b) }
@@ -110,11 +111,11 @@ func (f *followers[W, T]) tell(o *observer[W, T], i int, word *W) {
 }
 
 // end closes the channel of an observer. The last observer of a place ends its follower.
-// A watch that is armed stays until it fires, because a client cannot drop any. The
-// next follower of the same place finds it armed.
+// An armed watch stays until it fires, because a client cannot remove it. The next
+// follower of the place finds it armed.
 func (f *followers[W, T]) end(o *observer[W, T]) {
 	if o.seen == nil {
-		return // it has ended before
+		return // it ended earlier
 	}
 	o.forget()
 	close(o.words)
@@ -139,17 +140,17 @@ type follower[W, T any] struct {
 
 	// The mutex of the followers guards these.
 	observers []observation[W, T]
-	word      *W // nil: there is none yet
+	word      *W // nil: none yet
 }
 
-// observation is an observer, and which of its places is the follower's.
+// observation is an observer, and the index of the follower's place among the observer's.
 type observation[W, T any] struct {
 	observer *observer[W, T]
 	place    int
 }
 
-// follow starts a follower. It returns nil if nothing is left of the session. It is
-// called with the mutex held.
+// follow starts a follower. It returns nil if the session has ended. It is called with mu
+// held.
 func (f *followers[W, T]) follow(at QueuePlace) *follower[W, T] {
 	w := &follower[W, T]{watcher: newWatcher(f.session), of: f, at: at}
 	w.subject = f.subject(w.watcher, at)
@@ -166,8 +167,8 @@ func (f *followers[W, T]) follow(at QueuePlace) *follower[W, T] {
 	return w
 }
 
-// run returns when ctx has ended, which says that there is no observer any more, when the
-// session is closed, and when a server refuses the reading.
+// run reads until ctx ends because there are no observers left, the session is closed, or
+// a server refuses the read.
 func (w *follower[W, T]) run(ctx context.Context) {
 	defer w.over()
 	for again := true; again; {
@@ -188,8 +189,8 @@ func (w *follower[W, T]) run(ctx context.Context) {
 	}
 }
 
-// pace waits until the next reading may begin, or the session is closed. It returns false
-// if ctx ends first.
+// pace waits until the next read may begin or the session is closed. It returns false if
+// ctx ends first.
 func (w *follower[W, T]) pace(ctx context.Context, began time.Time) bool {
 	if !w.of.paced {
 		return true
@@ -208,7 +209,7 @@ func (w *follower[W, T]) pace(ctx context.Context, began time.Time) bool {
 	return true
 }
 
-// tell passes on what was read.
+// tell passes a word on to the observers.
 func (w *follower[W, T]) tell(word *W) {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
@@ -218,7 +219,7 @@ func (w *follower[W, T]) tell(word *W) {
 	}
 }
 
-// over ends the observers.
+// over ends all observers.
 func (w *follower[W, T]) over() {
 	w.subject.leave()
 	w.end()
@@ -230,44 +231,44 @@ func (w *follower[W, T]) over() {
 	w.remove()
 }
 
-// remove takes the follower out, unless another one has taken its place. It is called
-// with the mutex held.
+// remove removes the follower from the map, unless another one has replaced it. It is
+// called with mu held.
 func (w *follower[W, T]) remove() {
 	if w.of.all[w.at] == w {
 		delete(w.of.all, w.at)
 	}
 }
 
-// Observe delivers the leader of the election at the path, and then each later leader,
-// until ctx ends or the session is closed. Then it closes the channel. It also does so if
-// a server refuses to read the path or the leader's node. The channel has room for one
-// value; a later one replaces one that was not read.
+// Observe delivers the leader of the election at the path, and then each later leader. It
+// closes the channel when ctx ends, the session is closed, or a server refuses to read
+// the path or the leader's node. The channel has size 1, and a later value replaces an
+// unread one.
 //
-// Values come in order, even across sessions. While there is no connection nothing comes,
-// and the last value stands.
+// Values arrive in order, even across sessions. Without a connection none arrive, and the
+// last one remains valid.
 func (s *Session) Observe(ctx context.Context, dir string) <-chan events.Leader {
 	return s.leaders.observe(ctx, func(seen []*events.Leader) events.Leader {
 		own := *seen[0]
-		own.Data = bytes.Clone(own.Data) // the reader's
+		own.Data = bytes.Clone(own.Data) // the reader's own copy
 		return own
 	}, QueuePlace{Path: dir})
 }
 
-// sameWord reports whether the two say the same.
+// sameWord reports whether a and b are the same leader with the same data.
 func sameWord(a, b events.Leader) bool {
 	return a.Node == b.Node && a.Token == b.Token && bytes.Equal(a.Data, b.Data)
 }
 
 // leaderWatch reads the leader of an election.
 //
-// The first candidate leads, and no other one comes first before its node is gone. So
-// only that node is watched: a candidate that joins or leaves the queue after it wakes no
-// observer. If there is no candidate the children of the directory are
-// watched. If there is no directory its creation is watched.
+// The first candidate leads, and no other one becomes first before its node is gone. So
+// only that node is watched, and candidates that join or leave the queue after it wake no
+// observer. Without a candidate, the children of the directory are watched, and without a
+// directory, its creation.
 //
-// Deliveries are in order. Within a session readings do not go back, and the first
-// reading of the next session is not behind them either: a server makes a session by a
-// transaction, and has executed all before it when it answers.
+// Deliveries are in order. Within a session, reads never go back in time. Neither does
+// the first read of the next session: a server creates a session by a transaction, and
+// has executed everything before it when it answers.
 type leaderWatch struct {
 	*watcher
 
@@ -279,7 +280,7 @@ func newLeaderWatch(w *watcher, at QueuePlace) subject[events.Leader] {
 	return &leaderWatch{watcher: w, dir: under(w.session.chroot, at.Path), name: at.Path}
 }
 
-// read returns the leader, and watches what may change that.
+// read returns the leader, and watches what may change it.
 func (w *leaderWatch) read(_ context.Context, c *client) (events.Leader, error) {
 	word, err := w.find(c)
 	if err != nil {
@@ -288,19 +289,18 @@ func (w *leaderWatch) read(_ context.Context, c *client) (events.Leader, error) 
 	wish, _ := read(word.Data)
 	word.Data = UserData(word.Node, word.Data)
 	if wish.stands && !wish.bounded && word.Node == w.word.Node && word.Token == w.word.Token {
-		word.Data = w.word.Data // the wish has taken the place of the leader's word
+		word.Data = w.word.Data // the request has replaced the leader's data
 	}
 	w.word = word
 	return word, nil
 }
 
-// find returns the leader as its node says it, and watches that node, or else the
-// directory.
+// find reads the leader's node and watches it, or else the directory.
 func (w *leaderWatch) find(c *client) (events.Leader, error) {
 	gone := w.begin()
 	if w.word.Node != "" && !gone {
-		// The last leader still leads while its node stands, unless another node has its
-		// name now, which need not lead.
+		// The last leader still leads if its node exists. Another node with the same name
+		// need not lead.
 		leader, err := w.candidate(c, path.Base(w.word.Node))
 		if err == nil && leader.Token == w.word.Token || err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return leader, err
@@ -308,8 +308,8 @@ func (w *leaderWatch) find(c *client) (events.Leader, error) {
 	}
 	var leader events.Leader
 	for range maxTries {
-		// No watch while there is a candidate: the directory changes with each that
-		// joins.
+		// List without a watch if there is a candidate, because every one that joins
+		// changes the directory.
 		children, stat, err := c.conn.Children(w.dir)
 		if err == nil && leads(children) == "" {
 			var dir snapshot
@@ -320,7 +320,7 @@ func (w *leaderWatch) find(c *client) (events.Leader, error) {
 			if missing, err := w.awaits(c, w.dir); missing || err != nil {
 				return events.Leader{}, err
 			}
-			continue // the directory was made meanwhile
+			continue // the directory was created in the meantime
 		}
 		first := leads(children)
 		if err != nil || first == "" {
@@ -328,15 +328,15 @@ func (w *leaderWatch) find(c *client) (events.Leader, error) {
 		}
 		before := leader
 		leader, err = w.candidate(c, first)
-		// A name without a GUID can come again:
+		// A name without a GUID can be used again:
 		//
 		//  1. x is listed.
-		//  2. The directory goes, and is made again.
-		//  3. Another x comes, and is not the first.
+		//  2. The directory is deleted and created again.
+		//  3. Another x joins, and is not the first.
 		//
-		// That x is younger than the listing, unless the round before has read the same
-		// x. The latter counts if a server is mistaken about its directory's last change
-		// (ZOOKEEPER-3125).
+		// That x is younger than the listing, so list again. If the next round reads the
+		// same x, it counts, in case a server is mistaken about the directory's last
+		// change (ZOOKEEPER-3125).
 		same := leader.Node == before.Node && leader.Token == before.Token
 		if !errors.Is(err, zk.ErrNoNode) && (err != nil || same || leader.Token <= stat.Pzxid) {
 			return leader, err
@@ -345,7 +345,7 @@ func (w *leaderWatch) find(c *client) (events.Leader, error) {
 	return events.Leader{}, fmt.Errorf("%s changes as often as it is read", w.dir)
 }
 
-// candidate reads a candidate's node, with a watch on it.
+// candidate reads a candidate's node and watches it.
 func (w *leaderWatch) candidate(c *client, name string) (events.Leader, error) {
 	node, err := c.readW(ofData, path.Join(w.dir, name), w)
 	if err != nil {
@@ -354,7 +354,7 @@ func (w *leaderWatch) candidate(c *client, name string) (events.Leader, error) {
 	return events.Leader{Node: path.Join(w.name, name), Data: node.data, Token: node.stat.Czxid}, nil
 }
 
-// leads returns the child of a directory that leads, or nothing.
+// leads returns the child of a directory that leads, or "".
 func leads(children []string) string {
 	first, _ := recipes.Leads(namesOf(children, false).queue)
 	return first.Text
@@ -377,22 +377,21 @@ type QueueNodes struct {
 	Size    int     // of a semaphore, or 0; with Names
 }
 
-// QueuePlace is the place of a queue.
+// QueuePlace identifies a queue.
 type QueuePlace struct {
 	Path  string // without the chroot
 	Form  Form
-	Names bool // Found has the names alone, and a semaphore's Size is read
+	Names bool // Found has only the names, and a semaphore's Size is read
 }
 
 // WatchQueues calls show with the nodes of the contenders at each place, in that order,
-// and delivers its result, at once and after each change, until ctx ends or the session
-// is closed. Then it closes the channel. It also does so if a server refuses to read a
-// place, or if a node of [FormNode] is persistent. The channel has room for one value,
-// which a later one replaces.
+// and delivers the result, at once and after each change. It closes the channel when ctx
+// ends, the session is closed, a server refuses to read a place, or a node of [FormNode]
+// is persistent. The channel has size 1, and a later value replaces an unread one.
 //
-// All observers of a place share a watch and a listing, at most one per probe interval.
-// Data are read once, except those of FormNode. While there is no connection the last
-// value stands. show must not block or change the nodes, which other observers share.
+// All observers of a place share one watch, and one listing per probe interval at most.
+// Data are read once, except those of FormNode. Without a connection, the last value
+// remains valid. show must not block or modify the nodes, which other observers share.
 func (s *Session) WatchQueues(
 	ctx context.Context, places []QueuePlace, show func([]*QueueNodes) []events.Contender,
 ) <-chan []events.Contender {
@@ -409,12 +408,12 @@ func sameNodes(a, b QueueNodes) bool {
 		slices.EqualFunc(a.Permits, b.Permits, same)
 }
 
-// queueWatch reads the queue of a lock. A semaphore's has two directories, which have a
-// watcher each, with one signal.
+// queueWatch reads the queue of a lock. A semaphore has two directories, with a watcher
+// each and a common signal.
 type queueWatch struct {
 	form           Form
 	names          bool
-	queue, permits *watcher // permits is nil unless it is a semaphore's
+	queue, permits *watcher // permits is nil except for a semaphore
 	at, holding    string   // what they watch
 	known          Known
 }
@@ -436,8 +435,8 @@ func (q *queueWatch) leave() {
 	}
 }
 
-// read reads the permits after the queue: a waiter that enters in between is found there,
-// and not in neither.
+// read reads the permits after the queue, so that a waiter that enters in between is not
+// missed in both.
 func (q *queueWatch) read(ctx context.Context, c *client) (all QueueNodes, err error) {
 	q.queue.begin()
 	if q.form == FormNode {
@@ -458,7 +457,7 @@ func (q *queueWatch) read(ctx context.Context, c *client) (all QueueNodes, err e
 	return all, err
 }
 
-// list returns the contenders in a directory, which it watches.
+// list returns the contenders in a directory, and watches it.
 func (q *queueWatch) list(ctx context.Context, c *client, w *watcher, dir string) ([]Found, error) {
 	for range maxTries {
 		s, err := c.readW(ofChildren, dir, w)
@@ -467,7 +466,7 @@ func (q *queueWatch) list(ctx context.Context, c *client, w *watcher, dir string
 				q.known.Keep(dir, nil)
 				return nil, err
 			}
-			continue // the directory was made meanwhile
+			continue // the directory was created in the meantime
 		}
 		if err != nil {
 			return nil, err
@@ -497,8 +496,8 @@ func (q *queueWatch) list(ctx context.Context, c *client, w *watcher, dir string
 	return nil, fmt.Errorf("%s changes as often as it is read", dir)
 }
 
-// keep notes what need not be read again. Each name there has a number of its own in the
-// directory, unless it is another program's node among the permits.
+// keep notes what need not be read again: names with a number, which is unique in the
+// directory. Other programs' nodes among the permits may lack one.
 func (q *queueWatch) keep(dir string, found []Found) {
 	kept := make(map[string]Found, len(found))
 	for _, f := range found {
@@ -509,7 +508,7 @@ func (q *queueWatch) keep(dir string, found []Found) {
 	q.known.Keep(dir, kept)
 }
 
-// node returns the holder of a lock of one node, which it watches.
+// node returns the holder of an unfair lock, and watches its node.
 func (q *queueWatch) node(c *client) ([]Found, error) {
 	for range maxTries {
 		s, err := c.readW(ofData, q.at, q.queue)
@@ -517,7 +516,7 @@ func (q *queueWatch) node(c *client) ([]Found, error) {
 			if missing, err := q.queue.awaits(c, q.at); missing || err != nil {
 				return nil, err
 			}
-			continue // it was made meanwhile
+			continue // it was created in the meantime
 		}
 		if err == nil && !Ephemeral(s.stat) {
 			err = verdict{fmt.Errorf("the node %s is not a lock", q.at)}

@@ -14,34 +14,34 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/budget"
 )
 
-// This file is about the way of a request: parked, made, answered, or refused because it
-// is too late; about the order in which requests are made, which is plain data
-// ([pending]); and about the room that the nodes of a request need ([seeker]).
+// This file follows a request: it waits, is made and answered, or is refused because it
+// is too late. The order of requests is plain data ([pending]). The room that their nodes
+// need is accounted for here, too ([seeker]).
 
-// request is work for the client's blocking calls. Each kind has a [slot] in it.
+// request is work that makes blocking calls of the client. Every kind embeds a [slot].
 type request interface {
-	// admit makes the request wait, or answers it without a server.
+	// admit queues the request, or answers it without a server.
 	admit(s *Session)
-	// meantFor returns the epoch in which it may be made; 0 is any.
+	// meantFor returns the epoch in which the request may be made; 0 means any.
 	meantFor() recipes.Epoch
-	// do makes the calls, in a goroutine of its own. The loop handles the outcome by
-	// calling settle; err is the error of the server or the client.
+	// do makes the calls, in a separate goroutine. The loop then calls settle to handle
+	// the outcome; err is the error of the server or the client.
 	do(c *client) (settle func(*Session), err error)
-	// refuse is called instead of do if it is too late.
+	// refuse is called instead of do if it is too late for the request.
 	refuse()
-	// urgency returns how urgent it is when it begins to wait.
+	// urgency returns how urgent the request is when it begins to wait.
 	urgency() urgency
-	// where returns its place among the requests that wait.
+	// where returns the request's slot.
 	where() *slot
-	// begins says that it does not wait any more, because it is about to be made or
-	// refused. ends says that it was refused, or that its caller does not wait any more.
-	// A kind of request may also call its own ends when it is answered.
+	// begins is called when the request stops waiting, just before it is made or refused.
+	// ends is called when it was refused, or its caller no longer waits; some kinds also
+	// call it themselves when they are answered.
 	begins(s *Session)
 	ends(s *Session)
 }
 
-// finish ends what was counted as in flight: calls of the client, in a goroutine of their
-// own. While there are any the client is not closed.
+// finish notes that calls counted in c.inflight have returned. While any are in flight,
+// the client is not closed.
 func (s *Session) finish(c *client) {
 	c.inflight--
 	if c.isOver() && c.inflight == 0 {
@@ -52,10 +52,11 @@ func (s *Session) finish(c *client) {
 	}
 }
 
-// submit has the loop take a request. It reports false if nothing is left of the session.
+// submit posts a request to the loop. It returns false if the session has ended.
 func (s *Session) submit(r request) bool { return s.loop.Post(func() { s.take(r) }) }
 
-// postFor has the loop call f, unless the session of the client is over by then.
+// postFor posts f to the loop, which calls it unless the client's session is over by
+// then.
 func (s *Session) postFor(c *client, f func()) {
 	s.loop.Post(func() {
 		if !c.isOver() {
@@ -64,8 +65,8 @@ func (s *Session) postFor(c *client, f func()) {
 	})
 }
 
-// take admits a request. One that is too late is refused at once: requests before it may
-// wait for a connection, and it need not.
+// take admits a request. One that is too late is refused at once, rather than after
+// earlier requests that may wait for a connection.
 func (s *Session) take(r request) {
 	if s.late(r) {
 		s.refuse(r)
@@ -103,8 +104,9 @@ func (s *Session) sweep() {
 	}
 }
 
-// pump starts what can be started, in order. The loop calls it when it finds no more to
-// do, so a lock that is released and asked for again at once can have both done together.
+// pump starts all requests that can be started, in order. The loop calls it once it has
+// run out of other work, or has been busy for long, so that a lock released and requested
+// again at once takes a single transaction.
 func (s *Session) pump() {
 	if s.cfg.Identities != nil {
 		s.noteNodes()
@@ -116,52 +118,53 @@ func (s *Session) pump() {
 		}
 		s.pending.remove(r)
 		r.begins(s)
-		if s.late(r) { // a request that was to be made again
+		if s.late(r) { // it was queued again after its session ended
 			s.refuse(r)
 			continue
 		}
 		of, own := r.(*seatRequest)
 		switch {
-		case own && of.lane == proving: // claims of holders are made together
+		case own && of.lane == proving: // claims of holders share transactions
 			r = of.gatherClaims(s)
 		case own && of.leads && s.quiet != nil && s.overfull(): // and deletes of the last flights
 			r = of.gatherDeletes(s)
 		}
 		s.pending.count(r, 1)
 		c.inflight++
-		on := c.resumed // the connection on which it is asked for
+		on := c.resumed // the connection on which it is sent
 		s.group.Go(func() {
 			settle, err := r.do(c)
 			s.loop.Hand(func() {
 				defer s.finish(c)
 				s.pending.count(r, -1)
 				if errors.Is(err, zk.ErrSessionExpired) {
-					s.expire(c) // a server's word, as good as in a handshake
+					s.expire(c) // a server said so, which is as good as in a handshake
 				}
-				// The machines verify what they know when the session resumes. Nothing
-				// would verify an older answer that is settled after that.
+				// The machines verify what they know when the session resumes. An older
+				// answer settled after that would never be verified.
 				c.outdated = on != c.resumed
 				settle(s)
 			})
 		})
 		if own && of.op == recipes.OpDelete && !of.leads {
-			// It goes by itself, as it leaves a floor or more. Its goroutine runs now, as
-			// a rule. Otherwise a loop may keep itself slow:
+			// This delete is sent by itself, because it leaves a floor or more. Give its
+			// goroutine a chance to run now. Otherwise a caller that acquires in a loop
+			// may stay slow:
 			//
 			//  1. The caller requests the lock again.
 			//  2. The goroutine of that create runs first.
 			//  3. The new node queues up after the old one, and waits.
-			//  4. So the next delete leaves a floor, too.
+			//  4. Because it had to wait, its delete leaves a floor, too.
 			runtime.Gosched()
 		}
 	}
 }
 
-// again has a request made again. If its connection is gone, the request waits for the
-// next one. If a server has turned it away, it waits for a pause.
+// again queues a request again: at once if its connection is gone, to wait for the next
+// one, and after a pause if a server turned it away.
 func (s *Session) again(c *client, r request) {
 	if s.late(r) {
-		s.refuse(r) // late requests have been swept out, and there is no other sweep
+		s.refuse(r) // sweep has already run, and will not run again
 		return
 	}
 	if c.phase.Load() != phaseUp {
@@ -175,17 +178,17 @@ func (s *Session) again(c *client, r request) {
 	})
 }
 
-// afterPause has a request made again that a server has turned away for the moment, see
-// [wire.Throttle]. Every kind of request comes here: those of seats by settle, and all
-// others by again. A request with a lost answer waits for the next connection instead.
+// afterPause calls f, which repeats a request that a server turned away, after a pause;
+// see [wire.Throttle]. Requests of seats come here from settle, and all others from
+// again. A request whose answer was lost waits for the next connection instead.
 func (c *client) afterPause(f func()) {
 	time.AfterFunc(c.throttle.Pause(c.clock.now(), c.link.Timeout()), f)
 }
 
-// quiesce is for a session that is to fall quiet, see [Session.Quiesce]. It stops sending
-// when a last flight has gone, and signals when it was answered. If the connection is lost
-// meanwhile it waits for the next one: without a connection no server learns of the end of
-// the session.
+// quiesce winds down the session for [Session.Quiesce]. It stops sending after a last
+// flight of requests, and signals once those are answered. If the connection is lost in
+// between, it waits for the next one, because without a connection no server learns of
+// the session's end.
 func (s *Session) quiesce() {
 	c := s.client
 	if c != nil && c.phase.Load() == phaseSuspended {
@@ -193,7 +196,7 @@ func (s *Session) quiesce() {
 	}
 	s.pump()
 	if s.overfull() && (c.inflight > 0 || s.pending.next() != nil) {
-		return // one flight after the other, until the end of the session is small enough
+		return // flight after flight, until few enough nodes are left for the session to end
 	}
 	s.last = true
 	if c == nil || c.inflight == 0 {
@@ -202,83 +205,81 @@ func (s *Session) quiesce() {
 	}
 }
 
-// urgency orders the requests: a request waits behind those that are more urgent, and
-// behind earlier ones that are as urgent.
+// urgency orders the requests: a request waits for more urgent ones, and for earlier ones
+// of the same urgency.
 type urgency uint8
 
 const (
-	// proving: it reports whether a holder still holds.
+	// proving: checks whether a holder still holds.
 	proving urgency = iota
-	// turning: it lists a directory for a contender whose turn may have come.
+	// turning: lists a directory for a contender whose turn may have come.
 	turning
-	// handing: it gives a node up, or a waiter whose turn may have come waits for
-	// it.
+	// handing: deletes a node, or serves a waiter whose turn may have come.
 	handing
-	// observing: it looks for a leader, or for a holder that was asked for its lock.
-	// After a reconnect there is one for each of them, and few are made at a time.
+	// observing: looks for a leader, or at a holder whose lock was requested. After a
+	// reconnect there is one for each of them, so only a few are made at a time.
 	observing
-	// looking: it reads a queue, which may be long, and few are made at a time.
+	// looking: reads a queue, which may be long, so only a few are made at a time.
 	looking
-	// joining: a newcomer queues, or asks for its place. There may be any
-	// number of them, and always one that waits.
+	// joining: a newcomer queues up, or asks for its place. There may be any number of
+	// them.
 	joining
-	// cleaning: it removes a directory that is no longer used. No caller waits for it.
+	// cleaning: deletes an unused directory. No caller waits for it.
 	cleaning
 
 	urgencies
 )
 
-// What is in progress at a time is bounded: each request takes a goroutine, and a server
-// executes the requests of one session one after the other. The urgent requests have room
-// of their own, and so have the others. Otherwise one half could wait for the other
-// forever:
+// The number of requests in progress is limited, because each takes a goroutine, and a
+// server executes the requests of one session one after the other. Urgent requests and
+// the others have separate limits. Otherwise one half could wait for the other forever:
 //
-//  1. A thousand callers each release a lock and ask for it again, in a loop.
+//  1. A thousand callers each release a lock and request it again, in a loop.
 //  2. Each of these turnovers is urgent, because the release is.
-//  3. So there is always an urgent request that waits.
+//  3. So an urgent request is always waiting.
 //
-// A release finds room, and at most mostPatient requests before it at the server.
+// The other requests never take the room of a release, and at most mostPatient of them
+// are ahead of it at the server.
 const (
 	mostUrgent  = 224
 	mostPatient = 128
-	// mostServices bounds the requests of one kind of service: observers and revocations,
-	// looks.
+	// mostServices limits the observing requests, and the looking ones.
 	mostServices = 8
-	// mostCleaning bounds the directories whose removal is in progress.
+	// mostCleaning limits the directories being deleted.
 	mostCleaning = 32
-	// mostListed bounds the expected bytes of the listings that are in progress together.
-	// A probe that keeps a lock waits at most behind these. One listing of each urgency
-	// may be in progress in any case, so none waits forever.
+	// mostListed limits the expected bytes of all listings in progress, because a probe
+	// that renews the lease waits for their answers. One listing of each urgency is
+	// always allowed, so none waits forever.
 	mostListed = 4 << 20
 )
 
-// pending holds the requests that wait for a connection or for room, and counts those
-// that are in progress. The zero value is empty.
+// pending holds the requests that wait for a connection or for their limit, and counts
+// those in progress. The zero value is empty.
 type pending struct {
 	lanes    [urgencies]lane
 	underWay [urgencies]int
-	bytes    [urgencies]int32 // expected of the listings that are in progress
+	bytes    [urgencies]int32 // expected size of the listings in progress
 }
 
-// lane is a list of requests, the oldest first.
+// lane is a list of requests, oldest first.
 type lane struct{ first, last *slot }
 
-// slot is a request's place. Each kind of request has one, and waits at one place at a
-// time.
+// slot is a request's place in a lane. Every kind of request embeds one, so it waits in
+// one lane at a time.
 type slot struct {
 	prev, next *slot
 	waits      request // the request itself, while it waits
-	lane       urgency // where it waits, or did
-	bytes      int32   // expected of the answer, if it is a listing
+	lane       urgency // where it waits or last waited
+	bytes      int32   // expected size of the answer, if it is a listing
 }
 
 func (p *slot) where() *slot { return p }
 
-// These do nothing, for the kinds of requests that do not need them.
+// These do nothing, for requests that do not need them.
 func (*slot) begins(*Session) {}
 func (*slot) ends(*Session)   {}
 
-// add makes the request wait, after those that are as urgent.
+// add appends the request to the lane of its urgency.
 func (q *pending) add(r request) {
 	p := r.where()
 	p.waits, p.lane = r, r.urgency()
@@ -292,7 +293,7 @@ func (q *pending) add(r request) {
 	l.last = p
 }
 
-// hasten has a waiting request go before those that are less urgent than it has become.
+// hasten moves a waiting request that has become more urgent to its new lane.
 func (q *pending) hasten(r request) {
 	if p := r.where(); p.waits != nil && r.urgency() < p.lane {
 		q.remove(r)
@@ -300,8 +301,7 @@ func (q *pending) hasten(r request) {
 	}
 }
 
-// remove takes a request out. It reports false, and does nothing, if the request does not
-// wait.
+// remove removes a request from its lane. It returns false if the request is not waiting.
 func (q *pending) remove(r request) bool {
 	p := r.where()
 	if p.waits == nil {
@@ -322,8 +322,8 @@ func (q *pending) remove(r request) bool {
 	return true
 }
 
-// next returns the request that is to be made next, or nil if there is none that has
-// room. The request waits until it is removed.
+// next returns the next request to make, or nil if the limits allow none. It does not
+// remove the request.
 func (q *pending) next() request {
 	urgent := q.underWay[proving] + q.underWay[turning] + q.underWay[handing]
 	patient := q.underWay[observing] + q.underWay[looking] + q.underWay[joining]
@@ -332,12 +332,12 @@ func (q *pending) next() request {
 		if p == nil {
 			continue
 		}
-		// The first listing of its urgency always fits. Otherwise a directory larger than
-		// mostListed would never be listed.
+		// The only listing of its urgency is always allowed. Otherwise a directory larger
+		// than mostListed would never be listed.
 		beside := q.bytes[u] > 0
 		if p.bytes > 0 && beside && q.bytes[turning]+q.bytes[joining]+p.bytes > mostListed {
-			// Smaller listings behind it wait, too. If they could overtake it, a large
-			// directory would wait for as long as small ones come.
+			// Smaller listings after it wait, too. If they could overtake it, a large
+			// directory would wait for as long as small ones arrive.
 			continue
 		}
 		var room bool
@@ -358,7 +358,7 @@ func (q *pending) next() request {
 	return nil
 }
 
-// first returns the request of an urgency that has waited longest, or nil.
+// first returns the request of this urgency that has waited longest, or nil.
 func (q *pending) first(u urgency) request {
 	if first := q.lanes[u].first; first != nil {
 		return first.waits
@@ -366,15 +366,15 @@ func (q *pending) first(u urgency) request {
 	return nil
 }
 
-// count counts a request as in progress, by 1, or takes it out of the count, by -1.
+// count adds a request to those in progress if by is 1, or removes it if by is -1.
 func (q *pending) count(r request, by int) {
 	p := r.where()
 	q.underWay[p.lane] += by
 	q.bytes[p.lane] += int32(by) * p.bytes
 }
 
-// all goes through the requests that wait, the most urgent first. The current one may be
-// removed meanwhile.
+// all iterates over the waiting requests, most urgent first. The current one may be
+// removed during the iteration.
 func (q *pending) all() iter.Seq[request] {
 	return func(yield func(request) bool) {
 		for u := range q.lanes {
@@ -389,25 +389,25 @@ func (q *pending) all() iter.Seq[request] {
 	}
 }
 
-// What follows is about the budget of the session's nodes, see [DefaultNodeBudget].
+// From here on, this file is about the budget for the session's nodes; see
+// [DefaultNodeBudget].
 //
-// A seat takes room for all of its nodes with its first request, and returns it when it
-// is unseated: by then its machine knows that no node is left. If a server has refused to
-// delete a node, it counts until the session ends.
+// A seat takes room for all its nodes with its first request, and returns it when it is
+// closed: by then its machine knows that no node is left. A node that a server refused to
+// delete keeps its room until the session ends.
 //
-// A request that finds no room is refused at once. Exception: it waits while nodes of the
-// session go without any user's doing, and it fits when they are gone. Those are idle
-// nodes of cached locks, which are given up for it, and the rest of a place in the queue
-// that was lost in part.
+// A request that finds no room is refused at once, unless it will fit once nodes are gone
+// that the session is deleting by itself. Those are idle nodes of cached locks, which are
+// given up for it, and the remaining nodes of a place in the queue that was partly lost.
 
 // seeker is a request that may need room.
 type seeker interface {
 	request
-	// load is the room that it needs, beside what it has.
+	// load returns the room that the request needs in addition to what it has.
 	load(s *Session) budget.Load
-	// enter continues with the request. There is room, and it takes that.
+	// enter takes the room, which is there, and continues with the request.
 	enter(s *Session)
-	// full refuses the request.
+	// full refuses the request for lack of room.
 	full(s *Session, err error)
 }
 
@@ -418,17 +418,16 @@ type roomRequest struct {
 	need budget.Load
 }
 
-// seek finds room for a request.
+// seek finds room for a request, lets it wait for room, or refuses it.
 func (s *Session) seek(r seeker) {
 	need := r.load(s)
-	// A newcomer does not overtake the requests that wait for room. A request that needs
-	// none does not wait behind them.
+	// A request does not overtake those that wait for room, unless it needs none.
 	if s.budget.Fits(need) && (len(s.roomless) == 0 || need == budget.Load{}) {
 		r.enter(s)
 		return
 	}
 	all := s.waiting.Plus(need)
-	// giveUp makes room: an idle node of a cached lock is deleted.
+	// Idle nodes of cached locks make room.
 	for !s.budget.WillFit(all) && s.giveUp() {
 	}
 	if !s.budget.WillFit(all) {
@@ -438,7 +437,7 @@ func (s *Session) seek(r seeker) {
 	s.roomless, s.waiting = append(s.roomless, roomRequest{r, need}), all
 }
 
-// giveUp gives up the idle node of a cached lock. It reports false if there is none.
+// giveUp gives up an idle node of a cached lock. It returns false if there is none.
 func (s *Session) giveUp() bool {
 	if s.cfg.GiveUp == nil {
 		return false
@@ -451,8 +450,8 @@ func (s *Session) giveUp() bool {
 	return t != nil
 }
 
-// roomMade continues with the requests that wait for room, in order. If nodes stay that
-// were to go, it finds out for each request whether it may still wait.
+// roomMade continues with the requests that wait for room, in order. If nodes that should
+// have been deleted stay, it decides anew for each request whether it may wait.
 func (s *Session) roomMade() {
 	s.showFill()
 	for len(s.roomless) > 0 && s.budget.Fits(s.roomless[0].need) {
@@ -469,8 +468,8 @@ func (s *Session) roomMade() {
 	}
 }
 
-// takeRoomless removes the requests for which out returns true from those that wait for
-// room, and returns them.
+// takeRoomless removes and returns the requests waiting for room for which out returns
+// true.
 func (s *Session) takeRoomless(out func(request) bool) (taken []request) {
 	var left []roomRequest
 	for _, r := range s.roomless {
@@ -520,9 +519,9 @@ func (s *Session) showFill() {
 	}
 }
 
-// overfull reports whether an option has made the budget so large, and the session has so
-// many nodes, that its end is more than the default budget allows. Then as many nodes are
-// deleted first.
+// overfull reports whether the session has more nodes than the default budget allows,
+// because an option raised the budget. Such a session deletes nodes before it ends, until
+// it is no longer overfull.
 func (s *Session) overfull() bool {
 	c := s.client
 	return c != nil && c.phase.Load() == phaseUp && s.budget.Used.Bytes > DefaultNodeBudget
@@ -543,7 +542,7 @@ func (r *seatRequest) full(s *Session, err error) {
 	r.seat.answer(r.marked(recipes.Refused{Epoch: r.epoch, Op: r.op}), err)
 }
 
-// uncount returns the room of a seat. kept says that its nodes stay until the session
+// uncount returns the room of a seat. kept means that its nodes stay until the session
 // ends.
 func (s *Session) uncount(t *Seat, kept bool) {
 	if !t.counts {

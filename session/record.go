@@ -15,29 +15,29 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about the record of a lock that reports crashes; recipes/crash.go says
-// what it is for. The record stands beside the lock's directory and not in it:
-// go-zookeeper's lock fails on a child that is no contender. It is not the directory's
-// data either, because each contender that joins overwrites them.
+// This file is about the record of a lock that reports crashes; see recipes/crash.go. The
+// record is next to the lock's directory, not in it, because go-zookeeper's lock fails on
+// a child that is no contender. It is not in the directory's data either, because each
+// contender that joins overwrites them.
 //
-// The record is read in another request, after the transaction that has found it. In
-// between it does not become another one: only a holder that releases removes it, and
-// only if its node exists. While our node is the first there is no such holder.
-// Exception: for a reader it may be the writer in whose place the reader stands. Then
-// that writer's record is gone, which is as good as no record.
+// The record is read in a separate request, after the transaction that found it. It is
+// not replaced in between: only a holder that releases removes it, and only if the
+// holder's node exists. While our node is first, there is no such holder, except, for a
+// reader, the writer whose place it has taken. If that writer's record is gone, it is as
+// good as no record.
 
 // RecordSuffix follows the lock's path in the path of its record.
 const RecordSuffix = ".holder"
 
-// recordMagic begins a record. Lines with a key and a value follow, then an empty line,
-// then the holder's data.
+// recordMagic is the first line of a record. Lines with a key and a value follow, then an
+// empty line, then the holder's data.
 const recordMagic = "zkgrant holder\n"
 
 // ErrRecord reports a node at the path of a lock's record that is not a record.
 var ErrRecord = errors.New("zkgrant: not a crash record")
 
-// holding is what a record says. Its node is the name alone, because the reader may have
-// another chroot.
+// holding is the content of a record. Its node is only a name, because the reader may
+// have another chroot.
 type holding struct {
 	node  string
 	token int64
@@ -53,8 +53,8 @@ func (h holding) bytes() []byte {
 	return append(append(h.lockDelay.append(head), '\n'), h.data...)
 }
 
-// parseHolding reads a record. It leaves out lines that it does not understand, perhaps
-// of a later form.
+// parseHolding parses a record. It ignores unknown lines, which may be from a newer
+// version.
 func parseHolding(data []byte) (h holding, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(recordMagic))
 	if !ok {
@@ -88,24 +88,24 @@ func parseHolding(data []byte) (h holding, ok bool) {
 	return h, true
 }
 
-// ParseRecord parses a record for an observer: the name of the holder's node, and since
-// when it has held.
+// ParseRecord parses a record for an observer. It returns the name of the holder's node,
+// and since when it has held the lock.
 func ParseRecord(data []byte) (node string, since time.Time, ok bool) {
 	h, ok := parseHolding(data)
 	return h.node, h.since, ok
 }
 
-// recordPath is where the record of the seat's lock is.
+// recordPath returns the path of the record of the seat's lock.
 func (t *Seat) recordPath() string { return t.dir + RecordSuffix }
 
-// record is what the record of the own node holds.
+// record returns the record with the own node as the holder.
 func (t *Seat) record(own string) []byte {
 	h := holding{node: path.Base(own), token: t.token(own), since: time.Now(), data: t.data}
 	h.delay = t.delay
 	return h.bytes()
 }
 
-// readRecord reads the record that a claim has found, and returns what follows from that.
+// readRecord reads the record that a claim has found, and returns its meaning.
 func (c *client) readRecord(t *Seat, x *recipes.Errand) (m recipes.Meaning, _ error) {
 	node, own := x.Holder, path.Base(x.Nodes[0])
 	data, stat, err := c.conn.Get(node)
@@ -153,20 +153,20 @@ func (c *client) readRecord(t *Seat, x *recipes.Errand) (m recipes.Meaning, _ er
 	return next, nil
 }
 
-// What a record says of the lock-delay; recipes/lockdelay.go says what that is. Times are
-// the servers', by their leader's clock: a mark's is that of the write that has made it.
+// The part of a record about the lock-delay; see recipes/lockdelay.go. Times are by the
+// clock of the servers' leader. The time of a mark is that of the write that made it.
 
-// MaxLockDelay is the longest lock-delay, as in Consul. A longer one in a record is
-// reduced to this.
+// MaxLockDelay is the longest lock-delay, as in Consul. A longer one in a record counts
+// as this long.
 const MaxLockDelay = time.Minute
 
-// lockDelay is what a record says of it.
+// lockDelay is the part of a record about the lock-delay.
 type lockDelay struct {
 	delay   time.Duration
 	marked  bool
-	since   int64  // when it was marked, in milliseconds since 1970; 0: by the latest write
-	taken   string // the name of the node that has taken the record over
-	takenBy int64  // the zxid that created that one
+	since   int64  // when it was marked, in milliseconds since 1970; 0: at the latest write
+	taken   string // the name of the node that has taken over the record
+	takenBy int64  // the zxid that created that node
 }
 
 func (d *lockDelay) append(head []byte) []byte {
@@ -193,7 +193,7 @@ func (d *lockDelay) parse(key, value string) {
 		}
 	case "marked":
 		d.marked = true
-		since, _ := strconv.ParseInt(value, 10, 64) // of a mark without a time it is that of the write
+		since, _ := strconv.ParseInt(value, 10, 64) // 0 for a mark without a time
 		d.since = max(since, 0)
 	case "taken":
 		if token, node, ok := strings.Cut(value, " "); ok && node != "" {
@@ -203,9 +203,9 @@ func (d *lockDelay) parse(key, value string) {
 	}
 }
 
-// delayBehind is the delay that a record causes: the longer one of the record's and the
-// seat's own. Exception: in the place of a writer that holds, and has asked for none, no
-// reader waits.
+// delayBehind returns the lock-delay that a record imposes: the longer of the record's
+// and the seat's own. For a reader in a writer's place, only the record's counts: if the
+// writer asked for no delay, its reader does not wait.
 func (t *Seat) delayBehind(h holding) time.Duration {
 	if t.in != nil {
 		return h.delay
@@ -213,32 +213,31 @@ func (t *Seat) delayBehind(h holding) time.Duration {
 	return max(h.delay, t.delay)
 }
 
-// MarkRoom is how many bytes a record leaves in a request for the mark of a lock-delay,
-// and for the rest of that request.
+// MarkRoom is how many bytes of a request a record must leave free for the mark of a
+// lock-delay and for the other parts of the request.
 const MarkRoom = 2 << 10
 
 // setStart uses the time of the latest write if the mark has no time, or one in the
-// future: then the servers' clock was set back, and the delay must end.
+// future: the servers' clock was then set back, and the delay must still end.
 func (d *lockDelay) setStart(mtime int64) {
 	if d.marked && (d.since == 0 || d.since > mtime) {
 		d.since = mtime
 	}
 }
 
-// marking is the record with a mark. A mark that there was keeps its time.
+// marking returns the record with a mark. An existing mark keeps its time.
 func (h holding) marking() []byte {
 	h.marked = true
 	return h.bytes()
 }
 
-// takingOver is the record of a holder that has crashed, with the own node as the next
-// holder.
+// takingOver returns the record of a crashed holder, taken over by the own node.
 func (t *Seat) takingOver(h holding, own string) []byte {
 	h.lockDelay = lockDelay{delay: max(h.delay, t.delay), taken: path.Base(own), takenBy: t.token(own)}
 	return h.bytes()
 }
 
-// delay notifies a seat when its delay is over.
+// delay notifies a seat when its lock-delay is over.
 func (s *Session) delay(seat *Seat, pause recipes.Pause) {
 	s.stopDelay(seat)
 	over := func() {

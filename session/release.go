@@ -11,16 +11,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about the ways in which nodes are given up: with the create of another seat
-// (see [recipes.Errand.Leads]), many together, in a later session, and with their directory.
+// This file has the special ways to delete nodes: together with another seat's create
+// (see [recipes.Errand.Leads]), many at once, in a later session, and along with their
+// directory.
 
-// pairReply is the answer for a seat's machine, and its error.
+// pairReply is the answer for a seat's machine and its error.
 type pairReply struct {
 	in  recipes.Input
 	err error
 }
 
-// turnOver makes a delete and the create that has joined it, in one transaction.
+// turnOver makes a delete and the create that joined it, in one transaction.
 func (c *client) turnOver(old, next *seatRequest) (left, entered pairReply, _ error) {
 	t := next.seat
 	x := &recipes.Errand{
@@ -33,13 +34,13 @@ func (c *client) turnOver(old, next *seatRequest) (left, entered pairReply, _ er
 	}
 	v := c.view(t, x)
 	if !x.Follows(v) {
-		return c.oneByOne(old, next) // one transaction would not say more
+		return c.oneByOne(old, next) // a single transaction would not prove more
 	}
 	p := x.Plan(v)
 	a, err := c.perform(t, p)
 	m := c.means(t, x, p, a)
-	// A refused transaction was not executed at all. The two requests, made one after the
-	// other, show why.
+	// A refused transaction had no effect. The two requests, made one after the other,
+	// show why.
 	if m.Then == recipes.ThenApart {
 		return c.oneByOne(old, next)
 	}
@@ -60,16 +61,16 @@ func (c *client) oneByOne(old, next *seatRequest) (left, entered pairReply, _ er
 	return left, entered, errors.Join(left.err, entered.err)
 }
 
-// mostDeletes and mostDeleted bound the deletes of one transaction, in nodes and in
+// mostDeletes and mostDeleted limit the deletes of one transaction, in nodes and in
 // bytes.
 const (
 	mostDeletes = 128
 	mostDeleted = 64 << 10
 )
 
-// jointDelete is the deletes of several nodes, in one transaction. It is for the last
-// flights of a session that has more nodes than its end may list, see [Session.Quiesce]:
-// the session has little time left.
+// jointDelete is a transaction that deletes several nodes. It is for the last flights of
+// a session that has more nodes than its end may list, and little time left; see
+// [Session.Quiesce].
 type jointDelete struct {
 	slot
 
@@ -81,9 +82,9 @@ type jointDelete struct {
 
 var _ request = (*jointDelete)(nil)
 
-// add takes a delete in, unless a create has joined it or there is no room.
+// add adds a delete, unless a create has joined it or there is no room.
 func (j *jointDelete) add(r *seatRequest) bool {
-	const each = 32 // more than what a delete takes beside its path
+	const each = 32 // more than a delete takes in addition to its path
 	nodes := r.seat.nodes(r.node)
 	bytes := len(nodes) * (each + len(r.node))
 	full := len(j.of) > 0 && (j.count+len(nodes) > mostDeletes || j.bytes+bytes > mostDeleted)
@@ -95,8 +96,8 @@ func (j *jointDelete) add(r *seatRequest) bool {
 	return true
 }
 
-// gatherDeletes returns what to make for a delete that has just been taken out, and leaves
-// no floor. It takes along the deletes that wait behind it.
+// gatherDeletes returns the request to make for a delete that was just removed from the
+// queue, and leaves no floor: joined with the deletes that wait after it, if it can be.
 func (r *seatRequest) gatherDeletes(s *Session) request {
 	joint := &jointDelete{}
 	if !joint.add(r) {
@@ -124,7 +125,7 @@ func (j *jointDelete) refuse() {
 	}
 }
 
-// do makes the transaction, or one request for each delete if a server refuses it.
+// do makes the transaction or, if a server refuses it, one request for each delete.
 func (j *jointDelete) do(c *client) (func(*Session), error) {
 	ops := make([]any, 0, j.count)
 	for _, nodes := range j.nodes {
@@ -141,8 +142,8 @@ func (j *jointDelete) do(c *client) (func(*Session), error) {
 		case !outcome.Settled():
 			answers[i] = pairReply{recipes.Unknown{Epoch: r.epoch, Op: r.op}, err}
 		default:
-			// One of the nodes is gone or may not be deleted, and the other deletes still
-			// count.
+			// One of the nodes is gone or may not be deleted, but the other deletes must
+			// still be made.
 			answers[i].in, answers[i].err = r.run(c)
 		}
 	}
@@ -157,7 +158,7 @@ func (j *jointDelete) do(c *client) (func(*Session), error) {
 	}, errors.Join(errs...)
 }
 
-// removal removes a node, in any epoch. It is made until its outcome is known.
+// removal deletes a node, in any epoch. It is repeated until its outcome is known.
 type removal struct {
 	slot
 
@@ -167,8 +168,8 @@ type removal struct {
 	debt    budget.Debt // the node counts in the budget until it is known to be gone
 }
 
-// admit counts the node. It may be one of this session, and the seat has queued up again
-// beside it.
+// admit counts the node in the budget. It may belong to this session, and its seat may
+// have queued up again with another node.
 func (r *removal) admit(s *Session) {
 	if !r.counted {
 		r.debt, r.counted = s.budget.Remove(r.load), true
@@ -211,10 +212,10 @@ func (c *client) discard(node string) (again, gone bool) {
 	}
 }
 
-// renewDirectory removes a directory whose numbers are almost used up, see
-// [recipes.Renewal]. The own node in it is deleted with it, unless own is empty. It
-// reports whether the directory was removed. If not, nothing has changed or the outcome
-// is unknown, and the delete of the own node that follows finds out.
+// renewDirectory deletes a directory whose numbers are almost used up, together with the
+// own node unless own is empty; see [recipes.Renewal]. It reports whether the directory
+// was deleted. If not, nothing has changed or the outcome is unknown; the delete of the
+// own node that follows finds out.
 func (c *client) renewDirectory(t *Seat, dir, own string) bool {
 	data, stat, err := c.conn.Get(dir)
 	if err != nil {

@@ -19,22 +19,22 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about revocation requests, in the data of the holders' nodes (see node.go):
-// first about the holder that receives one, and then about the side that makes it.
+// This file is about revocation requests, which are data in the holders' nodes (see
+// node.go): first the side of the holder that receives one, then the side that makes it.
 //
-// The grace starts when this process reads the request, by its own clock, and no clock is
-// compared with another one. It starts once. The same request is read again whenever the
-// node's watch is armed again. Callers that enter the lock again receive it, too, with no
-// more time than the first. A holder that is not revocable, as its node says (see
-// [events.MarkRevocable]), only receives the request.
+// The grace starts when this process reads the request, by its own clock, so no clocks
+// are compared. It starts only once, although the same request is read again whenever the
+// node's watch is armed again. Callers that re-enter the lock receive it, too, with no
+// more time than the first. A holder whose node is not marked as revocable (see
+// [events.MarkRevocable]) receives the request without a deadline.
 
-// asking is a revocation request that was read.
+// asking is a revocation request as read from a node.
 type asking struct {
 	czxid int64          // of the node that was read
-	by    recipes.Moment // the earliest deadline that was read; 0: none
+	by    recipes.Moment // the earliest deadline read so far; 0: none
 }
 
-// onNodeData takes the data that a read returned when it armed the node's watch, and
+// onNodeData handles the data returned by the read that armed the node's watch, and
 // reports a revocation request in them.
 func (c *client) onNodeData(node string, data []byte, stat *zk.Stat) {
 	w, _ := read(data)
@@ -49,9 +49,9 @@ func (c *client) onNodeData(node string, data []byte, stat *zk.Stat) {
 	c.askedBack(node, asking{czxid: stat.Czxid, by: c.wish(node, by)})
 }
 
-// wish notes that the lock is requested, and its deadline, from the read that armed the
-// watch. If the watch has fired since, another read follows. It returns the earliest
-// deadline of this and earlier reads; 0 is none.
+// wish notes a revocation request and its deadline, from the read that armed the watch.
+// If the watch has fired since, another read follows. It returns the earliest deadline of
+// this and earlier reads, or 0.
 func (c *client) wish(node string, by recipes.Moment) recipes.Moment {
 	return c.watches.Note(node, func(before recipes.Moment) recipes.Moment {
 		if before != 0 && (by == 0 || before < by) {
@@ -61,8 +61,8 @@ func (c *client) wish(node string, by recipes.Moment) recipes.Moment {
 	})
 }
 
-// requestIn reports whether a revocation request is known in any of the nodes, and its
-// deadline.
+// requestIn reports whether any of the nodes is known to have a revocation request, and
+// the earliest deadline.
 func (c *client) requestIn(nodes ...string) (by recipes.Moment, wished bool) {
 	for _, node := range nodes {
 		asked, stands := c.watches.Noted(node)
@@ -75,18 +75,18 @@ func (c *client) requestIn(nodes ...string) (by recipes.Moment, wished bool) {
 }
 
 // repeatRequest repeats a revocation request for a seat that could not recognize it as
-// its own before, and that no later read will repeat. This happens in two ways.
+// its own, and for which no later read will repeat it. There are two such cases.
 //
-// The machine did not know its node:
+// The machine did not know its node yet:
 //
 //  1. The reply to a create is lost.
 //  2. The lock is requested by a revocation.
 //  3. The search for the GUID finds the node and the request.
 //  4. The machine receives the request before it knows which node is its own.
 //
-// Another seat of the session watched the node:
+// Another seat of the session watches the node:
 //
-//  1. A is granted in one request, and its node is not watched yet.
+//  1. A is granted the lock in one request, and its node is not watched yet.
 //  2. The lock is requested by a revocation.
 //  3. B, which waits for A, watches the node, and receives the request.
 //  4. A finds the node watched, and does not read it.
@@ -101,13 +101,12 @@ func (s *Session) repeatRequest(c *client, seat *Seat, own events.Name) {
 	}
 }
 
-// askBack passes the request on to the subscribers of the node; those that own it take it
-// as theirs. No request is missed that is in the node when the watch is armed again: the
-// data are read whenever the watch is armed, and a change of them fires it. A watch that
-// fires for a change of data says nothing about the end of the node.
+// askBack passes the request on to all subscribers of the node; machines of other seats
+// ignore it. No request is missed, because the data are read whenever the watch is armed,
+// and changing them fires it.
 //
-// The one node of a lock may be another one by the time that this is delivered: czxid
-// says which one was read.
+// A lock's single node may have been replaced by the time this is delivered; czxid
+// identifies the one that was read.
 func (s *Session) askBack(c *client, node string, wish asking) {
 	for _, seat := range c.watches.Subscribers(node) {
 		if seat.single != nil && seat.token(node) != wish.czxid {
@@ -117,7 +116,7 @@ func (s *Session) askBack(c *client, node string, wish asking) {
 	}
 }
 
-// deadline is when a lock has to be given back.
+// deadline is when a lock must be released, after a revocation request.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer
@@ -151,14 +150,14 @@ var (
 	ErrNotRevocable = errors.New("zkgrant: a holder is not revocable")
 )
 
-// Revoke requests the lock at the path from its holders, with a grace, and returns nil
-// when all of them are gone. It evicts a holder that is still there five quarters of the
-// session timeout after the grace: the holder's timeout or ours, whichever is longer. It
-// sends later holders no request.
+// Revoke asks the current holders of the lock at the path to release it within the grace,
+// and returns nil when all of them are gone. It evicts a holder that is still there five
+// quarters of a session timeout after the grace; the longer of the holder's timeout and
+// ours counts. It does not affect later holders.
 //
-// Revoke waits for a connection, and survives the end of the session, until ctx ends.
-// Then it returns the cause; the requests stand, and no node is deleted. The other errors
-// are [ErrNotHeld], [ErrNotRevocable] and [ErrKind], after which no request was made,
+// Revoke waits for a connection, and continues across sessions, until ctx ends. Then it
+// returns the cause; the requests remain, and no node is deleted. Other errors are
+// [ErrNotHeld], [ErrNotRevocable] and [ErrKind], for which no request was written,
 // [ErrClosed], and a server's refusal.
 func (s *Session) Revoke(ctx context.Context, dir string, grace time.Duration) error {
 	e := &eviction{session: s, dir: under(s.chroot, dir), grace: within(grace).grace}
@@ -167,7 +166,7 @@ func (s *Session) Revoke(ctx context.Context, dir string, grace time.Duration) e
 	if err != nil {
 		return err
 	}
-	// Each holder has a goroutine, and the first error ends all of them.
+	// Each holder has a goroutine. The first error ends all of them.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var targeting sync.WaitGroup
@@ -184,8 +183,8 @@ func (s *Session) Revoke(ctx context.Context, dir string, grace time.Duration) e
 
 type askedKey struct{}
 
-// WithAsked returns a context for [Session.Revoke], which calls asked when the request
-// stands in the first holder's node.
+// WithAsked returns a context with which [Session.Revoke] calls asked once the first
+// holder's node has the request.
 func WithAsked(ctx context.Context, asked func()) context.Context {
 	return context.WithValue(ctx, askedKey{}, sync.OnceFunc(asked))
 }
@@ -224,11 +223,10 @@ func (e *eviction) of(t *target, owner int64) bool {
 	})
 }
 
-// holders returns the holders, or a [verdict] with the reason why none of them can be
-// requested.
+// holders returns the holders, or a [verdict] that says why they cannot be asked.
 func (e *eviction) holders(c *client) (found []*target, _ error) {
-	// A write through the quorum comes first, so every holder that was granted the lock
-	// before is listed.
+	// Write through the quorum first, so that every holder that was granted the lock
+	// earlier is listed.
 	if outcome, err := c.barrier(e.dir); outcome != zkerr.Done {
 		return nil, err
 	}
@@ -262,9 +260,9 @@ func (e *eviction) holders(c *client) (found []*target, _ error) {
 			return nil, verdict{fmt.Errorf("%w: %s", ErrNotRevocable, e.pathOf(t))}
 		}
 	}
-	// A name of another library is no proof of a holder: a node old-lock-0000000007 that
-	// outlives its session may not be a holder's. Its data would be overwritten, and it
-	// would be deleted in the end.
+	// A name in another library's form does not prove a holder: a persistent node
+	// old-lock-0000000007 need not be one's. Its data would be overwritten, and in the
+	// end it would be deleted.
 	there := found[:0]
 	for _, t := range found {
 		if !t.ours {
@@ -288,7 +286,7 @@ func (e *eviction) holders(c *client) (found []*target, _ error) {
 	return there, nil
 }
 
-// add notes one more holder, or another permit of a holder.
+// add adds a holder, or another permit of a known one.
 func (e *eviction) add(found []*target, node string) []*target {
 	_, ours := events.MarksOf(node)
 	for _, t := range found {
@@ -303,38 +301,38 @@ func (e *eviction) add(found []*target, node string) []*target {
 // pathOf returns the target's node as the caller knows it.
 func (e *eviction) pathOf(t *target) string { return strings.TrimPrefix(t.nodes[0], e.session.chroot) }
 
-// patience is how long after the grace a holder is evicted. holder is the session timeout
-// in its node, or 0; the longer one of that and ours counts. The holder believes in its
+// patience returns how long after the grace a holder is evicted. holder is the session
+// timeout in its node, or 0; the longer of that and ours counts. The holder trusts its
 // lock no longer than that, even if it receives nothing:
 //
-//  1. It holds for less than a probe interval, and does not watch its node yet.
+//  1. It has held for less than a probe interval, and does not watch its node yet.
 //  2. The request is written.
-//  3. Its session writes for another lock, which renews its lease.
-//  4. Its connection falls silent before the end of the interval in which it would have
+//  3. Its session writes for another lock, which renews the lease.
+//  4. Its connection falls silent before the end of the interval, in which it would have
 //     read the request.
 //
-// Its lease ends at most one of its timeouts after that. A probe interval is at most a
-// part of the timeout (see [Config]).
+// Its lease ends at most one of its timeouts after that. A probe interval is a fraction
+// of the timeout at most; see [Config].
 func (s *Session) patience(holder time.Duration) time.Duration {
 	timeout := max(s.Timeout(), holder)
 	return timeout + timeout/probeMin
 }
 
-// target is a holder with a revocation request: a node, or all the permits of an attempt.
-// Its goroutine and its call change it in turn.
+// target is a holder with a revocation request: a node, or all permits of an attempt. Its
+// goroutine and its call take turns changing it.
 type target struct {
 	*watcher
 
 	of    *eviction
-	nodes []string // what is left of it; the request is in the first
-	ours  bool     // it knows our form of the request
+	nodes []string // the remaining ones; the request is in the first
+	ours  bool     // it understands our form of the request
 	born  int64    // the zxid that created the first node; 0 before that was read
 
 	until time.Time // when the grace is over; zero before the request
 	last  time.Time // when it is evicted
 }
 
-// follow returns when the target is gone.
+// follow asks the target, evicts it if need be, and returns once it is gone.
 func (t *target) follow(ctx context.Context) error {
 	defer t.leave()
 	var last <-chan time.Time
@@ -358,8 +356,8 @@ func (t *target) follow(ctx context.Context) error {
 }
 
 // see checks whether the target is still there, and does what is due: it writes the
-// request into its node, and deletes the node when its time is over. Each round completes
-// that, or finds one of the nodes gone, or finds that it was written to meanwhile.
+// request to the node, or deletes the node when its time is up. Each round completes
+// that, finds one of the nodes gone, or finds that it was changed in the meantime.
 func (t *target) see(c *client) (gone bool, _ error) {
 	t.begin()
 	for range maxTries + len(t.nodes) {
@@ -368,7 +366,7 @@ func (t *target) see(c *client) (gone bool, _ error) {
 		}
 		node, err := c.readW(ofData, t.nodes[0], t)
 		if err == nil && t.born != 0 && node.stat.Czxid != t.born {
-			err = zk.ErrNoNode // a node of a later holder: its library gives the nodes no names of their own
+			err = zk.ErrNoNode // a later holder's node: its library reuses names
 		}
 		if err == nil {
 			t.born = node.stat.Czxid
@@ -377,7 +375,7 @@ func (t *target) see(c *client) (gone bool, _ error) {
 		switch {
 		case errors.Is(err, zk.ErrBadVersion):
 		case errors.Is(err, zk.ErrNoNode):
-			// The request is in the first of the nodes that are left.
+			// The request is in the first of the remaining nodes.
 			t.nodes, t.born = t.nodes[1:], 0
 		default:
 			return false, err
@@ -389,10 +387,10 @@ func (t *target) see(c *client) (gone bool, _ error) {
 	return false, fmt.Errorf("%s is written to as often as it is read", t.nodes[0])
 }
 
-// deal evicts the holder if its time is over, and otherwise makes sure that its node has
-// the request. It writes and deletes by version, so only what was read. The permits after
-// the first need no version: their names are never used again. [zk.ErrNoNode] means that
-// the node is gone.
+// deal evicts the holder if its time is up, and otherwise makes sure that its node has
+// the request. It writes and deletes only the version that was read. The permits after
+// the first need no version, because their names are never used again. [zk.ErrNoNode]
+// means that the node is gone.
 func (t *target) deal(c *client, data []byte, version int32) error {
 	now := time.Now()
 	if t.asked() && !now.Before(t.last) {
@@ -416,7 +414,7 @@ func (t *target) deal(c *client, data []byte, version int32) error {
 
 func (t *target) asked() bool { return !t.last.IsZero() }
 
-// wish returns the request to write now, with the rest of the grace.
+// wish returns the request to write now, with what is left of the grace.
 func (t *target) wish(now time.Time) wish {
 	switch {
 	case !t.ours:
@@ -428,9 +426,10 @@ func (t *target) wish(now time.Time) wish {
 	}
 }
 
-// adds reports whether a request says something that the existing one does not. asked: it
-// was written before. Then it is missing only if the data were overwritten, such as by a
-// leader that publishes new data. A shorter rest of the grace is nothing new.
+// adds reports whether w must be written although the node has the request standing.
+// asked means that a request was written before; then it is missing only if the data were
+// overwritten, for example by a leader that publishes new data. That less of the grace is
+// left is no reason to write again.
 func (w wish) adds(standing wish, asked bool) bool {
 	switch {
 	case !standing.stands:
@@ -444,8 +443,8 @@ func (w wish) adds(standing wish, asked bool) bool {
 	}
 }
 
-// remove deletes the holder's nodes. Several permits are deleted together, or one by one
-// if some are gone already.
+// remove deletes the holder's nodes. Several permits are deleted in one transaction, or
+// one by one if some are gone already.
 func (t *target) remove(c *client, version int32) error {
 	ops := make([]any, len(t.nodes))
 	for i, node := range t.nodes {
@@ -458,7 +457,7 @@ func (t *target) remove(c *client, version int32) error {
 		return zk.ErrNoNode
 	}
 	if errors.Is(err, zk.ErrNoNode) && len(t.nodes) > 1 {
-		err = c.conn.Delete(t.nodes[0], version) // the others have their turns after it
+		err = c.conn.Delete(t.nodes[0], version) // the others follow in later rounds
 		if err == nil {
 			err = zk.ErrNoNode
 		}
@@ -466,19 +465,20 @@ func (t *target) remove(c *client, version int32) error {
 	return err
 }
 
-// zapNode names the holder in the log.
+// zapNode returns the holder's node for the log.
 func (t *target) zapNode() zap.Field { return zap.String("node", t.nodes[0]) }
 
 // IsPermit reports whether the name has the form of a permit, ours or Curator's. Any
-// other node among the permits has no holder that could release it.
+// other node among the permits has no holder that could be asked to release it.
 func IsPermit(name string) bool {
 	const digits = 10
 	return len(name) > digits && strings.HasSuffix(name[:len(name)-digits], permitMarker)
 }
 
 // Remove deletes a node, whichever session owns it. A missing node is no error. The path
-// is without the chroot. A holder whose node is deleted may keep working beside the next
-// holder: only an operator who knows that it does not should call this.
+// does not include the chroot. A holder whose node is deleted may keep working at the
+// same time as the next holder, so call Remove only if an operator knows that it does
+// not.
 func (s *Session) Remove(ctx context.Context, node string) error {
 	node = under(s.chroot, node)
 	_, err := call(ctx, s, terms{urgent: joining}, func(c *client) (struct{}, error) {

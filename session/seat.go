@@ -19,10 +19,10 @@ import (
 
 var _ actors.Port = (*Seat)(nil)
 
-// Seat is the way of one acquisition to ZooKeeper. It implements [actors.Port]. The
-// session's loop calls Open, Close and Do; any goroutine calls Deadline, Proven and
-// Interval. The goroutines of requests, and callers, call the other methods, which lock
-// mu. Transact and Read block, the others do not.
+// Seat connects one acquisition to ZooKeeper. It implements [actors.Port]: only the
+// session's loop calls Open, Close and Do; any goroutine may call Deadline, Proven and
+// Interval. The other methods lock mu, and are called by the goroutines of requests and
+// by callers. Only Transact and Read block.
 type Seat struct {
 	session *Session
 	dir     string // with the chroot
@@ -30,49 +30,49 @@ type Seat struct {
 	post actors.Post
 
 	// Only the loop touches these.
-	unsent  *seatRequest // its latest request that waits to be sent, unless that is a delete
-	place   int32        // among the session's seats
-	turn    bool         // its latest list request was made because its turn may have come
-	listed  bool         // with its node, on the present connection
-	counts  bool         // its nodes have room in the budget, see [seeker]
-	leaving bool         // and are about to go, because others need the room
-	passed  bool         // a node that it had watched is gone, and it has not listed since
+	unsent  *seatRequest // the latest request that has not been sent, unless it is a delete
+	place   int32        // index in the session's seats
+	turn    bool         // the latest list request was made because its turn may have come
+	listed  bool         // it was listed with its node on the current connection
+	counts  bool         // its nodes are counted in the budget; see [seeker]
+	leaving bool         // and will be deleted soon, because others need the room
+	passed  bool         // a node that it watched is gone, and it has not listed since
 
-	// A reader may have taken the node's place in the queue. Such a contender leaves no
-	// floor, because a floor says that no older contender is left:
+	// A reader may have taken the node's place in the queue. Then the seat leaves no
+	// floor, because that would say that no older contender is left:
 	//
-	//  1. W holds. A reader R and another writer V wait behind it.
-	//  2. W's read node is made.
-	//  3. W leaves, and R enters beside the read node.
+	//  1. W holds. A reader R and then another writer V wait in the queue.
+	//  2. W's read node is created.
+	//  3. W leaves with a floor, and R enters beside the read node.
 	//  4. R leaves.
-	//  5. V knows that W is gone, and would take its floor to say that no contender is
+	//  5. V knows that W is gone, and would conclude from the floor that no contender is
 	//     ahead.
 	traded bool
 
-	brief bool // a transaction of several operations may repeat its path; it never changes
+	brief bool // its path is short enough to appear several times in a transaction; never changes
 
-	// It was granted the lock by the news that the node ahead is gone. The client takes
-	// no note of the zxid of such news, so a server that it connects to may be older than
-	// the Grant, until it has an answer.
+	// It was granted the lock by the news that the node ahead is gone. The client does
+	// not note the zxid of such news, so until its next answer it may connect to a server
+	// that is older than the Grant.
 	news atomic.Bool
 
-	// The epoch in which it was withdrawn while its create was in progress, or 0. Nothing
-	// more is made for it then.
+	// The epoch in which it was withdrawn while its create was in progress, or 0. Then
+	// nothing more is created for it.
 	withdrawn atomic.Uint32
 
-	closed  bool // it follows no node any more; the mutex guards it and what is below
+	closed  bool // it follows no node any more; mu guards this and all fields below
 	mu      sync.Mutex
-	attempt recipes.Attempt // the latest, and
+	attempt recipes.Attempt // the latest one
 	guid    guid            // the GUID of its nodes
 	epoch   recipes.Epoch   // of own
 	own     string          // the own node, once a listing or its creation has named it
 	born    int64           // the zxid that created it, or 0
-	pred    string          // the node to watch beside it
+	pred    string          // the other node to watch
 	ahead   int64           // the zxid that created pred, or 0
 }
 
-// content is what a seat's nodes are created with, and where they stand. Many seats ask
-// for nothing of their own and share one.
+// content is what a seat's nodes are created with, and how they are arranged. Seats
+// without settings of their own share one.
 type content struct {
 	kind  events.Kind
 	marks events.Marks
@@ -84,60 +84,61 @@ type content struct {
 	detect bool          // see Place
 	delay  time.Duration // see Place
 
-	// Kinds of locks differ in these. A seat with several nodes has the last one, too.
+	// These depend on the kind of lock. A seat that may have several nodes also has
+	// several.
 	layout  recipes.Layout
-	single  *single   // of a lock that is one node
+	single  *single   // of a lock that is a single node
 	permits *permits  // of a semaphore
-	members []member  // of a multi-lock; the seat's own directory is that of the first
+	members []member  // of a multi-lock; the seat's own directory is the first one's
 	several *ownNodes // of a semaphore, and of a multi-lock
 }
 
-// single is what a seat has of a lock of one node.
+// single is what a seat needs for a lock that is a single node.
 type single struct {
 	node   string // its path, with the chroot
-	glance bool   // it is only tried: no waiter waits for the node to go
+	glance bool   // it is a Try: nobody waits for the node to go
 
 	plain         atomic.Bool // the node's data may not be written, not even by us
-	deleteUnknown atomic.Bool // a delete was sent, and its outcome is unknown
-	uncertain     atomic.Bool // an outage or a change of its data may have hidden that there is another node now
+	deleteUnknown atomic.Bool // a delete was sent whose outcome is unknown
+	uncertain     atomic.Bool // an outage or a change of its data may have hidden a replacement of the node
 
-	holder atomic.Pointer[events.Contender] // the owner at the last look
+	holder atomic.Pointer[events.Contender] // the owner, as last read
 
 	// Only the loop touches these.
-	known   bool      // an answer has said that the node is the seat's, and no later one that it is not
-	writing int       // transactions that rest on the node, and are not answered
-	leaving []request // what waits for these transactions: the delete
+	known   bool      // according to the latest answer, the node is the seat's
+	writing int       // unanswered transactions that depend on the node
+	leaving []request // the delete, which waits for these transactions
 }
 
-// permits is what a seat at a semaphore has in addition to one at a mutex.
+// permits is what a seat needs for a semaphore.
 type permits struct {
 	root    string // the semaphore's path
-	dir     string // the directory of the permits that are taken
+	dir     string // the directory of the permits in use
 	size    string // the node
-	opinion int32  // the size to write if there is none
+	opinion int32  // the size to write if none was written yet
 	wanted  int32
 }
 
 // member is one place of a multi-lock.
 type member struct {
-	path string // as the caller named it
+	path string // as the caller wrote it
 	dir  string // with the chroot
 	kind events.Kind
 	acl  []zk.ACL
 }
 
-// ownNodes are the own nodes of a seat that may have several, as far as they are known:
-// in a semaphore's queue one, then the permits; of a multi-lock, those of its members in
-// order. The seat's mu guards the list, and nothing writes to its elements.
+// ownNodes are the known nodes of a seat that may have several: for a semaphore, one in
+// the queue, and then the permits; for a multi-lock, those of its members, in order. The
+// seat's mu guards the field; the slice itself is never modified.
 type ownNodes struct{ nodes []string }
 
-// Open starts the news of the session, which continue from what it returns.
+// Open subscribes to the session's news, which continue from what it returns.
 func (t *Seat) Open(post actors.Post) (opened recipes.Opened) {
 	s := t.session
 	t.post, t.place = post, int32(len(s.seats))
 	s.seats = append(s.seats, t)
 	if !s.leftovers.Empty() {
-		t.eachDir(s.leftovers.Entered) // it may get a node there
+		t.eachDir(s.leftovers.Entered) // it may create a node there
 	}
 	c := s.client
 	if suspended := c.phase.Load() == phaseSuspended; suspended || c.phase.Load() == phaseUp {
@@ -146,7 +147,7 @@ func (t *Seat) Open(post actors.Post) (opened recipes.Opened) {
 	return opened
 }
 
-// Close stops the news, and ends what else the session does for the seat.
+// Close ends the news and everything else that the session does for the seat.
 func (t *Seat) Close() {
 	s, c := t.session, t.session.client
 	if t.unsent != nil {
@@ -160,7 +161,7 @@ func (t *Seat) Close() {
 	s.noteNodeGone(t)
 	s.uncount(t, false)
 
-	// It follows no node any more. The client drops what nobody else follows.
+	// From now on it follows no node. The client drops watches that no other seat needs.
 	t.mu.Lock()
 	for _, node := range [...]string{t.own, t.pred} {
 		if node != "" {
@@ -188,7 +189,7 @@ func (t *Seat) Close() {
 	}
 }
 
-// unseat forgets a seat, if it is known.
+// unseat removes the seat from s.seats, if it is there.
 func (s *Session) unseat(seat *Seat) {
 	last := len(s.seats) - 1
 	if int(seat.place) > last || s.seats[seat.place] != seat {
@@ -200,7 +201,7 @@ func (s *Session) unseat(seat *Seat) {
 	s.seats = s.seats[:last]
 }
 
-// Do makes a machine's request.
+// Do makes a request of the seat's machine.
 func (t *Seat) Do(request recipes.Effect) {
 	s := t.session
 	switch e := request.(type) {
@@ -221,9 +222,9 @@ func (t *Seat) Do(request recipes.Effect) {
 	}
 }
 
-// discard removes a node in any later session, and tries until the node is known to be
-// gone or a server refuses. If another node may have its name by then, discard removes
-// nothing: the node went with its session.
+// discard deletes a node, in a later session if need be, and retries until the node is
+// known to be gone or a server refuses. It does nothing if another node may have the same
+// name by then: the discarded one goes with its session.
 func (t *Seat) discard(e recipes.Discard) {
 	if t.single != nil {
 		return
@@ -233,13 +234,13 @@ func (t *Seat) discard(e recipes.Discard) {
 	}
 }
 
-// Deadline returns until when the epoch's session counts as alive, in terms of time.Now.
-// The answer is valid for the moment: if the machine is suspended, time.Now stands still,
-// and a later answer is earlier.
+// Deadline returns the time until which the epoch's session counts as alive, by the clock
+// of time.Now. The result is valid only for the moment: while the machine is suspended,
+// that clock stands still, and the next result is earlier.
 func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
 
-// pause posts Paused after the given time, or after a random time, or when an idle node
-// would have gone. It needs no connection.
+// pause posts Paused after the given time, after a random time, or once an idle node
+// would have been given up. It needs no connection.
 func (t *Seat) pause(e recipes.Pause) {
 	if e.For > 0 {
 		t.session.delay(t, e)
@@ -254,7 +255,8 @@ func (t *Seat) pause(e recipes.Pause) {
 	})
 }
 
-// pauseBound returns the bound. The first create came too late for every waiter.
+// pauseBound returns the maximum of a random pause. The first attempt does not increase
+// it, because the first create comes too late for every waiter.
 func pauseBound(attempt recipes.Attempt) time.Duration {
 	bound := firstPause
 	for ; attempt > 1 && bound < lastPause; attempt-- {
@@ -263,16 +265,16 @@ func pauseBound(attempt recipes.Attempt) time.Duration {
 	return bound
 }
 
-// The pauses of the waiters for one node take any time up to a bound. The bound doubles
-// with each create that came too late, from the first to the last. When it has grown, few
-// of many waiters come back within a round trip of each other.
+// The pauses of waiters for a single node are random, up to a bound. The bound doubles
+// with each create that came too late, from firstPause to lastPause. Once it has grown,
+// few of many waiters come back within a round trip of each other.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 320 * time.Millisecond
 )
 
-// cancel answers for a create that was not sent. If it was sent, its answer comes by
-// itself, and says what there is to delete.
+// cancel answers a create that was not sent yet. If it was sent, its own answer says what
+// to delete.
 func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
 	if r := t.unsent; r == nil || r.op != recipes.OpCreate || r.epoch != epoch {
 		t.withdrawn.Store(uint32(epoch))
@@ -283,9 +285,9 @@ func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
 	t.answer(recipes.Canceled{Epoch: epoch}, nil)
 }
 
-// unsend removes the seat's request that waits to be sent. A delete, however, is sent
-// in any case, because there is a node. Nothing else may stay: a caller may try for a
-// lock again and again while no server can be reached.
+// unsend removes the seat's request that was not sent yet, so that nothing accumulates if
+// a caller tries again and again while no server can be reached. A delete is not removed,
+// because the node exists.
 func (s *Session) unsend(t *Seat) {
 	r := t.unsent
 	t.unsent = nil
@@ -295,7 +297,7 @@ func (s *Session) unsend(t *Seat) {
 		s.takeRoomless(func(other request) bool { return other == r })
 		return
 	}
-	// The delete goes by itself, and another create may join it.
+	// The delete is sent by itself, or another create joins it.
 	r.with.with = nil
 	if s.leaving[t.dir] == nil {
 		s.leaving[t.dir] = r.with
@@ -303,9 +305,9 @@ func (s *Session) unsend(t *Seat) {
 }
 
 // listedDirs returns the directories that a list request reads, each once. Those of a
-// multi-lock are listed in one flight, each at a moment of its own. That does no harm: no
-// contender gets a place before a node that is in its queue, so a contender that is not
-// listed before the own node will not stand there later.
+// multi-lock are listed together, but each at its own moment. That is safe: no contender
+// is ever inserted ahead of a node in a queue, so one that is not listed ahead of the own
+// node will not be there later.
 func (t *Seat) listedDirs() []string {
 	switch {
 	case t.single != nil:
@@ -333,9 +335,9 @@ func (t *Seat) eachDir(do func(dir string)) {
 	}
 }
 
-// load returns the room that the nodes of an attempt take, see [seeker]. A place in a queue
-// takes its path and the length of that, as in [budget.Node]. Permits take the place of
-// that node in one transaction, and take more than it does.
+// load returns the room that the nodes of an attempt take; see [seeker]. A node in a
+// queue takes the bytes of its path and of the path's length, as in [budget.Node].
+// Permits replace that node in one transaction, and take more room than it does.
 func (t *Seat) load() (all budget.Load) {
 	const length, slash, guid, digits = 4, 1, len(guidMark) + 37, 10
 	const beside = length + slash + guid + digits
@@ -356,7 +358,7 @@ func (t *Seat) load() (all budget.Load) {
 	return all
 }
 
-// needs returns how many nodes the contender must have, its own one first.
+// needs returns how many nodes the contender must have, given the first of them.
 func (t *Seat) needs(own string) int {
 	switch {
 	case t.members != nil:
@@ -368,7 +370,7 @@ func (t *Seat) needs(own string) int {
 	}
 }
 
-// at returns the path of a node that the machine knows by this name.
+// at returns the path of the node that the machine knows by this name.
 func (t *Seat) at(name events.Name) string {
 	switch {
 	case t.members != nil:
@@ -394,8 +396,8 @@ func (t *Seat) nameOf(node string) events.Name {
 	return name
 }
 
-// name returns the name by which the machine knows a node. Of its permits, and of a
-// multi-lock's nodes, the machine knows the first.
+// name returns the name by which the machine knows a node. For permits and the nodes of a
+// multi-lock, that is the name of the first one.
 func (t *Seat) name(node string) events.Name {
 	if t.several != nil {
 		t.mu.Lock()
@@ -407,8 +409,7 @@ func (t *Seat) name(node string) events.Name {
 	return t.nameOf(node)
 }
 
-// blame marks an error with the member of a multi-lock that its node or directory belongs
-// to.
+// blame adds to an error the member of a multi-lock whose node or directory it concerns.
 func (t *Seat) blame(node string, err error) error {
 	for i, m := range t.members {
 		if m.dir == node || m.dir == path.Dir(node) {
@@ -418,7 +419,7 @@ func (t *Seat) blame(node string, err error) error {
 	return err
 }
 
-// path returns the lock's path as callers name it, for log lines.
+// path returns the lock's path as callers write it, for log lines.
 func (t *Seat) path() string {
 	at := t.dir
 	if t.permits != nil {
@@ -427,7 +428,7 @@ func (t *Seat) path() string {
 	return strings.TrimPrefix(at, t.session.chroot)
 }
 
-// prefixes are what the paths of an attempt's nodes begin with.
+// prefixes returns the paths of an attempt's nodes, up to the number.
 func (t *Seat) prefixes(id guid) []string {
 	if t.members == nil {
 		var room [256]byte
@@ -444,14 +445,14 @@ func (t *Seat) prefixes(id guid) []string {
 	return all
 }
 
-// ownPath returns the path of the own node. If the string is kept already it returns that
-// one: for a holder it is kept in several places and for long.
+// ownPath returns the path of the own node. It returns the string that the seat has
+// already, if it can: a holder keeps it in several places, and for a long time.
 func (t *Seat) ownPath(own events.Name) string {
 	t.mu.Lock()
 	kept := t.own
 	t.mu.Unlock()
 	switch {
-	case !strings.HasSuffix(kept, own.Text): // which no other node of the seat ends with
+	case !strings.HasSuffix(kept, own.Text): // no other node of the seat has this suffix
 		return t.at(own)
 	case t.members != nil && path.Dir(kept) != t.members[own.Member].dir:
 		return t.at(own)
@@ -467,7 +468,7 @@ func (t *Seat) ownNode() string {
 	return t.own
 }
 
-// nodes returns the node. If it is one of several own nodes, nodes returns all of them.
+// nodes returns the node, or all own nodes if it is one of several.
 func (t *Seat) nodes(node string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -477,8 +478,8 @@ func (t *Seat) nodes(node string) []string {
 	return []string{node}
 }
 
-// claimed returns the nodes that a claim checks: all the nodes of which the own one is
-// the first. If not all of them are known it returns the answer for the machine.
+// claimed returns the nodes that a claim checks: own, or all own nodes if it is one of
+// several. If some are not known, it returns the answer for the machine.
 func (t *Seat) claimed(epoch recipes.Epoch, own string) (nodes []string, incomplete recipes.Input) {
 	nodes = t.nodes(own)
 	return nodes, recipes.Claim{Epoch: epoch}.Incomplete(len(nodes), t.needs(own))
@@ -491,9 +492,9 @@ func (t *Seat) attempted() (recipes.Attempt, guid) {
 	return t.attempt, t.guid
 }
 
-// nameOwn notes the own node, or all that are known of several, and the zxid that created
-// it or 0 if that is not known. A request of a past epoch, which may be answered late,
-// changes nothing.
+// nameOwn notes the own node, or all known ones of several, and the zxid that created it,
+// or 0 if that is not known. It ignores requests of past epochs, which may be answered
+// late.
 func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -501,10 +502,10 @@ func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int6
 		return
 	}
 	if t.several != nil {
-		// A node of a multi-lock that was known stays, though it may be gone: a seat that
-		// gives up the node that its machine knows by name has to give up all, and it
-		// does no harm to delete a node that is not there. Of permits, those that were
-		// found count: a part of them is no proof of a claim.
+		// For a multi-lock, known nodes are kept even if they may be gone: when its
+		// machine gives up the node that it knows by name, the seat must give up all of
+		// them, and deleting a missing node does no harm. For permits, only those found
+		// now count, because a claim needs all of them.
 		isNew := func(node string) bool { return !slices.Contains(t.several.nodes, node) }
 		if t.permits != nil || slices.ContainsFunc(nodes, isNew) {
 			t.several.nodes = nodes
@@ -517,7 +518,7 @@ func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int6
 		t.forget(c, before)
 	}
 	if t.permits != nil && path.Dir(t.own) == t.permits.dir {
-		c.looks.Drop(t.permits.dir, t) // it waits for no room any more
+		c.looks.Drop(t.permits.dir, t) // it no longer waits for room
 	}
 }
 
@@ -534,8 +535,7 @@ func (t *Seat) token(own string) int64 {
 	return t.born
 }
 
-// follow notes which node is to be watched beside the own one, and returns the one before
-// it.
+// follow sets the other node to watch, and returns the previous one.
 func (t *Seat) follow(pred string) (before string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -559,7 +559,7 @@ func (t *Seat) Ahead() string {
 	return strings.TrimPrefix(t.pred, t.session.chroot)
 }
 
-// sawPred notes which zxid created the node that is watched.
+// sawPred notes the zxid that created the watched node.
 func (t *Seat) sawPred(pred string, czxid int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -568,8 +568,7 @@ func (t *Seat) sawPred(pred string, czxid int64) {
 	}
 }
 
-// sawAhead returns the zxid that created the node, if it is the one that is watched, or
-// 0.
+// sawAhead returns the zxid that created the node if it is the watched one, or 0.
 func (t *Seat) sawAhead(node string) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -579,22 +578,22 @@ func (t *Seat) sawAhead(node string) int64 {
 	return t.ahead
 }
 
-// want subscribes the seat to the own node, unless it has another one or none by now. It
-// reports whether the watch is still to be armed.
+// want subscribes the seat to its own node, unless it has another one or none by now. It
+// reports whether the watch has yet to be armed.
 func (t *Seat) want(c *client, own string) (unarmed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return own != "" && t.follows(own) && c.watches.Add(own, t)
 }
 
-// drop ends the subscription to a node, unless the seat follows it again.
+// drop ends the subscription to a node, unless the seat follows it again by now.
 func (t *Seat) drop(c *client, node string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forget(c, node)
 }
 
-// forget ends the subscription to a node that the seat does not follow. It is called with
+// forget ends the subscription to a node, unless the seat follows it. It is called with
 // mu held.
 func (t *Seat) forget(c *client, node string) {
 	if !t.follows(node) {
@@ -619,8 +618,8 @@ func under(chroot, p string) string {
 	}
 }
 
-// below is path.Join of a valid path and a name, which may be empty, with one allocation
-// less.
+// below is path.Join for a valid path and a name, which may be empty. It saves an
+// allocation.
 func below(dir, name string) string {
 	switch {
 	case name == "":
@@ -640,15 +639,15 @@ func (t *Seat) dataIn(c *client) []byte {
 	return withTimeout(t.data, c.link.Timeout())
 }
 
-// fence returns the zxid that created the node of a writer that holds, or 0. It is the
-// token of a reader in the writer's place, see mayTakePlace. The zxid that created the
-// read node would be greater than those of writers that wait:
+// fence returns the zxid that created a holding writer's node, or 0. It is the token of a
+// reader in the writer's place; see mayTakePlace. The zxid of the read node itself would
+// be greater than those of waiting writers:
 //
 //  1. W5 holds, created by 5, and V6 waits.
 //  2. The read node of W5 is created, by 7.
-//  3. W5 leaves. The reader shows its token 7 to a store that refuses older ones, and
+//  3. W5 leaves. The reader presents its token 7 to a store that refuses older ones, and
 //     leaves.
-//  4. V6 is granted, and the store refuses it, although no later writer has come.
+//  4. V6 is granted, and the store refuses it, although no later writer was granted.
 func (t *Seat) fence() int64 {
 	if t == nil {
 		return 0

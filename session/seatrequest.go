@@ -10,9 +10,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about the way of a machine's request: what its answer depends on is noted
-// ([Seat.ask]), it waits for what it needs (admit), it is made (run), and the answer goes
-// back to the machine (settle).
+// This file follows a machine's request: [Seat.ask] notes what the answer depends on,
+// admit lets it wait for what it needs, run makes it, and settle passes the answer to the
+// machine.
 
 // seatRequest is a request of a seat's machine. It is answered exactly once.
 type seatRequest struct {
@@ -22,22 +22,22 @@ type seatRequest struct {
 	effect   recipes.Effect
 	op       recipes.Op
 	epoch    recipes.Epoch
-	node     string       // the own node's path, if it is about that
-	guid     guid         // of the attempt that it makes a node of, or looks for
-	before   string       // the node that was watched until now, of a watch and an advance
-	past     int64        // the zxid that created the node which has gone, of an advance
-	turn     bool         // of a list request, and of the watch after it: the turn may have come
-	warm     bool         // of an advance: the session is warm when it is made, see recipes/warmth.go
-	unwanted bool         // of a list request: no machine waits for it any more
-	leads    bool         // of a delete: a create may join it, see Errand.Leads
-	with     *seatRequest // of a delete and a create that are one request, in release.go: the other
+	node     string       // the own node's path, if the request is about it
+	guid     guid         // of the attempt whose node it creates or looks for
+	before   string       // of a watch or an advance: the node watched until now
+	past     int64        // of an advance: the zxid that created the missing node
+	turn     bool         // of a list request and the watch after it: the seat's turn may have come
+	warm     bool         // of an advance: the session is warm when it is sent; see recipes/warmth.go
+	unwanted bool         // of a list request: the machine no longer waits for it
+	leads    bool         // of a delete: a create may join it; see Errand.Leads
+	with     *seatRequest // of a turnover's delete or create: the other one; see release.go
 	wants    *listNeeds   // of a list request
 }
 
 var _ request = (*seatRequest)(nil)
 
-// ask returns the request of a machine. What its answer depends on is noted now, and not
-// when the request is carried out: of two watches, for one, the later counts.
+// ask returns a machine's request. It notes what the answer depends on now, not when the
+// request is made: of two watches, for example, the later one counts.
 func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 	r := &seatRequest{seat: t, effect: effect}
 	var own events.Name
@@ -58,7 +58,7 @@ func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 		t.mu.Lock()
 		t.attempt, t.guid = e.Attempt, r.guid
 		if t.several != nil {
-			t.several.nodes = nil // they were of the attempt before
+			t.several.nodes = nil // from the previous attempt
 		}
 		t.mu.Unlock()
 	case recipes.List:
@@ -66,13 +66,13 @@ func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 			r.guid = id
 		}
 		dirs := t.listedDirs()
-		// After a lost reply, a server that lags behind may not show the node yet. The
-		// barrier comes before such a listing.
+		// After a lost reply, a lagging server may not show the node yet. So a barrier
+		// precedes the listing.
 		r.wants = &listNeeds{dirs: dirs, barrier: e.Barrier && len(dirs) > 0}
 	case recipes.Watch:
 		r.before = t.follow(t.at(e.Node))
 	case recipes.Advance:
-		// Before the call of follow, which forgets that zxid.
+		// Read before follow is called, which forgets that zxid.
 		r.past = t.sawAhead(t.at(e.Past))
 		r.before = t.follow(t.at(e.Next))
 	case recipes.Enter:
@@ -81,7 +81,8 @@ func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 	return r
 }
 
-// admit refuses the request, or has it made when there is room for the seat's nodes.
+// admit refuses the request, answers it from what the session knows, or queues it once
+// there is room for the seat's nodes.
 func (r *seatRequest) admit(s *Session) {
 	t := r.seat
 	if (t.in != nil || t.traded) && !s.mayTakePlace(r) {
@@ -93,15 +94,15 @@ func (r *seatRequest) admit(s *Session) {
 		return
 	}
 	if r.op == recipes.OpDelete {
-		// The caller of Release continues before the request is made. It may ask for the
-		// lock again at once, and then both are one request, or the new one is known to
-		// stand behind the old one.
+		// Let the caller of Release continue before the request is sent. If it requests
+		// the lock again at once, both become one request, or the new node is known to be
+		// queued after the old one.
 		s.loop.Yield()
 		r.enter(s)
 		return
 	}
-	// From here on the request can be taken back. A delete cannot, because there is a
-	// node.
+	// From here on, the request can be taken back. A delete cannot, because the node
+	// exists.
 	t.unsent = r
 	if r.op == recipes.OpCreate || !t.counts {
 		s.seek(r)
@@ -110,21 +111,21 @@ func (r *seatRequest) admit(s *Session) {
 	r.enter(s)
 }
 
-// mayTakePlace reports whether the request may be made. It is about a writer that becomes
-// a reader without letting another writer in between. While it holds, another seat makes
+// mayTakePlace reports whether the request may be made, for a writer that becomes a
+// reader without letting another writer in between. While it holds, another seat creates
 // a read node with the number of the write node, as Curator does. Then the write node is
-// given up, and the read node has its place in the queue.
+// deleted, and the read node has its place in the queue.
 func (s *Session) mayTakePlace(r *seatRequest) (may bool) {
 	switch {
 	case r.op == recipes.OpCreate && r.seat.in != nil:
 		writer := r.seat.in
-		// The deadline has come, and the news of it may still wait in the mailbox.
+		// The deadline has passed, although the news of it may still be in the mailbox.
 		if s.isOverdue(writer) {
 			return false
 		}
-		// Only while the writer holds, which from then on leaves no floor, see
-		// Seat.traded. Both requests come through here, so no floor is in progress when a
-		// read node is made, and none is sent later.
+		// Only while the writer holds, and from now on the writer leaves no floor; see
+		// Seat.traded. Both requests pass through here, so no floor is in flight when a
+		// read node is created, and none is sent later.
 		_, may = s.holders[writer]
 		writer.traded = writer.traded || may
 		return may
@@ -136,33 +137,33 @@ func (s *Session) mayTakePlace(r *seatRequest) (may bool) {
 	return true
 }
 
-// enter takes the room that the seat's nodes need, unless they have it, and has the
-// request made, by itself or together with another one.
+// enter takes the room that the seat's nodes need, unless it has it already, and queues
+// the request, by itself or joined with another one.
 func (r *seatRequest) enter(s *Session) {
 	t := r.seat
-	// A seat takes its room once, and keeps it when it queues up again in the next
-	// session.
+	// A seat takes its room once, and keeps it if it queues up again in the next session.
 	if !t.counts && r.op != recipes.OpDelete { // a node that is to go takes no more room
 		t.counts = true
 		s.budget.Take(t.load())
 		s.showFill()
 	}
-	// A list request is made when its listings have ended, and the delete of a lock's one
-	// node when the transactions that rest on it are answered.
+	// A list request waits for its listings, and the delete of a lock's single node for
+	// the answers to transactions that depend on the node.
 	if r.wants != nil && s.reads(r) || t.single != nil && t.single.keeps(r) {
 		return
 	}
 	switch r.op {
 	case recipes.OpDelete:
-		// While it is parked, a create of another seat in the same directory may join it.
+		// While it waits to be sent, a create of another seat in the same directory may
+		// join it.
 		e, _ := r.effect.(recipes.Delete)
 		x := recipes.Errand{Op: r.op, Layout: t.layout, Floor: e.Floor, Clean: e.Clean}
 		v := recipes.View{Brief: t.brief}
 		if t.members != nil {
 			v = s.client.viewOfMembers(t, MaxRequest/2) // the deletes take less than the creates
 		}
-		// A node with a late number may be deleted with its directory (see remove), so no
-		// create joins that.
+		// A node with a late number may be deleted together with its directory (see
+		// remove), so no create may join.
 		if x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node) {
 			r.leads = true
 			s.leaving[t.dir] = r
@@ -176,8 +177,8 @@ func (r *seatRequest) enter(s *Session) {
 	s.pending.add(r)
 }
 
-// joins reports whether the create can join the delete, and has it do so. Then both are
-// one request.
+// joins makes a turnover of the create r and a waiting delete, which are then one
+// request. It reports false if that is not possible.
 func (s *Session) joins(r, parked *seatRequest) bool {
 	t := r.seat
 	e, _ := r.effect.(recipes.Create)
@@ -186,7 +187,7 @@ func (s *Session) joins(r, parked *seatRequest) bool {
 	if t.members != nil {
 		v = s.client.viewOfMembers(t, MaxRequest/2) // the deletes take less than the creates
 	}
-	if parked.epoch != r.epoch || e.Back.Text != "" || !x.Follows(v) { // Back: it deletes permits itself
+	if parked.epoch != r.epoch || e.Back.Text != "" || !x.Follows(v) { // with Back, it deletes permits itself
 		return false
 	}
 	parked.with, r.with = r, parked
@@ -194,8 +195,8 @@ func (s *Session) joins(r, parked *seatRequest) bool {
 	return true
 }
 
-// begins judges the warmth once more: the request may have waited for another connection.
-// It also ends the time in which a create may join a delete.
+// begins ends the time in which a create may join a delete. It also checks the warmth
+// once more, because the request may have waited for another connection.
 func (r *seatRequest) begins(s *Session) {
 	t := r.seat
 	if t.unsent == r {
@@ -228,11 +229,11 @@ func (r *seatRequest) do(c *client) (func(*Session), error) {
 	return func(s *Session) { r.settle(s, c, in, err) }, err
 }
 
-// run makes the client's blocking calls, in a goroutine of its own. It returns the answer
-// for the machine; nil is no answer.
+// run makes the client's blocking calls, in a separate goroutine. It returns the answer
+// for the machine, or nil if there is none.
 func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 	t := r.seat
-	var gone []string // the nodes that the answer says are gone
+	var gone []string // nodes that are gone, according to the answer
 	switch e := r.effect.(type) {
 	case recipes.Create:
 		in, err = c.create(t, e, r.guid)
@@ -250,7 +251,7 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 	case recipes.Watch:
 		t.drop(c, r.before)
 		if t.single != nil && c.watches.Subscribed(t.single.node, t) {
-			return nil, nil // the watch of the look before is still armed
+			return nil, nil // the watch of the last look is still armed
 		}
 		return c.watch(t, e)
 	case recipes.Claim:
@@ -270,8 +271,8 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 		in, err = c.remove(t, e, nodes)
 		if _, deleted := in.(recipes.Deleted); deleted {
 			gone = nodes
-			// A session that still counts them as taken would queue up instead of taking
-			// permits at once.
+			// If the session still counted them as in use, it would queue up instead of
+			// taking permits at once.
 			if t.permits != nil {
 				c.permitsLeft(t, nodes)
 			}
@@ -290,9 +291,9 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 	return in, err
 }
 
-// settle passes the answer on.
+// settle passes an answer to the machine.
 func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error) {
-	// A watch that was armed has no answer. Its event is the machine's next input.
+	// An armed watch has no answer. Its event is the machine's next input.
 	if in == nil {
 		return
 	}
@@ -300,8 +301,8 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 	if err != nil {
 		r.log(c, in, err)
 	}
-	// Nothing verifies an answer of an earlier connection any more, so it counts as lost,
-	// unless it stays true: a node that is gone does not come back.
+	// An answer from an earlier connection is not verified any more, so it counts as lost
+	// unless it stays true: a node that is gone does not come back, for example.
 	if c.outdated && !recipes.Lasts(in) {
 		s.tell(r.seat, r.marked(recipes.Unknown{Epoch: r.epoch, Op: r.op}), err)
 		return
@@ -318,7 +319,7 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 		}
 		s.tell(r.seat, in, err)
 		// A revocation request may have been read before the machine knew the node as its
-		// own.
+		// own, so repeat it.
 		s.repeatRequest(c, r.seat, in.Own.Name)
 	case recipes.Refused:
 		if recipes.Disproves(in) && !c.isOver() && s.holders[r.seat] == r.node {
@@ -326,19 +327,19 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 			s.noteNodeGone(r.seat)
 		}
 		if r.op == recipes.OpDelete && !c.isOver() {
-			// The node stays until the session ends, and so does the room that it takes.
+			// The node stays until the session ends, and keeps its room.
 			s.uncount(r.seat, true)
 		}
 		s.tell(r.seat, in, err)
 	case recipes.Unknown:
-		// The next connection ends the wait, so there is no pause.
+		// The repeated request waits for a connection anyway, so no pause is needed.
 		if c.phase.Load() != phaseUp {
 			s.tell(r.seat, in, err)
 			return
 		}
 		if r.op == recipes.OpCreate && r.seat.single == nil && zkerr.IsThrottled(err) {
-			// The server has executed nothing. If the outcome passed for unknown, the
-			// machine would look for the node again and again.
+			// The server executed nothing. If the machine received Unknown, it would look
+			// for the node again and again.
 			r.seat.unsent = r
 			c.afterPause(func() {
 				s.loop.Post(func() { s.makeAgain(r) })
@@ -348,8 +349,7 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 		// The machine repeats the request as soon as it receives the answer.
 		c.afterPause(func() { s.loop.Post(func() { s.tell(r.seat, in, err) }) })
 	case recipes.Gone:
-		// For a lock of one node, this may be late news of the node before the seat's
-		// own.
+		// For a lock's single node, this may be late news of an earlier node.
 		if !s.isPast(c, r.seat) {
 			r.seat.passed = true
 			s.tell(r.seat, in, err)
@@ -380,7 +380,7 @@ func (s *Session) makeAgain(r *seatRequest) {
 	}
 }
 
-// log logs why a request was not made. A refused delete is an error: the node blocks
+// log logs why a request failed. A refused delete is an error, because the node blocks
 // other contenders until the session ends.
 func (r *seatRequest) log(c *client, in recipes.Input, err error) {
 	level, what := zap.DebugLevel, "request failed"
@@ -397,7 +397,7 @@ func (r *seatRequest) log(c *client, in recipes.Input, err error) {
 func (r *seatRequest) meantFor() recipes.Epoch { return r.epoch }
 
 // urgency puts newcomers after waiters that have a node. A create in a writer's place is
-// for a lock that is held, and comes before the writer's delete.
+// urgent: it is for a held lock, and must precede the writer's delete.
 func (r *seatRequest) urgency() urgency {
 	urgent := handing
 	switch r.op {
@@ -422,7 +422,7 @@ func (r *seatRequest) urgency() urgency {
 	return urgent
 }
 
-// joint reports whether it is a claim that can be made together with others.
+// joint reports whether r is a claim that can share a transaction with others.
 func (r *seatRequest) joint() bool {
 	claim, ok := r.effect.(recipes.Claim)
 	return ok && claim.Joint(r.seat.layout)

@@ -18,18 +18,19 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about semaphores, in the layout of Curator's InterProcessSemaphoreV2:
+// This file is about semaphores, which have the layout of Curator's
+// InterProcessSemaphoreV2:
 //
 //	<path>/locks/_c_<guid>-lock-N    a waiter: the queue of a mutex
 //	<path>/leases/_c_<guid>-lease-N  a permit that is taken
 //	<path>/size                      the number of permits, in decimal; ours alone
 //
-// Every node in leases/ is a taken permit, of any library: Curator calls it a lease. The
-// size is a persistent node, which stays after the semaphore is no longer used. Our
-// permits have names `_c_<guid>-<token>-lease-N`. The token, in hexadecimal, is that of
-// the contender's place in the queue, whose node no longer exists then. Permits that were
-// taken without a place in the queue have names `_c_<guid>-lease-N`, and their token is
-// the zxid that created them.
+// Every node in leases/ is a permit in use, by any library; Curator calls it a lease. The
+// size is a persistent node, which stays when the semaphore is no longer used. Our
+// permits are named `_c_<guid>-<token>-lease-N`. The token, in hexadecimal, is that of
+// the contender's place in the queue, whose node no longer exists. Permits taken without
+// a place in the queue are named `_c_<guid>-lease-N`, and their token is the zxid that
+// created them.
 const (
 	// SizeNode is the name of the node with the number of permits.
 	SizeNode = "size"
@@ -58,12 +59,12 @@ func (c *client) inUse(t *Seat, watch bool) (int32, error) {
 		return 0, err
 	}
 	c.dirs.saw(node, stat)
-	c.dirs.read(node, data, stat) // if it is a directory of ours, an enter can count it
+	c.dirs.read(node, data, stat) // if the directory is ours, an enter can count the permits
 	return stat.NumChildren, nil
 }
 
-// permitHead is what the names of an attempt's permits begin with. The token is 0 if it
-// is not known.
+// permitHead returns the prefix of the names of an attempt's permits. token is 0 if it is
+// not known.
 func permitHead(id guid, token int64) string {
 	if token == 0 {
 		return head(0, id) + permitMarker
@@ -83,13 +84,12 @@ func TokenOf(permit Found) (token int64, atOnce bool) {
 	case !numbered:
 		return permit.Stat.Czxid, true
 	default:
-		token, _ = strconv.ParseInt(text, 16, 64) // 0 if a user has made the node
+		token, _ = strconv.ParseInt(text, 16, 64) // 0 if a user created the node
 		return max(0, token), false
 	}
 }
 
-// InnerOf returns the path of the semaphore that would use this path, or "" if no
-// semaphore would.
+// InnerOf returns the path of the semaphore that would use this path, or "".
 func InnerOf(at string) (semaphore string) {
 	switch path.Base(at) {
 	case queueDir, permitDir, SizeNode:
@@ -105,8 +105,7 @@ func ErrInner(at string) error {
 		ErrKind, path.Base(at), path.Dir(at), escaping)
 }
 
-// showsSemaphore reports whether a directory with these children is a part of a
-// semaphore.
+// showsSemaphore reports whether a directory with these children is part of a semaphore.
 func showsSemaphore(dir string, children []string) bool {
 	switch path.Base(dir) {
 	case queueDir:
@@ -123,7 +122,7 @@ func SemaphoreDirs(semaphore string) (waiting, holding string) {
 	return path.Join(semaphore, queueDir), path.Join(semaphore, permitDir)
 }
 
-// listSemaphore looks through the queue, and through the permits if these may be there.
+// listSemaphore searches the queue for the own node, and the permits if it may have some.
 func (c *client) listSemaphore(t *Seat, e recipes.List, id guid, found *names) (recipes.Input, error) {
 	var wait sync.WaitGroup
 	var size int32
@@ -149,7 +148,7 @@ func (c *client) listSemaphore(t *Seat, e recipes.List, id guid, found *names) (
 	return listed, nil
 }
 
-// findPermits looks for permits with the GUID, and has them watched.
+// findPermits looks for permits with the GUID, and watches them.
 func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.Input, error) {
 	children, _, err := c.conn.Children(t.permits.dir)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -169,7 +168,7 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 		return listed, nil
 	}
 	slices.Sort(permits) // the first one has the data that others see
-	// Named before the reads, because a seat gets no watch on a node that it does not
+	// Name them before the reads, because a seat gets no watch on a node that it does not
 	// follow.
 	t.nameOwn(c, listed.Epoch, permits, 0)
 	owner := int64(0)
@@ -186,12 +185,12 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 	if owner == 0 {
 		return recipes.Listed{Epoch: listed.Epoch, Queue: listed.Queue}, nil // all of them are gone by now
 	}
-	// Every node there is a taken permit, of any library, so all children count.
+	// Every node there is a permit in use, of any library, so all children count.
 	return listed.Permits(recipes.PermitName(permits[0]), owner, int32(len(children))), nil
 }
 
-// survey asks in one flight how many permits there are, how many are taken, and with
-// Watch, whether the own node is still there.
+// survey asks in parallel how many permits there are, how many are in use, and, with
+// Watch, whether the own node still exists.
 func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	var found recipes.Findings
 	var wait sync.WaitGroup
@@ -211,7 +210,8 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	}
 	for _, err := range [...]error{unsized, uncounted, unplaced} {
 		if err != nil {
-			// An error at another node must not make the machine take its own for gone.
+			// The machine must not conclude from another node's error that its own node
+			// is gone.
 			return notOwn(unanswered(e.Epoch, recipes.OpSurvey, err))
 		}
 	}
@@ -221,7 +221,8 @@ func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 // ErrSizeNode reports that the data of a semaphore's size node are not a size.
 var ErrSizeNode = errors.New("zkgrant: not a semaphore size")
 
-// size reads how many permits there are. If no size is written it writes the seat's own.
+// size reads how many permits there are. If no size was written yet, it writes the seat's
+// own.
 func (c *client) size(t *Seat) (size, version int32, _ error) {
 	node := t.permits.size
 	for range maxTries {
@@ -253,7 +254,7 @@ func ParseSize(data []byte) int32 {
 	return int32(n)
 }
 
-// makeSize makes the node, unless there is one, and the semaphore's path.
+// makeSize creates the size node, and the semaphore's path, if they are missing.
 func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
 	text := []byte(strconv.Itoa(int(size)))
 	_, err := c.conn.Create(node, text, zk.FlagPersistent, acl)
@@ -264,7 +265,7 @@ func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
 		_, err = c.conn.Create(node, text, zk.FlagPersistent, acl)
 	}
 	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
-		return nil // the caller looks again
+		return nil // the caller reads again
 	}
 	return err
 }
@@ -336,5 +337,5 @@ func (c *client) resizeUnheard(node string, size int32, unheard error) (zxid int
 	return stat.Mzxid, err == nil && !exists, err
 }
 
-// wakingNode does not stay among the permits: it is made and deleted in one transaction.
+// wakingNode never stays among the permits: it is created and deleted in one transaction.
 const wakingNode = "resized"

@@ -21,11 +21,11 @@ import (
 type State uint8
 
 const (
-	// Connecting means that there is no session.
+	// Connecting means that there is no session yet, or not any more.
 	Connecting State = iota + 1
 	// Connected means that there is a session and a connection.
 	Connected
-	// Suspended means that there is a session and no connection.
+	// Suspended means that there is a session but no connection.
 	Suspended
 	// Closed means that the session was closed, for good.
 	Closed
@@ -40,7 +40,7 @@ func (s State) String() string {
 	return names[s]
 }
 
-// Session keeps one ZooKeeper session at a time, and begins a new one after each expiry.
+// Session has one ZooKeeper session at a time, and starts a new one after each expiry.
 // Its methods are safe for concurrent use.
 type Session struct {
 	servers Servers
@@ -49,38 +49,38 @@ type Session struct {
 	group   *actors.Group
 	news    func(events.Event)
 	clock   clock
-	plain   map[events.Kind]*content // of seats that ask for nothing of their own
+	plain   map[events.Kind]*content // shared by seats without settings of their own
 	loop    *actors.Loop
-	first   chan struct{} // closed when the view says what came of the first session
+	first   chan struct{} // closed when view has the outcome of the first session
 	closed  chan struct{} // closed when the last client has ended
 
 	leaders    followers[events.Leader, events.Leader]
 	queues     followers[QueueNodes, []events.Contender]
-	names      *wire.Names // nil: the dialer gets the names
+	names      *wire.Names // nil: the dialer gets host names
 	whoWeAre   credentials
 	containers containerNodes
 
 	// Only the loop touches these.
 	leftovers leftovers
-	client    *client              // Close reads it, too, when all is closed
+	client    *client              // Close also reads it, once everything is closed
 	living    map[*client]struct{} // clients that have not ended
 	away      *time.Timer          // logs an outage; nil while there is a connection
 	awaySince time.Time
-	clamped   time.Duration           // the servers' timeout that was logged; 0: it was as asked
-	seats     []*Seat                 // the seats that receive the news, each at its place
-	holders   map[*Seat]string        // the seats whose machines hold by a proof, with their nodes
-	unwatched map[*Seat]struct{}      // the seats whose nodes are theirs and not watched yet
-	next      map[*Seat]time.Time     // the seats next in line, and until when the session writes for them
-	deadlines map[*Seat]deadline      // of the seats that have to give their locks back by a moment
-	delays    map[*Seat]*time.Timer   // of the seats that wait after a crash
-	pending   pending                 // the requests that wait for a connection or for room
-	quiet     chan<- struct{}         // closed when the last flight was answered; nil: none waits for it
-	last      bool                    // the last flight has gone: no request is sent any more
-	leaving   map[string]*seatRequest // the parked deletes that a create may join, by directory
-	budget    budget.Budget           // of the nodes, see [seeker]
-	nodes     budget.Nodes            // that users made in transactions
-	roomless  []roomRequest           // the requests that wait for room, the oldest first
-	waiting   budget.Load             // what they need together
+	clamped   time.Duration           // the servers' timeout that was logged; 0: it was as requested
+	seats     []*Seat                 // the seats that receive news, each at index Seat.place
+	holders   map[*Seat]string        // the seats whose machines hold, with their nodes; see prove
+	unwatched map[*Seat]struct{}      // the seats whose own nodes are not watched yet
+	next      map[*Seat]time.Time     // the seats next in line, and until when to stay warm for each
+	deadlines map[*Seat]deadline      // of the seats with a revocation request
+	delays    map[*Seat]*time.Timer   // of the seats that wait for a lock-delay
+	pending   pending                 // the requests that wait to be made
+	quiet     chan<- struct{}         // closed when the last flight was answered; nil: Quiesce does not wait
+	last      bool                    // the last flight was sent: no more requests are
+	leaving   map[string]*seatRequest // unsent deletes that a create may join, by directory
+	budget    budget.Budget           // for the session's nodes; see [seeker]
+	nodes     budget.Nodes            // created by users' transactions
+	roomless  []roomRequest           // the requests that wait for room in the budget, oldest first
+	waiting   budget.Load             // the room that they need in all
 	closing   bool
 
 	mu   sync.Mutex
@@ -95,12 +95,11 @@ type view struct {
 	ready   bool          // there was a session
 	renewed chan struct{} // see nextConnection
 	fill    Fill
-	refuse  error // why there is none, and will be none until something is changed at the servers
+	refuse  error // why there is no session, until somebody changes something at the servers
 }
 
-// Open starts a session with one of the servers, which lasts until Close. It passes
-// events of the session to news, which must not block. The goroutines belong to the
-// group.
+// Open starts a session with one of the servers, which lasts until Close. It passes the
+// session's events to news, which must not block. All goroutines belong to the group.
 func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Event)) *Session {
 	s := &Session{
 		servers: servers, chroot: servers.Chroot, cfg: cfg, group: group, news: news,
@@ -137,9 +136,9 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 	return s
 }
 
-// Ready waits for the first session. It fails when a server refuses an identity, and when
-// ctx ends, with the cause of ctx and the latest connection error. The session keeps
-// trying, and Ready may be called again.
+// Ready waits for the first session. It fails if a server refuses an identity, or if ctx
+// ends, with the cause of ctx and the latest connection error. The session keeps trying,
+// and Ready may be called again.
 func (s *Session) Ready(ctx context.Context) error {
 	select {
 	case <-s.first:
@@ -177,17 +176,17 @@ func (s *Session) State() State {
 	}
 }
 
-// Loop returns the loop of the session, in which its locks run as well.
+// Loop returns the loop of the session, in which its locks run, too.
 func (s *Session) Loop() *actors.Loop { return s.loop }
 
-// present returns the client of the present session, or nil if there is none.
+// present returns the client of the current session, or nil if there is none.
 func (s *Session) present() *client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.view.client
 }
 
-// ID returns the id of the current session, or 0.
+// ID returns the ID of the current session, or 0.
 func (s *Session) ID() int64 {
 	c := s.present()
 	if c == nil {
@@ -230,7 +229,7 @@ func (s *Session) deadline(epoch recipes.Epoch) time.Time {
 	return time.Time{}
 }
 
-// Interval is [Session.Interval].
+// Interval returns [Session.Interval].
 func (t *Seat) Interval() time.Duration { return t.session.Interval() }
 
 // Interval returns the longest time without a write while a lock is held.
@@ -242,8 +241,7 @@ func (s *Session) Interval() time.Duration {
 	return s.interval(c)
 }
 
-// Answers reports whether there is a connection whose server is not overdue with an
-// answer.
+// Answers reports whether there is a connection whose server answers in time.
 func (s *Session) Answers() bool {
 	c := s.present()
 	if c == nil || c.phase.Load() != phaseUp {
@@ -253,7 +251,7 @@ func (s *Session) Answers() bool {
 	return since.IsZero() || c.clock.now().Sub(since) < c.link.Timeout()/3
 }
 
-// Calm reports whether there is a connection whose server has not turned a request away
+// Calm reports whether there is a connection whose server has not turned away a request
 // lately.
 func (s *Session) Calm() bool {
 	c := s.present()
@@ -261,7 +259,7 @@ func (s *Session) Calm() bool {
 }
 
 // yieldTime returns how long a Try waits for an idle node of a cached lock to go: two
-// round trips, and the default time for which a node may be handed on within its process.
+// round trips plus the default time for which a node may be handed on within its process.
 func (s *Session) yieldTime() time.Duration {
 	const handedOn, trips = 50 * time.Millisecond, 2
 	c := s.present()
@@ -272,8 +270,8 @@ func (s *Session) yieldTime() time.Duration {
 }
 
 // Patience returns how long it is worth waiting for the end of the session: the session
-// timeout, less the time for which the servers have already owed an answer. After that,
-// the session is over at the servers, too. It is never 0, for a server that has come
+// timeout, minus the time for which the servers have owed an answer already. After that,
+// the session is over at the servers, too. It is never 0, in case a server has just come
 // back.
 func (s *Session) Patience() time.Duration {
 	c := s.present()
@@ -286,22 +284,22 @@ func (s *Session) Patience() time.Duration {
 	case !debt.IsZero():
 		since = debt
 	case c.phase.Load() == phaseSuspended:
-		since = c.lease.State().Heard // what was asked since then was lost with the connection
+		since = c.lease.State().Heard // requests sent since then were lost with the connection
 	case since.IsZero():
 		since = now
 	}
 	return max(timeout-now.Sub(since), timeout/wire.LeastPatience)
 }
 
-// Close ends the session, and returns when ctx has ended at the latest; ctx has a
-// deadline. Requests in progress have two thirds of the time. Then a server has the rest
-// to confirm the end of the session. Other requests are not sent: all nodes that they
-// would delete are deleted with the session, in one transaction.
+// Close ends the session, and returns no later than the end of ctx, which must have a
+// deadline. Requests in progress get two thirds of the time, and then a server gets the
+// last third to confirm the end of the session. No other requests are sent: nodes that
+// they would delete are deleted with the session, in one transaction.
 //
-// When Close returns, nothing of the session is left in this process. It reports whether
-// nothing is left at the servers: one of them has confirmed that, or there was no
-// session. The last input of each seat is Expired, which may come after Close; holders
-// lose their locks before.
+// When Close returns, nothing of the session is left in this process. Close reports
+// whether nothing is left at the servers either: one of them has confirmed that, or there
+// was no session. The last input of each seat is Expired, which may come after Close
+// returns; holders have lost their locks by then.
 func (s *Session) Close(ctx context.Context) (gone bool) {
 	deadline, _ := ctx.Deadline()
 	s.loop.Post(func() { s.shut(max(0, time.Until(deadline))) })
@@ -318,9 +316,9 @@ func (s *Session) Close(ctx context.Context) (gone bool) {
 	return c == nil || !c.announced || c.told.Load()
 }
 
-// Quiesce waits until every sent request is answered. It lets one last batch be sent, on
-// the next connection if there is none, and nothing after that. It returns when ctx ends
-// at the latest. It is called once, before Close.
+// Quiesce waits until every sent request is answered, but no longer than until ctx ends.
+// It lets one last batch be sent, on the next connection if there is none now, and
+// nothing after that. It is called once, before Close.
 func (s *Session) Quiesce(ctx context.Context) {
 	quiet := make(chan struct{})
 	begun := s.loop.Post(func() {
@@ -336,14 +334,15 @@ func (s *Session) Quiesce(ctx context.Context) {
 	}
 }
 
-// checkClosed is for a session that is closing.
+// checkClosed completes Close once no client is left. It is called while the session is
+// closing.
 func (s *Session) checkClosed() {
 	if len(s.living) == 0 {
 		close(s.closed)
 	}
 }
 
-// shut ends everything within the grace.
+// shut ends the session within the grace.
 func (s *Session) shut(grace time.Duration) {
 	if s.closing {
 		return
@@ -357,12 +356,12 @@ func (s *Session) shut(grace time.Duration) {
 	s.mu.Unlock()
 	s.show(nil)
 	if s.client != nil {
-		// The servers would keep these directories forever.
+		// The servers would keep bare directories forever.
 		s.removeBare(s.client)
 		s.retire(s.client, 2*grace/3, grace/3)
 	}
-	// The machines end while the servers end the session. Otherwise they would make their
-	// requests again and again.
+	// End the machines now, or they would repeat their requests while the servers end the
+	// session.
 	s.broadcast(recipes.Expired{})
 	s.seats = nil
 	s.renew()
@@ -370,7 +369,7 @@ func (s *Session) shut(grace time.Duration) {
 	s.checkClosed()
 }
 
-// hangUpAll ends what is left without a word.
+// hangUpAll hangs up on all remaining clients, without ending their sessions.
 func (s *Session) hangUpAll() {
 	for c := range s.living {
 		c.dialer.Stop()
@@ -378,8 +377,8 @@ func (s *Session) hangUpAll() {
 	}
 }
 
-// plainContents returns the contents that seats of a queue share if they ask for nothing
-// of their own.
+// plainContents returns the contents shared by seats of a queue without settings of their
+// own.
 func plainContents(acl []zk.ACL) map[events.Kind]*content {
 	all := map[events.Kind]*content{}
 	for _, kind := range [...]events.Kind{
@@ -390,13 +389,13 @@ func plainContents(acl []zk.ACL) map[events.Kind]*content {
 	return all
 }
 
-// Seat returns a seat for the place. It does nothing before its Open.
+// Seat returns a seat for the place. It does nothing before Open is called.
 func (s *Session) Seat(p Place) *Seat {
 	if p.Kind == 0 {
 		p.Kind = events.KindLock
 	}
 	t := &Seat{session: s, dir: under(s.chroot, p.Dir), content: s.plain[p.Kind]}
-	// Most locks ask for nothing special, and share the content of their kind.
+	// Most locks have no special settings, and share the content of their kind.
 	plain := p.Data == nil && p.ACL == nil && p.In == nil && p.Size <= 0 && p.Marks == 0 &&
 		!p.Detect && p.Delay == 0 && p.Members == nil
 	if t.content == nil || !plain {
@@ -421,8 +420,8 @@ func (s *Session) Seat(p Place) *Seat {
 		t.layout, t.members, t.several = recipes.LayoutSeveral, s.members(p.Members), &ownNodes{}
 	}
 
-	// A server takes a bounded number of bytes in a request. Permits take half of one at
-	// most, and the deletes that join them the rest.
+	// A request has a limited size. Permits take half of it at most, and the deletes that
+	// join them the other half.
 	const mostOfIt, name = MaxRequest / 8, 128
 	size := len(t.dir) + len(t.data) + TimeoutSize
 	for _, a := range t.acl {
@@ -442,8 +441,8 @@ func newPermits(root string, opinion, wanted int32) *permits {
 	}
 }
 
-// dataOf returns the data of a node. When kazoo shows the contenders it leaves out nodes
-// without data, but not those with empty data.
+// dataOf returns the data of a node. When kazoo lists contenders, it omits nodes without
+// data, but not those with empty data.
 func dataOf(kind events.Kind, data []byte) []byte {
 	if data == nil && kind.Kazoo() {
 		return []byte{}
@@ -451,23 +450,23 @@ func dataOf(kind events.Kind, data []byte) []byte {
 	return data
 }
 
-// Place describes where and as what an acquisition queues.
+// Place describes where an acquisition queues up, and as what.
 type Place struct {
 	Dir    string        // the lock's directory, without the chroot
 	Kind   events.Kind   // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
 	Data   []byte        // stored in the node
 	ACL    []zk.ACL      // nil: that of the session's config
-	Try    bool          // the caller will not wait; for a lock of one node the look for its holder leaves no watch then
-	In     *Seat         // a writer: the node takes its place in the queue; nil: a place of its own
+	Try    bool          // the caller does not wait, so the read of a lock's single node leaves no watch
+	In     *Seat         // a writer whose place in the queue the node takes; nil: it gets a place of its own
 	Detect bool          // the lock reports crashes
 	Delay  time.Duration // the lock-delay after a crash
 
 	Marks events.Marks // of its nodes
 
-	Size    int32 // of a semaphore: the size to write if none is written yet; 0: it is no semaphore
+	Size    int32 // of a semaphore: the size to write if none is written yet; 0: not a semaphore
 	Permits int32 // of a semaphore: how many permits to take
 
-	Members []Place // of a multi-lock; of each Dir, Kind and ACL count. Dir and Kind above are those of the first
+	Members []Place // of a multi-lock; only their Dir, Kind and ACL count. Dir and Kind above are the first one's
 }
 
 func (s *Session) members(places []Place) []member {
@@ -481,8 +480,8 @@ func (s *Session) members(places []Place) []member {
 	return all
 }
 
-// SizeOfMembers returns the bytes of the largest request for a multi-lock of these
-// places, without data in its nodes and without a fixed overhead.
+// SizeOfMembers returns the size of the largest request for a multi-lock of these places,
+// in bytes, not counting the nodes' data and a fixed overhead.
 func (s *Session) SizeOfMembers(places []Place) (size int) {
 	for _, m := range s.members(places) {
 		size += m.size(0)

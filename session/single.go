@@ -16,32 +16,32 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about a lock that is one node, at its own path: the session that creates
-// the node has the lock. All of its nodes have the same name, one after the other, and
-// the machine does not deal with that. So a question about a seat's own node is answered
-// for the node that the seat made, identified by the zxid that created it:
+// This file is about a lock that is a single node, at its own path: the session that
+// creates the node holds the lock. Its successive nodes all have the same name, which the
+// machine cannot tell apart. So a request about a seat's own node is answered for the
+// node that the seat created, identified by the zxid that created it:
 //
-//   - Gone is sent for the own node only when that node is gone. The event of a watch is
-//     news of the node that was there when it came, and comes before any answer that
-//     knows of a later node. A reading that found nothing may be older than the node. So
-//     after such a reading the session looks again ([verification]).
-//   - A claim checks that there is a node, and then that it is the seat's.
-//   - A delete is sent only by the owner (see [owners]). It is not simply sent again: the
-//     owner looks first, after a write through the quorum. It also does so if it has
-//     been without a connection and nothing has shown since that its node is still there.
-//   - A node of a past session is gone with it, and is never removed by name.
+//   - Gone is sent for the own node only when that node is gone. A watch event concerns
+//     the node that existed when it was sent, and precedes any answer that knows of a
+//     later node. But a read that found nothing may be older than the node, so the
+//     session then looks again ([verification]).
+//   - A claim checks that the node exists, and then that it is the seat's.
+//   - A delete is sent only by the owner (see [owners]). It is never simply repeated: the
+//     owner looks first, after a write through the quorum. The owner also looks first
+//     after an outage, unless an answer has since shown that its node still exists.
+//   - A node of a past session is gone with that session, and never deleted by name.
 //
-// A delete that is simply sent again could remove another contender's node:
+// A delete that is simply repeated could delete another contender's node:
 //
 //  1. A's delete is executed, and its reply is lost.
-//  2. B makes its node.
-//  3. A deletes that node.
+//  2. B creates its node.
+//  3. A deletes B's node.
 //
-// Limitation: A deletes B's node if A's node is removed by hand, and B makes its own,
-// before A has its node watched or at the moment when A's delete is in progress.
+// Limitation: A deletes B's node if A's node is deleted by hand and B creates its own
+// before A watches its node, or while A's delete is in flight.
 
-// Holder returns the holder that the seat's latest read has found, for a lock of one node
-// that had a holder. Paths are without the chroot.
+// Holder returns the holder of an unfair lock, as the seat's latest read found it, if
+// there was one. Paths do not include the chroot.
 func (t *Seat) Holder() (events.Contender, bool) {
 	if t.single == nil {
 		return events.Contender{}, false
@@ -52,7 +52,7 @@ func (t *Seat) Holder() (events.Contender, bool) {
 	return events.Contender{}, false
 }
 
-// look reads the node, and notifies its owner.
+// look reads the node for a list request.
 func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	t.follow(t.single.node)
 	if e.Barrier {
@@ -75,7 +75,7 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	}
 	name := recipes.TheNode(node)
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{name}}
-	// Another seat of the session may own the node, so the session's id alone proves
+	// Another seat of the session may own the node, so the session ID alone proves
 	// nothing.
 	if stat.EphemeralOwner == c.link.Session() && c.owners.owns(t, stat.Czxid) {
 		t.nameOwn(c, e.Epoch, []string{node}, stat.Czxid)
@@ -90,9 +90,8 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	return listed, nil
 }
 
-// missing is called when a seat has found no node. Then the seat has none itself. If
-// another seat of the session believes that it has the node, that seat has to learn of
-// it.
+// missing is called when a seat has found no node, so it has none itself. If another seat
+// of the session believes that it owns the node, that seat must check.
 func (c *client) missing(t *Seat) {
 	t.single.holder.Store(nil)
 	if other := c.owners.of(t.single.node); other != nil && other != t {
@@ -100,7 +99,7 @@ func (c *client) missing(t *Seat) {
 	}
 }
 
-// read reads the node, with a watch on it if requested.
+// read reads the node, and watches it if requested.
 func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err error) {
 	node := t.single.node
 	if !watch {
@@ -111,7 +110,7 @@ func (c *client) read(t *Seat, watch bool) (data []byte, stat *zk.Stat, err erro
 	}
 	s, err := c.follow(ofData, node, t)
 	if errors.Is(err, zk.ErrNoNode) {
-		c.watches.Drop(node, t) // the event of this node means nothing to the seat that makes the next
+		c.watches.Drop(node, t) // events of this node do not concern the seat, which may create the next one
 	}
 	return s.data, s.stat, err
 }
@@ -129,7 +128,7 @@ func (c *client) removeSingle(t *Seat, x *recipes.Errand) (recipes.Input, error)
 	return in, err
 }
 
-// lookAt looks whether the one node is the seat's, and returns what follows from that.
+// lookAt reads whether the single node is the seat's, and returns what follows.
 func (c *client) lookAt(t *Seat, x *recipes.Errand) (m recipes.Meaning, _ error) {
 	there, stat, err := c.conn.Exists(t.single.node)
 	if outcome, err := zkerr.Classify(err); outcome != zkerr.Done {
@@ -147,23 +146,23 @@ func (c *client) lookAt(t *Seat, x *recipes.Errand) (m recipes.Meaning, _ error)
 	return m, nil
 }
 
-// Ephemeral reports whether a session owns the node. Containers and nodes with a TTL have
-// an owner value that is no session.
+// Ephemeral reports whether a session owns the node. The owner values of containers and
+// TTL nodes are not sessions.
 func Ephemeral(stat *zk.Stat) bool {
 	const withTime = 0xff // the highest byte of the owner
 	owner := stat.EphemeralOwner
 	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime
 }
 
-// verification looks whether a seat's node is still the one that it made, and watches it.
-// It is for a seat that learned that the node is its own. It is not for one whose create
-// is in progress: the answer could be older than that.
+// verification checks whether the node is still the one that the seat created, and
+// watches it. It is for a seat that knows that the node is its own, not for one whose
+// create is in progress, because the answer could be older than the create.
 type verification struct {
 	slot
 
 	epoch recipes.Epoch
 	seat  *Seat
-	born  int64 // set by the loop, before it is made
+	born  int64 // set by the loop before the request is made
 }
 
 var _ request = (*verification)(nil)
@@ -192,7 +191,7 @@ func (v *verification) do(c *client) (func(*Session), error) {
 			s.again(c, v)
 		case outcome == zkerr.Done:
 			v.seat.single.noteCertain(c)
-		default: // it cannot be watched
+		default: // the node cannot be watched
 		}
 	}, err
 }
@@ -211,21 +210,21 @@ func (s *Session) lostSingle(c *client, t *Seat) {
 	s.tell(t, gone, nil)
 }
 
-// isPast reports whether a request of the seat that found no node to watch was about a
-// node before the one which the seat has made, or is making. Both nodes have one name, so
-// the machine could not tell:
+// isPast reports whether the missing node is an earlier one than the node that the seat
+// has created or is creating. Both have the same name, so the machine cannot distinguish
+// them:
 //
-//  1. The machine waits for A's node, and asks for a watch on it.
+//  1. The machine waits for A's node, and requests a watch on it.
 //  2. The connection breaks, and A's node goes.
-//  3. On the next connection the request is made, and so is a look, because after an
+//  3. On the next connection, the request is made, and so is a look, because after an
 //     outage every waiter looks again. Both find nothing.
 //  4. The look's answer is delivered, and the seat creates its node, and holds.
-//  5. Only now the other answer is delivered: the node is gone.
+//  5. Only now is the other answer delivered: the node is gone.
 //
-// The machine would give up a node that stands, and no session would ever remove it.
+// The machine would give up a node that exists, and which nothing would delete.
 //
-// A seat that has a node, or may have one, waits for no other node. If the reading is
-// younger than the node after all, another look shows it.
+// A seat that has or may have a node does not wait for another one. If the read is newer
+// than the node after all, the verification shows that.
 func (s *Session) isPast(c *client, t *Seat) bool {
 	if t.single == nil || !c.owners.is(t) {
 		return false
@@ -234,30 +233,30 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 	return true
 }
 
-// rewritten notes that the data of a node have changed. When its owner watches it
-// again, that shows whether it is another node by now (see found). Until then, and for an
-// owner that does not hold any more, it is unknown.
+// rewritten notes that the data of a node have changed. Whether the node was also
+// replaced becomes known when its owner watches it again (see found), but not if the
+// owner no longer holds the lock.
 func (s *Session) rewritten(c *client, node string) {
 	if t := c.owners.of(node); t != nil {
 		t.single.uncertain.Store(true)
 	}
 }
 
-// noteCertain notes that an answer has said that the node is the seat's. An answer of an
-// earlier connection says nothing about what has happened since.
+// noteCertain notes that an answer has shown the node to be the seat's. An answer from an
+// earlier connection shows nothing about what has happened since.
 func (l *single) noteCertain(c *client) {
 	if c.phase.Load() == phaseUp {
 		l.uncertain.Store(false)
 	}
 }
 
-// rest has a transaction rest on the one node of a lock, if that is the seat's. The
-// transaction is made before the node is removed, or not at all. A guard alone would not
-// do, because it knows the node by its name:
+// rest makes a transaction depend on the lock's single node, if that is the seat's: the
+// transaction is made before the node is deleted, or not at all. A guard alone would not
+// do, because it checks the node by name:
 //
 //  1. The lock is lost, with a transaction in progress.
 //  2. Our delete overtakes it.
-//  3. Another contender makes the next node.
+//  3. Another contender creates the next node.
 //  4. The guard finds that node.
 func (l *single) rest(s *Session, t *Seat) (rests bool) {
 	if _, holds := s.holders[t]; !holds || !l.known || s.isOverdue(t) {
@@ -267,7 +266,7 @@ func (l *single) rest(s *Session, t *Seat) (rests bool) {
 	return true
 }
 
-// keeps makes a delete wait for the transactions that rest on the node.
+// keeps makes a delete wait for the transactions that depend on the node.
 func (l *single) keeps(r *seatRequest) bool {
 	if r.op != recipes.OpDelete || l.writing == 0 {
 		return false
@@ -288,14 +287,14 @@ func (l *single) unrest(s *Session) {
 	}
 }
 
-// owners holds a client's books of the owners of single nodes, see [recipes.OwnerBook],
-// by path. It is safe for concurrent use.
+// owners holds a client's books about the owners of single nodes, by path; see
+// [recipes.OwnerBook]. It is safe for concurrent use.
 type owners struct {
 	mu sync.Mutex
 	at map[string]recipes.OwnerBook[*Seat]
 }
 
-// enter makes the seat the owner, unless another one is.
+// enter makes the seat the owner, unless another seat is.
 func (o *owners) enter(t *Seat) (entered bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -304,21 +303,21 @@ func (o *owners) enter(t *Seat) (entered bool) {
 	return entered
 }
 
-// leave notes that the seat has no node at the path, and has sent for none.
+// leave notes that the seat has no node at the path, and no create in progress.
 func (o *owners) leave(t *Seat) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.put(t, o.at[t.single.node].Leave(t))
 }
 
-// lost notes that the node of a seat that holds is gone.
+// lost notes that the node of a holding seat is gone.
 func (o *owners) lost(t *Seat) {
 	if t.single != nil {
 		o.leave(t)
 	}
 }
 
-// heard takes what the seat receives.
+// heard notes what the seat receives.
 func (o *owners) heard(t *Seat, in recipes.Input) {
 	token := t.token(t.single.node)
 	o.mu.Lock()
@@ -338,15 +337,14 @@ func (o *owners) put(t *Seat, b recipes.OwnerBook[*Seat]) {
 // is reports whether the seat is the owner.
 func (o *owners) is(t *Seat) bool { return o.of(t.single.node) == t }
 
-// owns reports whether the node that the zxid created, one of this session's, is the
-// seat's.
+// owns reports whether this session's node that the zxid created is the seat's.
 func (o *owners) owns(t *Seat, czxid int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.at[t.single.node].Owns(t, czxid)
 }
 
-// shake notes that for the moment it is unknown whether the nodes are still there.
+// shake notes that it is unknown for the moment whether the nodes still exist.
 func (o *owners) shake() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -364,16 +362,16 @@ func (o *owners) of(node string) *Seat {
 	return o.at[node].Owner()
 }
 
-// found takes each reading of a node, by a seat or, without one, for those that subscribe
-// to the node. If the node is another one than the one that a seat of the session has
-// made there, that seat's node is gone, and nothing else may tell:
+// found is called with each read of a node, by a seat or, if reader is nil, for all its
+// subscribers. If the node is not the one that a seat of the session has created there,
+// that seat's node is gone, and nothing else may show that:
 //
-//  1. A holds, and has its node watched.
+//  1. A holds, and watches its node.
 //  2. B writes to the node, and the watch fires.
-//  3. B deletes the node, which fires no watch, and makes the next one.
-//  4. A has its node watched again, as it believes.
+//  3. B deletes the node, which fires no watch, and creates the next one.
+//  4. A watches what it believes to be its node again.
 func (c *client) found(node string, reader *Seat, stat *zk.Stat) {
 	if t := c.owners.of(node); t != nil && t != reader && t.token(node) != stat.Czxid {
-		c.verify(t) // it knows whether the reading is older than its node
+		c.verify(t) // in case the read is older than its node
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Rewrite returns an operation that replaces the user's data in the node. It is for a
-// transaction of the session that created the node. The path is without the chroot.
+// transaction of the session that created the node. The path does not include the chroot.
 func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 	if revocable(node) {
 		data = withTimeout(data, s.Timeout())
@@ -24,8 +24,8 @@ func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 }
 
 // Transact makes one transaction in the session of the epoch, guarded by the seat's own
-// nodes at the given paths. Paths of the operations are without the chroot. It waits for
-// a connection and for the answer until ctx ends.
+// nodes at the given paths. Paths do not include the chroot. Transact waits for a
+// connection and for the answer until ctx ends.
 //
 // The responses are those of the operations. Nothing was executed if the error is
 // [ErrOperation], [ErrPath], [ErrTooLarge], [ErrEpochOver], [ErrGuard], [ErrSessionFull],
@@ -44,14 +44,14 @@ func (t *Seat) Transact(
 		return nil, err
 	}
 	nodes := newTxn(all[len(guards):])
-	// What the lock is held for is as urgent as the release that follows.
+	// The work under the lock is as urgent as the release that follows.
 	at := terms{epoch: epoch, once: true, urgent: handing, seat: t, txn: nodes}
 	responses, err := call(ctx, s, at, func(c *client) ([]zk.MultiResponse, error) {
 		responses, err := c.transact(all, len(guards))
 		nodes.answered(responses, err)
 		return responses, err
 	})
-	for i := range responses { // without the chroot, as the next transaction takes them
+	for i := range responses { // without the chroot, as the next transaction expects them
 		responses[i].String = strings.TrimPrefix(responses[i].String, s.chroot)
 	}
 	return responses, err
@@ -77,14 +77,15 @@ func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 	return responses[guards:], err
 }
 
-// assemble checks the operations, and puts them after the guards and the chroot before
-// their paths. It does not change what the caller gave, and copies all of it:
+// assemble checks the operations, appends them to the guards, and prefixes their paths
+// with the chroot. It does not modify the caller's operations, and copies everything in
+// them:
 //
 //  1. A transaction is in progress, in the client's queue.
-//  2. Its ctx ends, and the caller continues, and changes its data.
-//  3. Only now the client writes the transaction to the wire.
+//  2. Its ctx ends, and the caller continues and changes its data.
+//  3. Only now does the client write the transaction to the wire.
 func (s *Session) assemble(guards, ops []any) ([]any, error) {
-	const each = 64 // more than what an operation needs beside its texts
+	const each = 64 // more than an operation takes in addition to its texts
 	size := 0
 	for _, guard := range guards {
 		if g, ok := guard.(*zk.CheckVersionRequest); ok {
@@ -106,8 +107,8 @@ func (s *Session) assemble(guards, ops []any) ([]any, error) {
 	return all, nil
 }
 
-// rooted returns the operation with the chroot before its path, and the length of its
-// texts.
+// rooted returns a copy of the operation with the chroot before its path, and the length
+// of its texts.
 func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	// The caller may change its operations and their data while the request is under way,
 	// so copies of them are sent.
@@ -115,7 +116,8 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	switch o := op.(type) {
 	case *zk.CreateRequest:
 		if o != nil && o.Flags&^(zk.FlagEphemeral|zk.FlagSequence) != 0 {
-			// A server may execute other flags, and answer what the client cannot read.
+			// A server may execute other flags and send an answer that the client cannot
+			// read.
 			return nil, 0, fmt.Errorf("%w: create with flags %#x", ErrOperation, o.Flags)
 		}
 		if o != nil {
@@ -161,7 +163,7 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	return op, extent + len(*to), nil
 }
 
-// txn is what a user's transaction does to ephemeral nodes of the session.
+// txn is what a user's transaction does to the session's ephemeral nodes.
 type txn struct {
 	ops     []budget.Op
 	indexes []int // of the numbered creates among the operations
@@ -195,7 +197,7 @@ func newTxn(operations []any) *txn {
 	return x
 }
 
-// answered takes the outcome. It is called in the request's goroutine.
+// answered notes the outcome. It is called in the request's goroutine.
 func (x *txn) answered(responses []zk.MultiResponse, err error) {
 	if x == nil {
 		return
@@ -208,8 +210,8 @@ func (x *txn) answered(responses []zk.MultiResponse, err error) {
 	}
 }
 
-// end takes note of what is left of the transaction, when no more is learned of it. A
-// caller may give up while the transaction is on its way: then both of them end it.
+// end settles the transaction in the budget, once no more will be learned about it. If
+// the caller gives up while it is in flight, both the caller and the request call end.
 func (x *txn) end(s *Session) {
 	begun := x.begun
 	x.begun = nil

@@ -16,28 +16,28 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about what the session has watched: how a watch is armed, and who learns
-// of its event. Seats follow nodes ([client.watches]) and hear once that a node is gone;
-// a change of data arms the watch again. Goroutines of services, and seats that look out
-// for a change of a directory, learn of any change ([client.looks]), and arm again by
+// This file is about watches: how a watch is armed, and who is notified of its event.
+// Seats follow nodes ([client.watches]) and are notified once, when a node is gone; a
+// change of data arms the watch again. Goroutines of services, and seats that watch a
+// directory, are notified of any change ([client.looks]), and arm the watch again by
 // reading again.
 
-// aspect is what a reading asks for, and so what its watch is about.
+// aspect is what a read is about, and so its watch.
 type aspect uint8
 
 const (
-	// ofNode asks whether a node is there. Its watch is on the data, which are read with
+	// ofNode reads whether a node exists. Its watch is on the data, which are read with
 	// it.
 	ofNode aspect = iota
 	ofData
 	ofChildren
-	// ofAbsence watches for a node that is not there: [zk.ErrNoNode] says that it does.
-	// If the node is there, the watch is one on its data, and counts as not armed.
+	// ofAbsence watches for the creation of a node, if the read returns [zk.ErrNoNode].
+	// If the node exists, the watch is one on its data, and does not count as armed.
 	ofAbsence
 )
 
-// key is what a reading is subscribed to. A watch on the data says nothing of the
-// children, so who asks for one does not have the other.
+// key returns the key of a read's subscription. Data and children have separate keys,
+// because a watch on one does not report changes of the other.
 func (a aspect) key(path string) string {
 	if a == ofData {
 		return path + "\x00data"
@@ -45,23 +45,23 @@ func (a aspect) key(path string) string {
 	return path
 }
 
-// snapshot is what a reading has found.
+// snapshot is the result of a read.
 type snapshot struct {
-	data     []byte // ofData, and ofNode if the reading has armed the watch
+	data     []byte // ofData, and ofNode if this read armed the watch
 	children []string
 	stat     *zk.Stat
-	armed    bool // by this reading
+	armed    bool // the watch was armed by this read
 }
 
-// reader is a seat or a goroutine that needs to learn of changes.
+// reader is a seat or a goroutine that must be notified of changes.
 type reader interface {
-	// subscribe comes before the reading, see [watch.Set.Ask].
+	// subscribe is called before the read; see [watch.Set.Ask].
 	subscribe(c *client, of aspect, path string) (arm bool, t watch.Ticket)
-	// answered takes the outcome of a reading that was to arm the watch.
+	// answered is called with the outcome of a read that was to arm the watch.
 	answered(c *client, of aspect, path string, t watch.Ticket, armed bool)
 }
 
-// readW reads a path, with a watch on it unless it is watched already.
+// readW reads a path, and watches it unless it is watched already.
 func (c *client) readW(of aspect, path string, who reader) (s snapshot, err error) {
 	arm, ticket := who.subscribe(c, of, path)
 	there := true
@@ -87,14 +87,14 @@ func (c *client) readW(of aspect, path string, who reader) (s snapshot, err erro
 		who.answered(c, of, path, ticket, s.armed)
 	}
 	if c.isOver() {
-		err = zk.ErrConnectionClosed // a watch of a past session notifies nobody
+		err = zk.ErrConnectionClosed // watches of a past session do not fire
 	}
 	return s, err
 }
 
-// follow reads a node that the seat follows, with a watch on it. A nil seat is for those
-// that follow it already. What the reading says of a wish, and of the owner of a lock of
-// one node, is passed on.
+// follow reads and watches a node that the seat follows; t is nil if it is for seats that
+// follow the node already. follow passes on a revocation request, and what the read shows
+// about the owner of a lock's single node.
 func (c *client) follow(of aspect, node string, t *Seat) (snapshot, error) {
 	s, err := c.readW(of, node, t)
 	if err != nil {
@@ -109,8 +109,8 @@ func (c *client) follow(of aspect, node string, t *Seat) (snapshot, error) {
 	return s, nil
 }
 
-// watch arms a watch. If the watch is armed already, it looks whether the node is still
-// there.
+// watch arms a watch. If the watch is armed already, it checks that the node still
+// exists.
 func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	node := t.at(e.Node)
 	seen, err := c.follow(ofNode, node, t)
@@ -119,7 +119,7 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 		return nil, nil
 	}
 	if errors.Is(err, zk.ErrNoNode) {
-		return recipes.Gone{Epoch: e.Epoch, Node: e.Node}, nil // the node that was to be watched, in the same epoch
+		return recipes.Gone{Epoch: e.Epoch, Node: e.Node}, nil // by the request's own name and epoch
 	}
 	in, err := unanswered(e.Epoch, recipes.OpWatch, t.blame(node, err))
 	if refused, ok := in.(recipes.Refused); ok {
@@ -129,9 +129,9 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	return in, err
 }
 
-// subscribe subscribes the seat to the node. Requests run in goroutines of their own and
-// may overtake each other, so a node that the seat does not follow any more is left out.
-// A nil seat subscribes nothing.
+// subscribe subscribes the seat to the node, unless it no longer follows the node:
+// requests run in separate goroutines and may overtake each other. A nil seat subscribes
+// to nothing.
 func (t *Seat) subscribe(c *client, _ aspect, node string) (arm bool, ticket watch.Ticket) {
 	if t == nil {
 		return c.watches.Ask(node, nil)
@@ -143,8 +143,8 @@ func (t *Seat) subscribe(c *client, _ aspect, node string) (arm bool, ticket wat
 	return arm, ticket
 }
 
-// answered ends the subscription if the watch could not be armed: the seat learns of that
-// by the answer to its request.
+// answered ends the subscription if the watch could not be armed. The seat learns of that
+// from the answer to its request.
 func (t *Seat) answered(c *client, _ aspect, node string, ticket watch.Ticket, armed bool) {
 	c.watches.Answered(node, ticket, armed)
 	if !armed && t != nil {
@@ -152,7 +152,7 @@ func (t *Seat) answered(c *client, _ aspect, node string, ticket watch.Ticket, a
 	}
 }
 
-// lookout is a seat that needs to learn of any change of a directory.
+// lookout is a seat that must be notified of any change of a directory.
 type lookout struct{ *Seat }
 
 // subscribe subscribes the seat, unless it has left.
@@ -165,7 +165,7 @@ func (l lookout) subscribe(c *client, _ aspect, dir string) (arm bool, ticket wa
 	return c.looks.Ask(dir, l.Seat)
 }
 
-// answered keeps the subscription: each that asks beside it arms the watch itself.
+// answered keeps the subscription, because every other reader arms the watch itself.
 func (lookout) answered(c *client, _ aspect, dir string, ticket watch.Ticket, armed bool) {
 	c.looks.Answered(dir, ticket, armed)
 }
@@ -173,32 +173,32 @@ func (lookout) answered(c *client, _ aspect, dir string, ticket watch.Ticket, ar
 // lookAgain makes the machine look.
 func (t *Seat) lookAgain(c *client, _ bool) { t.session.tell(t, recipes.Changed{Epoch: c.epoch}, nil) }
 
-// subscriber is notified once of a change of what a client watches for it, and looks
-// again to hear more.
+// subscriber is notified once of a change of what a client watches for it. It reads again
+// to be notified again.
 //
 // After a reconnect each subscriber reads again, and arms its watch again unless the
 // server is known to have restored it, see [watch.Set.Suspended].
 type subscriber interface {
-	// lookAgain says that something has happened there, or may have. gone says that the
-	// path's node was deleted. The session's loop calls it.
+	// lookAgain reports a change, or a possible one. gone means that the path's node was
+	// deleted. The session's loop calls it.
 	lookAgain(c *client, gone bool)
 }
 
 var _, _ subscriber = (*watcher)(nil), (*Seat)(nil)
 
-// tellChanged has the subscribers of the key look again. gone says that its node was
-// deleted.
+// tellChanged notifies the subscribers of the key. gone means that its node was deleted.
 func (s *Session) tellChanged(c *client, key string, gone bool) {
 	for _, who := range c.looks.Fired(key) {
 		who.lookAgain(c, gone)
 	}
 }
 
-// tellGone notifies the subscribers that the node is gone, by an event or by a reading.
+// tellGone notifies the subscribers that the node is gone, as reported by an event or a
+// read.
 func (s *Session) tellGone(c *client, path string, event bool) {
 	seats := c.watches.Fired(path)
-	// The owner of a lock of one node is notified for its own node alone. After a reading,
-	// it may have made that since.
+	// The owner of a lock's single node must be notified only about its own node. After a
+	// read, check first: it may have created that node since.
 	if t := c.owners.of(path); t != nil && t.single.known {
 		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
 		if event {
@@ -213,7 +213,7 @@ func (s *Session) tellGone(c *client, path string, event bool) {
 	}
 }
 
-// rearmAll is for a server that did not restore the watches.
+// rearmAll arms all watches again, after a server did not restore them.
 func (s *Session) rearmAll(c *client) {
 	for _, path := range c.watches.Reset() {
 		c.rewatch(path)
@@ -223,8 +223,8 @@ func (s *Session) rearmAll(c *client) {
 	}
 }
 
-// rearm arms a watch again for the seats that follow the node by then, because the
-// data have changed. If none does, nothing is asked.
+// rearm arms a watch again for the seats that follow the node, because its data have
+// changed. If no seat follows it by then, no request is sent.
 type rearm struct {
 	slot
 
@@ -253,7 +253,7 @@ func (r *rearm) do(c *client) (func(*Session), error) {
 			s.tellGone(c, r.node, false)
 		case !outcome.Settled():
 			s.again(c, r)
-		default: // the seats look again, and hear from the server itself why it cannot be watched
+		default: // the seats read again, and get the server's own error
 			for _, seat := range c.watches.Fired(r.node) {
 				s.tell(seat, recipes.Unknown{Epoch: c.epoch, Op: recipes.OpWatch}, nil)
 			}
@@ -261,19 +261,19 @@ func (r *rearm) do(c *client) (func(*Session), error) {
 	}, nil
 }
 
-// watcher is for a goroutine that reads a node again whenever something may have happened
-// to it. That is when its watch has fired, and when there is another connection: events
-// between the two connections may be lost. In each round the goroutine has a [call] made,
-// which begins with begin and watches one path, and then waits.
+// watcher is for a goroutine that reads a node again whenever it may have changed: when
+// its watch has fired, and when there is a new connection, because events in between may
+// be lost. In each round, the goroutine makes a [call], which starts with begin and
+// watches one path, and then waits.
 //
-// A signal that comes while the call is in progress stays for the next round.
+// A signal that comes during the call is kept for the next round.
 type watcher struct {
 	session *Session
 	changed chan struct{} // size 1
 	renewed <-chan struct{}
 
 	mu     sync.Mutex
-	client *client // with key: what it subscribes to; nil: nothing
+	client *client // with key: the subscription; nil: none
 	key    string
 	gone   bool // the path's node was deleted
 	left   bool
@@ -281,8 +281,8 @@ type watcher struct {
 
 func newWatcher(s *Session) *watcher { return &watcher{session: s, changed: make(chan struct{}, 1)} }
 
-// begin comes before the first request of a round, which sees what has happened so far.
-// It reports whether the node that was watched is known to be deleted.
+// begin is called before the first request of a round, which sees everything that has
+// happened so far. It reports whether the watched node is known to be deleted.
 func (w *watcher) begin() (gone bool) {
 	w.renewed = w.session.nextConnection()
 	select {
@@ -294,8 +294,8 @@ func (w *watcher) begin() (gone bool) {
 	return w.gone
 }
 
-// subscribe subscribes the watcher to the path, and to no other. A call that continues
-// after its caller has gone subscribes nothing.
+// subscribe subscribes the watcher to this path only. A call that continues after its
+// caller has left subscribes to nothing.
 func (w *watcher) subscribe(c *client, of aspect, path string) (arm bool, t watch.Ticket) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -311,12 +311,14 @@ func (w *watcher) subscribe(c *client, of aspect, path string) (arm bool, t watc
 	return c.looks.Ask(key, w)
 }
 
-// answered keeps the subscription: the call fails, and another round follows.
+// answered keeps the subscription: if the watch was not armed, the call fails, and
+// another round follows.
 func (*watcher) answered(c *client, of aspect, path string, t watch.Ticket, armed bool) {
 	c.looks.Answered(of.key(path), t, armed)
 }
 
-// awaits watches for a node that was not there. It reports whether it is still missing.
+// awaits watches for the creation of a missing node. It reports whether the node is still
+// missing.
 func (w *watcher) awaits(c *client, path string) (missing bool, err error) {
 	_, err = c.readW(ofAbsence, path, w)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -325,7 +327,7 @@ func (w *watcher) awaits(c *client, path string) (missing bool, err error) {
 	return false, err
 }
 
-// leave ends the subscription, for good.
+// leave ends the subscription for good.
 func (w *watcher) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -345,8 +347,8 @@ func (w *watcher) lookAgain(_ *client, gone bool) {
 	}
 }
 
-// wait returns true when it is time for another round, at the given time at the latest,
-// and false when ctx has ended. A nil channel is no time.
+// wait returns true when it is time for another round, or when last fires, and false when
+// ctx ends. last may be nil.
 func (w *watcher) wait(ctx context.Context, last <-chan time.Time) bool {
 	select {
 	case <-w.changed:
@@ -358,7 +360,8 @@ func (w *watcher) wait(ctx context.Context, last <-chan time.Time) bool {
 	return true
 }
 
-// arm watches the own node and the directory, and looks for other contenders there.
+// arm watches the own node and the directory, and checks the directory for other
+// contenders.
 func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
 	var own sync.WaitGroup
 	var missing error
@@ -366,7 +369,7 @@ func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
 	dir, err := c.readW(ofChildren, t.dir, lookout{t})
 	own.Wait()
 	if errors.Is(err, zk.ErrNoNode) {
-		err = nil // so is the own node
+		err = nil // then the own node is missing, too
 	}
 	if err = cmp.Or(missing, err); err != nil {
 		return unanswered(e.Epoch, recipes.OpArm, err)

@@ -1,22 +1,21 @@
-// Package cache keeps the nodes of cached locks while no other contender requests them.
+// Package cache keeps the nodes of cached locks while no other contender wants the lock.
 //
-// It is a client of ordinary acquisitions. An acquisition of its own gets a node. The
-// callers wait in a queue of the process, and hold the lock turn by turn under that node:
-// none of them asks a server. When the acquisition has learned of another contender, a
-// bounded number of turns follows, and it is released. [recipes.Stay] makes these
+// The package is a client of ordinary acquisitions. An acquisition without a caller gets
+// a node. The callers wait in a queue within the process, and take turns holding the lock
+// under that node, without a request. Once the acquisition knows of another contender, a
+// bounded number of turns follows, and then it is released. [recipes.Stay] makes these
 // decisions.
 //
 // One mutex guards all caches of a coordinator. A Grant, a release, the news of another
-// contender, a loss and Close happen in the goroutine of the caller, under the mutex. A
-// function that may call the cache is never called under it. So:
+// contender, a loss and Close are processed in the caller's goroutine, under the mutex.
+// Functions that may call the cache are never called under it. So:
 //
-//  1. A Grant is published under the mutex. A loss noted after it is reported after it. A
-//     loss noted before prevents it.
-//  2. The session renews the lease of a node until [actors.Lookout.Rest], and again from
-//     the moment at which [actors.Lookout.Known] is true. Rest is called under the mutex,
-//     and no turn is granted between the two. So every holder learns of the end of the
-//     lease.
-//  3. The machine of the acquisition hears every input first, then its lookout, then the
+//  1. A Grant is published under the mutex. A later loss is reported after it, and an
+//     earlier loss prevents it.
+//  2. The session renews the lease of a node until [actors.Lookout.Rest] is called, and
+//     again once [actors.Lookout.Known] returns true. Rest is called under the mutex, and
+//     no turn is granted in between. So every holder learns of the end of the lease.
+//  3. Every input reaches the acquisition's machine first, then its lookout, then the
 //     cache.
 package cache
 
@@ -31,17 +30,17 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Terms is what acquisitions that share a node have in common. Others stand beside each
-// other, like contenders of different sessions.
+// Terms is what acquisitions that share a node have in common. Those with other terms
+// compete, like contenders of different sessions.
 type Terms struct {
 	Data, ACL string // of the node
 	Revocable bool
-	Handoffs  int32         // the most local grants once another contender is known
-	For       time.Duration // how long local grants continue then
+	Handoffs  int32         // maximum number of local grants once another contender is known
+	For       time.Duration // how long local grants may continue then
 }
 
-// Handle is a cached lock, with what its acquisitions have in common. Nobody writes to
-// it.
+// Handle is a cached lock, with what its acquisitions have in common. It is never
+// modified.
 type Handle struct {
 	Caches *Caches
 	Path   string
@@ -49,14 +48,14 @@ type Handle struct {
 	Keeper Keeper
 }
 
-// Config is what caches are made with.
+// Config configures the caches of a coordinator.
 type Config struct {
 	Size   int           // how many idle nodes are kept at most
 	Idle   time.Duration // for how long
 	Strict bool          // a lost connection is a loss
 }
 
-// Keeper makes the acquisitions that get nodes.
+// Keeper creates the acquisitions that own nodes.
 type Keeper interface {
 	// Queue returns an idle acquisition of a node with the data, or an error.
 	Queue(data string, tell actors.Beside) (*actors.Lookout, error)
@@ -77,7 +76,7 @@ type cache struct {
 	all  *Caches
 	path string
 
-	stays []*stay // the newest is the last
+	stays []*stay // newest last
 	habit recipes.Habit
 	last  Terms         // of the latest node
 	at    *list.Element // in quiet, or nil
@@ -86,14 +85,14 @@ type cache struct {
 // New returns empty caches.
 func New(cfg Config) *Caches { return &Caches{cfg: cfg, paths: map[string]*cache{}} }
 
-// Lock returns a lock that takes its turn under a node of the handle.
+// Lock returns a lock that takes turns under a node of the handle.
 func (h *Handle) Lock(cfg actors.Config) *actors.Lock {
 	t := &turn{of: h}
 	t.Init(cfg, t)
 	return &t.Lock
 }
 
-// at returns the cache of a path, which may be a new one. It is called with mu held.
+// at returns the cache of a path, or a new one. It is called with mu held.
 func (a *Caches) at(path string) *cache {
 	if c := a.paths[path]; c != nil {
 		return c
@@ -101,9 +100,9 @@ func (a *Caches) at(path string) *cache {
 	return &cache{all: a, path: path}
 }
 
-// Want notes that an acquisition of the process with other terms is about to queue up at
-// the path, or one that is not cached if other is nil. It is a contender of its own, and
-// takes no turn's place.
+// Want notes that an acquisition of the process is about to queue up at the path with its
+// own node: one with the terms other, or an uncached one if other is nil. For caches with
+// other terms, it is another contender.
 func (a *Caches) Want(path string, other *Terms) {
 	a.mu.Lock()
 	defer a.unlock()
@@ -116,7 +115,7 @@ func (a *Caches) Want(path string, other *Terms) {
 	}
 }
 
-// Close has every node go as soon as it is not held.
+// Close gives up every node as soon as it is not held.
 func (a *Caches) Close() {
 	a.mu.Lock()
 	defer a.unlock()
@@ -125,8 +124,8 @@ func (a *Caches) Close() {
 	}
 }
 
-// GiveUp gives up the node that has been idle for longest, and returns its port. It
-// returns nil if no node is idle.
+// GiveUp gives up the node that has been idle longest, and returns its port, or nil if no
+// node is idle.
 func (a *Caches) GiveUp() (port actors.Port) {
 	a.mu.Lock()
 	defer a.unlock()
@@ -153,10 +152,10 @@ func (a *Caches) evict() (port actors.Port) {
 	return port
 }
 
-// then has f called when the mutex is free. It is called with mu held.
+// then schedules a call of f for when the mutex is unlocked. It is called with mu held.
 func (a *Caches) then(f func()) { a.todo = append(a.todo, f) }
 
-// unlock unlocks the mutex, and calls what then has collected.
+// unlock unlocks the mutex, and makes the scheduled calls.
 func (a *Caches) unlock() {
 	todo := a.todo
 	a.todo = nil
@@ -168,7 +167,7 @@ func (a *Caches) unlock() {
 
 // The methods of a cache are called with the mutex held.
 
-// each calls f with each stay, which may end by that.
+// each calls f with each stay. f may end the stay.
 func (c *cache) each(f func(*stay)) {
 	for _, s := range slices.Clone(c.stays) {
 		f(s)
@@ -198,7 +197,7 @@ func (c *cache) busy() {
 	}
 }
 
-// newest returns the stay with the terms that was begun last, or nil.
+// newest returns the latest stay with these terms, or nil.
 func (c *cache) newest(terms *Terms) *stay {
 	for _, s := range slices.Backward(c.stays) {
 		if *s.terms == *terms {
@@ -208,7 +207,7 @@ func (c *cache) newest(terms *Terms) *stay {
 	return nil
 }
 
-// place queues a turn at the newest stay that accepts it, or at a new one.
+// place queues a turn at the newest stay, if that accepts it, or at a new one.
 func (c *cache) place(t *turn) {
 	s := c.newest(&t.of.Terms)
 	if s == nil || !s.book.Accepts() {
@@ -226,7 +225,7 @@ func (c *cache) place(t *turn) {
 	}
 }
 
-// begin returns a new stay for the turn, whose node queues up.
+// begin returns a new stay for the turn. Its node queues up.
 func (c *cache) begin(t *turn) (*stay, error) {
 	s := &stay{cache: c, terms: &t.of.Terms}
 	node, err := t.of.Keeper.Queue(s.terms.Data, s.hear)
@@ -238,13 +237,13 @@ func (c *cache) begin(t *turn) (*stay, error) {
 	c.stays, c.all.paths[c.path] = append(c.stays, s), c
 	try := t.try
 	c.all.then(func() {
-		c.all.Want(c.path, s.terms) // before the servers learn of the node
+		c.all.Want(c.path, s.terms) // before the node is created
 		s.start(try)
 	})
 	return s, nil
 }
 
-// worth reports whether it pays to keep the node of a stay, which has been granted.
+// worth reports whether the node of a stay, which was just granted, is worth keeping.
 func (c *cache) worth(s *stay) (worth bool) {
 	name, _ := events.ParseName(s.grant.Node)
 	c.habit, worth = c.habit.Worth(name.Seq)
@@ -253,7 +252,7 @@ func (c *cache) worth(s *stay) (worth bool) {
 	return worth && same
 }
 
-// end removes a stay that is over. The habit of the path is kept for a while.
+// end removes a stay that is over. The path's habit is kept for a while.
 func (c *cache) end(s *stay) {
 	c.habit = c.habit.Ended(s.book)
 	c.stays = slices.DeleteFunc(c.stays, func(other *stay) bool { return other == s })

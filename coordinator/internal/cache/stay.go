@@ -8,38 +8,38 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// stay is one node, and the turns that wait for it or hold under it. Mostly a cache has
-// one; while its node is about to go, another one may queue up. Its methods are called
-// with the mutex of all caches held.
+// stay is one node and the turns that wait for it or hold under it. A cache usually has
+// one; while its node is about to go, another one may queue up. The methods of a stay are
+// called with the mutex of all caches held.
 type stay struct {
 	cache *cache
 	terms *Terms
 	book  recipes.Stay
-	node  *actors.Lookout // the acquisition that has the node, or queues up for it
+	node  *actors.Lookout // the acquisition that owns the node or queues up for it
 
 	epoch       recipes.Epoch // of the grant
 	grant       recipes.Grant
-	wish        *recipes.Revoke // the latest; nil: the lock was not requested by a revocation
-	loss        recipes.Lose    // once it is lost
+	wish        *recipes.Revoke // the latest revocation request; nil: there was none
+	loss        recipes.Lose    // once the lock is lost
 	first, last *turn           // of the waiters
 	holders     []*turn
-	ahead       int         // of the node, in the servers' queue
+	ahead       int         // contenders ahead of the node, in the servers' queue
 	idleSince   time.Time   // zero: the process uses the node
-	idle        *time.Timer // runs while the node is idle, and may run longer
-	bound       *time.Timer // ends the local grants, once the node is requested
+	idle        *time.Timer // runs while the node is idle, or longer
+	bound       *time.Timer // ends the local grants once another contender is known
 	released    bool
 }
 
-// start has the node queue up. It is called without the mutex. The wait ends with the
-// stay.
+// start makes the node queue up. It is called without the mutex held. The wait ends with
+// the stay.
 //
 //nolint:contextcheck,nolintlint // the context of one caller does not bound it; the linter heeds this at the callers
 func (s *stay) start(try bool) {
 	s.node.Start(context.Background(), 0, actors.Want{Try: try, Keep: true, Strict: s.cache.all.cfg.Strict})
 }
 
-// add adds a turn to the waiters: as the last one, or as the first if it has waited at
-// another stay.
+// add adds a turn to the waiters: at the end, or at the front if it has waited at another
+// stay.
 func (s *stay) add(t *turn) {
 	switch {
 	case s.first == nil:
@@ -59,7 +59,7 @@ func (s *stay) remove(t *turn) {
 	s.book.Waiting--
 }
 
-// unlink takes a turn out of the queue.
+// unlink removes a turn from the queue.
 func (s *stay) unlink(t *turn) {
 	if t.prev == nil {
 		s.first = t.next
@@ -74,7 +74,7 @@ func (s *stay) unlink(t *turn) {
 	t.prev, t.next = nil, nil
 }
 
-// move makes the book's moves until it has none. It is called after every change.
+// move makes the book's moves until there are none left. It is called after every change.
 func (s *stay) move() {
 	for {
 		switch s.book.Next(s.node.Known) {
@@ -93,7 +93,7 @@ func (s *stay) move() {
 	}
 }
 
-// settle does what follows when the book has no move.
+// settle acts on the state once the book has no move left.
 func (s *stay) settle() {
 	for range s.book.Excess() { // the last first: each goes before the later ones
 		t := s.last
@@ -113,8 +113,8 @@ func (s *stay) settle() {
 	}
 }
 
-// publish grants a holder the lock, and tells it of the revocation or the loss that came
-// before.
+// publish grants a holder the lock, and passes on an earlier revocation request. If the
+// lock is lost already, the holder gets the loss instead.
 func (s *stay) publish(t *turn) {
 	if t.lost {
 		s.tellLoss(t)
@@ -145,8 +145,8 @@ func (s *stay) release() {
 	s.cache.all.then(s.node.Release)
 }
 
-// want notes that another contender is known, and bounds the time for which the node may
-// still be handed on locally.
+// want notes that another contender is known, and limits how long the node may still be
+// handed on locally.
 func (s *stay) want() {
 	if !s.book.Want(s.terms.Handoffs) {
 		return
@@ -171,7 +171,7 @@ func (s *stay) spend() {
 	s.move()
 }
 
-// beIdle notes that the process does not use the node from now on.
+// beIdle notes that the process no longer uses the node.
 func (s *stay) beIdle() {
 	s.idleSince = time.Now()
 	if s.idle == nil {
@@ -180,7 +180,8 @@ func (s *stay) beIdle() {
 	s.cache.rest()
 }
 
-// onIdle has the node rest after a probe interval, and gives it up later.
+// onIdle stops the renewal of the node's lease after a probe interval, and later gives up
+// the node.
 func (s *stay) onIdle() {
 	all := s.cache.all
 	all.mu.Lock()
@@ -224,7 +225,7 @@ func (s *stay) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.Eff
 	s.move()
 }
 
-// take passes on what the node's acquisition receives to the waiters and holders.
+// take passes an effect of the node's acquisition on to the waiters and holders.
 func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
 	switch e := e.(type) {
 	case recipes.Grant:
@@ -248,14 +249,15 @@ func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
 	case recipes.Revoke:
 		s.wish, s.book.Spent = &e, true
 		for _, t := range s.holders {
-			if t.Holding() { // else it learns of the wish with its Grant
+			if t.Holding() { // else it gets the request with its Grant
 				s.cache.all.then(func() { t.AskBack(e) })
 			}
 		}
 	}
 }
 
-// lose notifies the holders. One that was admitted and is not started learns when it is.
+// lose notifies the holders. One that was admitted but has not started yet is notified
+// when it starts.
 func (s *stay) lose(e recipes.Lose) {
 	s.book.Over, s.loss = true, e
 	var told []*turn
@@ -267,8 +269,8 @@ func (s *stay) lose(e recipes.Lose) {
 	s.tellLoss(told...)
 }
 
-// tellLoss notifies holders, outside the mutex, so that it comes after a Grant that was
-// published before. All of them lose the lock before the first one is notified.
+// tellLoss notifies holders once the mutex is unlocked, after any Grant published
+// earlier. All of them lose the lock before the first one is notified.
 func (s *stay) tellLoss(told ...*turn) {
 	e := s.loss
 	s.cache.all.then(func() {
@@ -282,9 +284,9 @@ func (s *stay) tellLoss(told ...*turn) {
 	})
 }
 
-// finish is the end of the node's acquisition. What a server has refused to it, it would
-// refuse to all waiters: they end, too. If other contenders stood in the way, the turns
-// that only try end, and the others queue up again.
+// finish handles the end of the node's acquisition. If a server refused its request, it
+// would refuse those of all waiters, too, so they end. If other contenders were ahead of
+// a Try, turns that only try end, and the others queue up again.
 func (s *stay) finish(e recipes.Finish) {
 	s.book.Over = true
 	if e.Why != recipes.WhyRefused && e.Why != recipes.WhySequenceEnd && e.Why != recipes.WhyMixed {

@@ -8,14 +8,14 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// turn is a caller's lock, which waits for a node of the cache and holds under it.
+// turn is a caller's lock, which waits for a cached node and holds under it.
 type turn struct {
 	actors.Guest
 
 	of *Handle
 
 	// The mutex of all caches guards these.
-	stay       *stay // the stay for which it waits, or under whose node it holds; nil: none
+	stay       *stay // the stay at which it waits or holds; nil: none
 	prev, next *turn // in the stay's queue
 	is         turnState
 	try        bool
@@ -31,7 +31,8 @@ const (
 	turnOver
 )
 
-// Ask makes the turn wait for the lock. One that was admitted to the lock is granted it.
+// Ask makes the turn wait for the lock. A turn that was admitted is granted the lock at
+// once.
 func (t *turn) Ask(try bool) {
 	all := t.of.Caches
 	all.mu.Lock()
@@ -52,7 +53,7 @@ func (t *turn) Ask(try bool) {
 	}
 }
 
-// Leave ends the turn. Its end is published before the next turn's Grant.
+// Leave ends the turn. The end is published before the next turn's Grant.
 func (t *turn) Leave(why recipes.Why) {
 	all := t.of.Caches
 	all.mu.Lock()
@@ -82,8 +83,9 @@ func (t *turn) Leave(why recipes.Why) {
 	t.Vacate()
 }
 
-// Admit returns a lock that enters this one again, or nil. If the lease has run out, or
-// the lock was to be back by now, none is admitted: the loss is about to be reported.
+// Admit returns a lock that re-enters this one, or nil if this one is not held. If the
+// lease has run out, or a revocation's deadline has passed, the loss will soon be
+// reported, and no lock is admitted.
 func (t *turn) Admit(cfg actors.Config) *actors.Lock {
 	all := t.of.Caches
 	all.mu.Lock()
@@ -99,13 +101,12 @@ func (t *turn) Admit(cfg actors.Config) *actors.Lock {
 	return &inner.Lock
 }
 
-// Deadline returns until when the session of the epoch can be believed alive. The stay is
-// set before the Grant, and stays until the turn does not hold any more.
+// Deadline returns the time until which the session of the epoch counts as alive. It
+// needs no mutex: stay is set before the Grant, and does not change while the turn holds.
 func (t *turn) Deadline(epoch recipes.Epoch) time.Time { return t.stay.node.Port().Deadline(epoch) }
 
-// Use returns the port of the node. done with spent gives up the node at the release,
-// because its name may leave the process: a late write would look like one of a
-// later turn.
+// Use returns the port of the node. If done is called with spent, the node is given up at
+// the release, because a late write that names it would look like one of a later turn.
 func (t *turn) Use() (port actors.Port, done func(spent bool)) {
 	all := t.of.Caches
 	all.mu.Lock()
@@ -124,10 +125,10 @@ func (t *turn) Use() (port actors.Port, done func(spent bool)) {
 	}
 }
 
-// turnAway ends a turn that only tries. It is in no queue.
+// turnAway ends a turn that only tries. The turn must not be in a queue.
 func (t *turn) turnAway() { t.fail(func() { t.End(recipes.WhyBusy) }) }
 
-// fail ends a turn that does not get the lock. It is in no queue.
+// fail ends a turn that does not get the lock. The turn must not be in a queue.
 func (t *turn) fail(end func()) {
 	t.is, t.stay = turnOver, nil
 	t.of.Caches.then(func() {

@@ -1,59 +1,60 @@
-// Package budget counts what the ephemeral nodes of a session take in the transaction
-// that ends it, so that servers can read that transaction. It is plain data: the
-// session's loop owns it.
+// Package budget counts the bytes that a session's ephemeral nodes take in the
+// transaction that ends it, so that servers can read that transaction. It is plain data,
+// owned by the session's loop.
 package budget
 
 import "github.com/zkgrant/zkgrant/session/internal/zkerr"
 
-// Load is a number of nodes, and their bytes in the transaction that ends the session.
+// Load is a number of nodes and their bytes in the transaction that ends the session.
 type Load struct{ Nodes, Bytes int64 }
 
-// Plus returns both loads together.
+// Plus returns the sum of both loads.
 func (l Load) Plus(o Load) Load { return Load{l.Nodes + o.Nodes, l.Bytes + o.Bytes} }
 
-// Minus takes a part of a load away.
+// Minus returns the difference of both loads.
 func (l Load) Minus(o Load) Load { return Load{l.Nodes - o.Nodes, l.Bytes - o.Bytes} }
 
 // Times returns the load of n such nodes.
 func (l Load) Times(n int64) Load { return Load{n * l.Nodes, n * l.Bytes} }
 
-// Overhead is what a node is counted with beside the path of its lock. It covers the rest
-// of a contender's name, `/_c_<uuid>-lock-0000000000`, and the four bytes that say how
-// long the path is.
+// Overhead is what a node counts in addition to the path of its lock. It covers a
+// contender's name, `/_c_<uuid>-lock-0000000000`, and the four bytes of the path's
+// length.
 const Overhead = 60
 
-// Node returns the load of a node of a lock. Its path has that many bytes, and the lock's
-// has path bytes. A name that is longer than the overhead covers counts in full.
+// Node returns the load of a lock's node. node and path are the lengths of the node's
+// path and the lock's, in bytes. A name that is longer than Overhead covers counts in
+// full.
 func Node(path, node int) Load {
 	const length = 4
 	return Load{1, int64(max(path+Overhead, node+length))}
 }
 
-// Budget is what the nodes of one session may take, and what they take. A node counts
-// from before its create is sent until its deletion is known.
+// Budget is what the nodes of one session may take, and what they do take. A node counts
+// from before its create is sent until it is known to be deleted.
 //
-// Contenders take a load once and keep it beyond the end of a session: a waiter queues up
-// again in the next one. Everything else is bound to its session.
+// A contender takes its load once, and keeps it beyond the end of a session, because a
+// waiter queues up again in the next one. Everything else is bound to its session.
 type Budget struct {
-	Used     Load // what counts now; only the methods change it
+	Used     Load // the current load; only the methods change it
 	limit    int64
 	session  uint32 // counts the sessions
 	leaving  Load   // the part of Used that contenders are about to return
-	bound    Load   // the part of Used that ends with this session: not the contenders'
-	removing Load   // the part of bound that is being removed
+	bound    Load   // the part of Used that ends with this session, which is not the contenders'
+	removing Load   // the part of bound that is being deleted
 }
 
 // New returns an empty budget.
 func New(limit int) Budget { return Budget{limit: int64(limit)} }
 
-// Limit returns how many bytes there may be.
+// Limit returns the maximum number of bytes.
 func (b *Budget) Limit() int64 { return b.limit }
 
-// Fits reports whether there is room for more, now.
+// Fits reports whether there is room for more now.
 func (b *Budget) Fits(more Load) bool { return b.Used.Bytes+more.Bytes <= b.limit }
 
-// WillFit reports whether there is room for more once all nodes that are about to go have
-// gone.
+// WillFit reports whether there will be room for more once all nodes that are being given
+// up are gone.
 func (b *Budget) WillFit(more Load) bool {
 	return b.Used.Plus(more).Minus(b.leaving).Minus(b.removing).Bytes <= b.limit
 }
@@ -64,8 +65,8 @@ func (b *Budget) Take(l Load) { b.Used = b.Used.Plus(l) }
 // Leaving notes that a contender is about to return its load.
 func (b *Budget) Leaving(l Load) { b.leaving = b.leaving.Plus(l) }
 
-// Return ends what a contender has taken: it has no node, or never had one. leaving says
-// that Leaving was called for it.
+// Return returns the load of a contender that no longer has nodes, or never had any.
+// leaving means that Leaving was called for it.
 func (b *Budget) Return(l Load, leaving bool) {
 	b.Used = b.Used.Minus(l)
 	if leaving {
@@ -73,20 +74,20 @@ func (b *Budget) Return(l Load, leaving bool) {
 	}
 }
 
-// Keep is Return for a contender whose nodes stay until the session ends, because a
-// server has refused to delete them.
+// Keep is like Return, for a contender whose nodes stay until the session ends because a
+// server refused to delete them.
 func (b *Budget) Keep(l Load, leaving bool) {
 	b.Return(l, leaving)
 	b.Bind(l)
 }
 
-// Debt is a load that is bound to a session. The zero Debt is none.
+// Debt is a load bound to a session. The zero Debt is no load.
 type Debt struct {
 	load    Load
 	session uint32
 }
 
-// Bind counts nodes of this session, whether there is room or not.
+// Bind counts nodes of this session, even if there is no room.
 func (b *Budget) Bind(l Load) Debt {
 	b.Used, b.bound = b.Used.Plus(l), b.bound.Plus(l)
 	return Debt{l, b.session}
@@ -99,14 +100,14 @@ func (b *Budget) Settle(d Debt) {
 	}
 }
 
-// Remove is Bind for nodes that are being removed. Their removal ends with Removed.
+// Remove is like Bind, for nodes that are being deleted. Removed must follow.
 func (b *Budget) Remove(l Load) Debt {
 	b.removing = b.removing.Plus(l)
 	return b.Bind(l)
 }
 
-// Removed ends a removal. gone says that the nodes are known to be gone; else they stay
-// until the session ends.
+// Removed ends a removal. gone means that the nodes are known to be gone; otherwise they
+// stay until the session ends.
 func (b *Budget) Removed(d Debt, gone bool) {
 	if d.session != b.session {
 		return
@@ -117,46 +118,46 @@ func (b *Budget) Removed(d Debt, gone bool) {
 	}
 }
 
-// Next begins the next session, which has no nodes.
+// Next starts the next session, which has no nodes.
 func (b *Budget) Next() {
 	b.Used = b.Used.Minus(b.bound)
 	b.session, b.bound, b.removing = b.session+1, Load{}, Load{}
 }
 
-// Nodes are the ephemeral nodes of a session that its users made in transactions, by
-// path. The zero value is empty, and each session begins with one. A node counts until a
-// transaction of the same session is known to have deleted it. If it goes otherwise, it
-// counts until the session ends: only the servers know of that.
+// Nodes are a session's ephemeral nodes that its users created in transactions, by path.
+// The zero value is empty, and each session starts with one. A node counts until a
+// transaction of the same session is known to have deleted it. If it is deleted in any
+// other way, it counts until the session ends, because only the servers know.
 type Nodes struct{ at map[string]*node }
 
 // node is a path at which there may be an ephemeral node.
 type node struct {
 	debt    Debt
 	creates int    // transactions in progress that create it
-	latest  uint64 // counts those that have begun
-	exists  bool   // one of them has made it, or may have
+	latest  uint64 // counts such transactions, ended ones included
+	exists  bool   // one of them has created it, or may have
 }
 
 // Op is what one operation of a transaction does to a node.
 type Op struct {
 	Path    string
 	Creates bool // an ephemeral node
-	Numbers bool // and the server appends a number to its path
+	Numbers bool // a sequential one: the server appends a number to its path
 	Deletes bool
 }
 
-// Transaction is one that is in progress.
+// Transaction is a transaction in progress.
 type Transaction struct {
 	ops     []Op
-	begun   []uint64 // of each delete: the creates at its path that had begun and ended by then; 0: it does not count
-	numbers Debt     // of nodes whose names are not known yet
+	begun   []uint64 // for each delete: the value of latest when it began; 0 otherwise
+	numbers Debt     // for nodes whose names are not known yet
 	session uint32
 }
 
-// digits is how long a sequence number is.
+// digits is the length of a sequence number.
 const digits = 10
 
-// Load returns the most that a transaction adds.
+// Load returns the maximum load that a transaction adds.
 func (n *Nodes) Load(ops []Op) (more Load) {
 	for _, o := range ops {
 		switch {
@@ -170,8 +171,8 @@ func (n *Nodes) Load(ops []Op) (more Load) {
 	return more
 }
 
-// Begin counts what a transaction creates. It returns nil for one that neither creates
-// nor deletes a node that counts. Call it before the transaction is sent.
+// Begin counts what a transaction creates. It returns nil if the transaction neither
+// creates nor deletes a node that counts. Call it before the transaction is sent.
 func (n *Nodes) Begin(b *Budget, ops []Op) *Transaction {
 	t := &Transaction{session: b.session}
 	for _, o := range ops {
@@ -209,12 +210,12 @@ func (n *Nodes) add(b *Budget, path string) *node {
 	return at
 }
 
-// End ends a transaction. If it was executed, made are the paths that the server has
-// given to the numbered nodes, in order. If that is unknown, what it would have made
-// counts, and what it would have deleted.
+// End ends a transaction. If it was executed, made has the paths of its sequential nodes,
+// in order. If the outcome is unknown, both what it would have created and what it would
+// have deleted count.
 //
-// A delete ends what counts only if no create at the path can have been executed after
-// it: none was in progress when the delete was sent, and none has begun since.
+// A delete counts only if no create at the path can have been executed after it: none was
+// in progress when the delete was sent, and none has begun since.
 func (n *Nodes) End(b *Budget, t *Transaction, outcome zkerr.Outcome, made []string) {
 	if t == nil || t.session != b.session {
 		return

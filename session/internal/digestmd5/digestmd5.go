@@ -1,6 +1,6 @@
-// Package digestmd5 computes the messages of the two sides of the mechanism DIGEST-MD5
-// (RFC 2831), as far as ZooKeeper uses it: authentication only, once for each connection,
-// by the algorithm md5-sess.
+// Package digestmd5 computes the messages of both sides of the DIGEST-MD5 mechanism (RFC
+// 2831), as far as ZooKeeper uses it: authentication only, once per connection, with the
+// algorithm md5-sess.
 package digestmd5
 
 import (
@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// URI is the service. ZooKeeper's clients and servers name no host in it.
+	// URI is the service. ZooKeeper's clients and servers do not include a host in it.
 	URI = "zookeeper/zk-sasl-md5"
 	// Count is how often the nonce was used.
 	Count = "00000001"
-	// Protection is authentication only.
+	// Protection means authentication only.
 	Protection = "auth"
 )
 
-// ErrMalformed is the error of a text that is no list of directives.
+// ErrMalformed reports a text that is not a list of directives.
 var ErrMalformed = errors.New("malformed DIGEST-MD5 directives")
 
-// Allowed returns an error if the runtime does not allow MD5, which panics then, and
-// would end the program from one of our goroutines.
+// Allowed returns an error if the runtime does not allow MD5. Using it would then panic,
+// and end the program from one of our goroutines.
 func Allowed() (err error) {
 	defer func() {
 		if refusal := recover(); refusal != nil {
@@ -35,16 +35,16 @@ func Allowed() (err error) {
 	return nil
 }
 
-// Terms are what both sides know.
+// Terms is what both sides know.
 type Terms struct {
 	User, Password, Realm string
 	Nonce, ClientNonce    string
 }
 
-// Client is the client's proof that it knows the password.
+// Client returns the client's proof that it knows the password.
 func (t Terms) Client() string { return t.proof("AUTHENTICATE:" + URI) }
 
-// Server is the server's proof.
+// Server returns the server's proof.
 func (t Terms) Server() string { return t.proof(":" + URI) }
 
 func (t Terms) proof(what string) string {
@@ -54,8 +54,8 @@ func (t Terms) proof(what string) string {
 		hash([]byte(what))}, ":")))
 }
 
-// text encodes a text for the hash: in ISO 8859-1 if that has letters for all of it, and
-// otherwise in UTF-8 (RFC 2831, 2.1.2.1).
+// text encodes a text for the hash: in ISO 8859-1 if that can represent it, and in UTF-8
+// otherwise (RFC 2831, 2.1.2.1).
 func text(s string) []byte {
 	latin := make([]byte, 0, len(s))
 	for _, r := range s {
@@ -88,8 +88,8 @@ func Quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// Parse reads a list of directives, name=value,name="value". If a name comes several
-// times, the first one counts.
+// Parse parses a list of directives, name=value,name="value". If a name is repeated, the
+// first one counts.
 func Parse(text string) (map[string]string, error) {
 	all := map[string]string{}
 	for rest := strings.TrimLeft(text, " \t,"); rest != ""; rest = strings.TrimLeft(rest, " \t,") {
@@ -113,7 +113,7 @@ func Parse(text string) (map[string]string, error) {
 	return all, nil
 }
 
-// value reads a value, quoted or not, and returns what follows it.
+// value parses a value, quoted or not, and returns what follows it.
 func value(s string) (value, behind string, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		end := strings.IndexAny(s, ", \t")

@@ -1,5 +1,5 @@
-// Package lease computes until when a session can be believed alive, from what its
-// servers have answered.
+// Package lease computes how long a session counts as alive, from what its servers have
+// answered.
 package lease
 
 import (
@@ -12,80 +12,82 @@ import (
 )
 
 const (
-	// tickMax is the tick that servers are taken to use if no tick is configured.
+	// tickMax is the tick that servers are assumed to use if none is configured.
 	tickMax = 2 * time.Second
-	// grains is the number of parts of a timeout by which to thin out what is remembered.
+	// grains is the number of parts of a timeout in which at most about one request is
+	// remembered.
 	grains = 128
-	// mostProbes bounds the probes in progress where the interval is very short: each
-	// takes a goroutine, and a place among the requests.
+	// mostProbes limits the probes in progress if the interval is very short, because
+	// each takes a goroutine and a place among the requests.
 	mostProbes = 64
 )
 
-// Lease is what the answers on a client's connections prove about the life of its
-// session.
+// Lease is what the answers on a client's connections prove about how long its session
+// lives.
 //
-// The leader expires the session, and it counts from when it last learned of it. It
-// learns of a client that is connected to a follower in two ways. When a connection is
-// made the follower asks the leader about the session. So the answer to a handshake
-// proves that a leader learned of the session after the handshake was sent. The follower
-// keeps everything else to itself until the leader asks which sessions are alive, every
-// half tick; not even a write renews the session. But a write is answered by a quorum,
-// and what passes between a follower and its leader stays in order:
+// The leader expires a session when its timeout has passed since the leader last heard of
+// it. If the client is connected to a follower, that happens in two ways. When a
+// connection is made, the follower asks the leader about the session. So the answer to a
+// handshake proves that a leader heard of the session after the handshake was sent.
+// Everything else the follower keeps to itself until the leader asks, every half tick,
+// which sessions are alive; not even a write renews the session. But a write is answered
+// by a quorum, and messages between a follower and its leader stay in order:
 //
-//  1. Request f is sent, and answered: the follower has noted it.
+//  1. Request f is sent and answered: the follower has noted it.
 //  2. At least half a tick passes, so the leader asks, and the follower answers.
 //  3. Write w is sent, and the follower passes it on, after that answer.
-//  4. w is answered: the leader has got it, and all that came before.
+//  4. w is answered: the leader has received it, and everything before it.
 //
-// So the leader learned of the session no earlier than f was sent. base is the time of
-// the newest such f. A single server, and a leader, hear earlier.
+// So the leader last heard of the session no earlier than f was sent. base is the time at
+// which the newest such f was sent. A single server, or the leader itself, hears of the
+// session at once.
 //
-// A leader that has been deposed may not know it. It answers the handshake of a session
-// that is resumed, also for the observers and the followers that it has left, while the
-// new leader counts the session's time for itself. Hence such a handshake is one more f,
-// without step 2: a write on the same connection proves what the leader has done. The
-// handshake that makes the session is a write.
+// A leader may have been deposed without knowing it. It still answers handshakes that
+// resume a session, also for the observers and followers that it has left, while the new
+// leader counts the session's time separately. Hence such a handshake is only one more f,
+// without step 2: it takes a write on the same connection to prove it. The handshake that
+// creates a session is itself a write.
 //
-// Assumption: the leader's question in 2 has reached the follower when w does. It fails
-// if the way from the leader stalled for more than the eighth of a tick that is allowed
-// for, and the question came only just ahead of w's commit. Then the follower's reply is
-// still on its way when w is answered. The reply gets there, unless the way back breaks
-// in that very moment. These are two faults within one round trip, and either of them
-// alone does no harm.
+// Assumption: the leader's question of step 2 reaches the follower before w does. That
+// fails if messages from the leader are delayed by more than the eighth of a tick that is
+// allowed for, so that the question comes just ahead of w's commit. Then the follower's
+// reply is still in flight when w is answered. It arrives unless the connection to the
+// leader breaks at that very moment. These are two faults within one round trip, and
+// either of them alone does no harm.
 //
-// Times are those of a clock that continues while the machine is suspended. They may come
-// in any order: a time that is too early for what it says makes base earlier, and never
-// later. A Lease is safe for concurrent use.
+// Times are by a clock that keeps running while the machine is suspended. They may come
+// in any order: one that is too early makes base earlier, never later. A Lease is safe
+// for concurrent use.
 type Lease struct {
 	tick time.Duration // as configured; 0: unknown
 
 	mu      sync.Mutex
 	timeout time.Duration // of the connection; another server may have clamped it
-	life    time.Duration // by that, for how long the session can be believed alive
-	window  time.Duration // by that, after what time the leader has asked
+	life    time.Duration // derived from timeout: how long the session counts as alive
+	window  time.Duration // derived from timeout: time after which the leader has asked
 	base    time.Time     // zero: nothing was answered yet
-	later   []frame       // newer than base and not proven; each later than the one before in both times
+	later   []frame       // newer than base and not proven yet; in order of both times
 	written time.Time
 	heard   time.Time
 	took    time.Duration
 }
 
-// frame is when a request was sent and when it was answered.
+// frame has the times at which a request was sent and answered.
 type frame struct{ sent, answered time.Time }
 
-// New returns the lease of a client that has not been connected yet. The tick is 0 if it
-// is not known.
+// New returns the lease of a client that has not connected yet. The tick is 0 if it is
+// not known.
 func New(tick time.Duration) *Lease { return &Lease{tick: tick} }
 
 // Answered notes an answered request; timeout is what a handshake granted. It reports
-// whether the lease had run out by then; the request may have renewed it.
+// whether the lease had run out by then, even if the request has renewed it.
 func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time.Duration) (out bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out = !l.base.IsZero() && !answered.Before(l.base.Add(l.life))
 	if op == opcode.Connect {
-		// A new connection. What was proven before stays proven, for the shorter one of
-		// the two timeouts, until a write proves the handshake.
+		// A new connection. What was proven before stays proven, for the shorter of the
+		// two timeouts, until a write proves the handshake.
 		l.base = l.base.Add(min(0, l.life-lifetime(timeout)))
 		made := l.written.IsZero()
 		l.timeout, l.life, l.window = timeout, lifetime(timeout), window(l.tick, timeout)
@@ -105,13 +107,13 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 		l.heard = sent
 	}
 
-	// Some of many requests are remembered. To leave one out can only make base earlier.
-	// One is replaced by the next if that was answered within a grain of the one before
-	// it. So of any three neighbours the first and the last are a grain apart, and a
-	// replaced one would have been of use for less than a grain.
+	// Only some of many requests are remembered. Omitting one can only make base earlier.
+	// A request is replaced by the next one if that was answered within a grain of the
+	// one before. So of any three neighbors, the first and the last are a grain apart,
+	// and a replaced one would have been of use for less than a grain.
 	expired := 0
 	for expired < len(l.later) && !l.later[expired].sent.Add(l.life).After(answered) {
-		expired++ // even if it is proven, the lease is over
+		expired++ // even if proven, the lease would be over
 	}
 	l.later = slices.Delete(l.later, 0, expired)
 	newest, n := l.base, len(l.later)
@@ -119,7 +121,7 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 		newest = l.later[n-1].sent
 	}
 	switch {
-	case !sent.After(newest): // proves nothing that the newest does not prove as soon
+	case !sent.After(newest): // proves no more than the newest, and no sooner
 	case n > 1 && answered.Sub(l.later[n-2].answered) < l.timeout/grains:
 		l.later[n-1] = frame{sent, answered}
 	default:
@@ -145,17 +147,17 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 	return out
 }
 
-// State is what a lease knows beside its deadline.
+// State is what a lease knows apart from its deadline.
 type State struct {
-	Written time.Time     // when the newest of the answered writes, or the handshake, was sent
-	Heard   time.Time     // when the newest of all answered requests was sent
-	Took    time.Duration // how long the newest of the answered writes took; 0: none was answered
-	// Optimistic is until when the session would be believed alive if every answer were a
-	// proof; zero if nothing was answered yet.
+	Written time.Time     // when the newest answered write, or the handshake, was sent
+	Heard   time.Time     // when the newest answered request was sent
+	Took    time.Duration // how long the newest answered write took; 0: none was answered
+	// Optimistic is what the deadline would be if every answer were a proof. It is zero
+	// if nothing was answered yet.
 	Optimistic time.Time
 }
 
-// State returns what the lease knows now.
+// State returns the current state.
 func (l *Lease) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,8 +168,8 @@ func (l *Lease) State() State {
 	return s
 }
 
-// Deadline returns until when the session can be believed alive. It returns the zero time
-// if nothing was answered yet.
+// Deadline returns the time until which the session counts as alive, or the zero time if
+// nothing was answered yet.
 func (l *Lease) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,41 +179,41 @@ func (l *Lease) Deadline() time.Time {
 	return l.base.Add(l.life)
 }
 
-// Window returns after what time a write proves what was answered before it.
+// Window returns how long after an answer a write must be sent to prove it.
 func (l *Lease) Window() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.window
 }
 
-// window is how long it takes until the leader has asked for certain: half a tick, and an
-// eighth because it may be a little late.
+// window returns the time after which the leader has certainly asked: half a tick, plus
+// an eighth because it may be a little late.
 func window(tick, timeout time.Duration) time.Duration {
 	tick = Tick(tick, timeout)
 	return tick/2 + tick/8
 }
 
-// Tick returns the tick that a lease goes by: the configured one, if there is one.
+// Tick returns the tick that a lease assumes: the configured one, if there is one.
 func Tick(configured, timeout time.Duration) time.Duration {
 	if configured != 0 {
 		return configured
 	}
-	return min(tickMax, timeout/2) // servers allow no timeout below two ticks by default
+	return min(tickMax, timeout/2) // by default, servers allow no timeout below two ticks
 }
 
-// lifetime is for how long a session can be believed alive. A twentieth of the timeout is
-// held back for clocks that do not run at the same rate.
+// lifetime returns how long a session counts as alive. A twentieth of the timeout is a
+// margin for clocks that run at different rates.
 func lifetime(timeout time.Duration) time.Duration { return timeout - timeout/20 }
 
-// evidence reports what an answer is a sign of. noted: a server has noted the request as
-// a sign of the session's life. A server does so when it queues a request; it never
+// evidence reports what an answer proves. noted means that a server has noted the request
+// as a sign of life of the session. A server does so when it queues a request; it never
 // queues requests that carry an identity. Some errors are answered before that, or say
-// that there is no such session.
+// that the session does not exist.
 //
-// quorum: the answer came from the leader and a quorum. The request was a write, and it
-// was executed, or failed for a reason that the leader finds. A failed one is a
-// transaction like any other. Other errors may be a follower's own. With
-// enableEagerACLCheck, so are those about access.
+// quorum means that the answer came from the leader and a quorum: the request was a write
+// that was executed, or that failed for a reason found by the leader. A failed write is a
+// transaction like any other. Other errors may be a follower's own, and with
+// enableEagerACLCheck even those about access.
 func evidence(op, zkErr int32) (noted, quorum bool) {
 	switch zkErr {
 	case zkerr.CodeSessionExpired, zkerr.CodeSessionMoved, zkerr.CodeAuthFailed, zkerr.CodeSASLRequired,
@@ -236,21 +238,21 @@ func evidence(op, zkErr int32) (noted, quorum bool) {
 	return true, false
 }
 
-// Pace decides when a session that holds something probes: an interval after the newest
-// write that is known, whether that was answered or not. With one probe at a time the
-// lease would advance once a round trip, and run out although every answer comes.
+// Pace decides when a session that holds something probes: one interval after its newest
+// write, answered or not. With only one probe at a time, the lease would advance just
+// once per round trip, and could run out even though every answer arrives.
 type Pace struct {
 	Interval time.Duration // between two probes
 	Timeout  time.Duration // of the session
-	Written  time.Time     // when the newest of the answered writes was sent
-	Probed   time.Time     // when the newest probe was sent; zero: none was
-	UnderWay int           // probes that are not answered
+	Written  time.Time     // when the newest answered write was sent
+	Probed   time.Time     // when the newest probe was sent; zero: none yet
+	UnderWay int           // unanswered probes
 }
 
-// Due returns how long to wait for the next probe. At 0 or less it is due.
+// Due returns how long to wait until the next probe. At 0 or less, it is due.
 func (p Pace) Due(now time.Time) time.Duration {
 	if p.UnderWay >= p.most() {
-		return p.Interval // the answers to as many have taken a whole timeout
+		return p.Interval // this many are unanswered only after a whole timeout
 	}
 	newest := p.Written
 	if p.Probed.After(newest) {
@@ -259,5 +261,5 @@ func (p Pace) Due(now time.Time) time.Duration {
 	return newest.Add(p.Interval).Sub(now)
 }
 
-// most returns how many probes may be in progress: those of one timeout.
+// most returns the maximum number of probes in progress: those of one timeout.
 func (p Pace) most() int { return min(max(int(p.Timeout/p.Interval), 1), mostProbes) }

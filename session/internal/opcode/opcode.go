@@ -3,8 +3,8 @@ package opcode
 
 import "fmt"
 
-// The operations. Connect is not one of the protocol: an answered handshake is reported
-// as it.
+// The operations. Connect is not one of the protocol's: it represents an answered
+// handshake.
 const (
 	Connect         int32 = 0
 	Create          int32 = 1

@@ -1,4 +1,4 @@
-// Package pace bounds how many reads a second a process sends to look at locks.
+// Package pace limits how many reads per second a process sends to look at locks.
 package pace
 
 import (
@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// tick is how often reads are let through: several at once, so that each needs no timer
-// of its own.
+// tick is how often reads are let through: several at once, so that a caller does not
+// wait on a timer for each.
 const tick = 10 * time.Millisecond
 
-// Limiter hands out the times at which reads may be sent. No second has more of them than
-// its rate and a tenth of that, which a process that was idle may send at once. The zero
-// value has no bound.
+// Limiter assigns the times at which reads may be sent. It allows no more per second than
+// its rate plus a tenth, which an idle process may send at once. The zero value has no
+// limit.
 type Limiter struct {
 	mu   sync.Mutex
-	rate int       // reads a second; 0: no bound
-	next time.Time // the read that was let through last uses the rate up to here
-	seen time.Time // the latest time that was given
+	rate int       // reads per second; 0: no limit
+	next time.Time // the time up to which earlier reads have used up the rate
+	seen time.Time // the latest now
 }
 
-// NewLimiter returns a limiter for so many reads a second.
+// NewLimiter returns a limiter with this rate, in reads per second.
 func NewLimiter(rate int) *Limiter { return &Limiter{rate: max(0, rate)} }
 
 // Set changes the rate from the next read on.
@@ -35,7 +35,7 @@ func (l *Limiter) Set(rate int) {
 // until, and the cause of ctx if ctx ends first.
 func (l *Limiter) Wait(ctx context.Context, until time.Time) (bool, error) {
 	l.mu.Lock()
-	wait, ok := l.take(time.Now(), until) // the clock is read in the order of the turns
+	wait, ok := l.take(time.Now(), until) // read the clock under mu, so that turns are in order
 	l.mu.Unlock()
 	if !ok || wait == 0 {
 		return ok, nil
@@ -45,14 +45,14 @@ func (l *Limiter) Wait(ctx context.Context, until time.Time) (bool, error) {
 	select {
 	case <-timer.C:
 		return true, nil
-	case <-ctx.Done(): // its turn is lost: others' turns may come after it
+	case <-ctx.Done(): // its turn is lost, because later ones may depend on it
 		return false, context.Cause(ctx)
 	}
 }
 
-// take lets a read through, and returns how long it has to wait. If that would be after
-// until, it takes nothing and returns false. The zero until has no bound. It is called
-// with mu held.
+// take assigns the next turn to a read, and returns how long the read must wait. If the
+// turn would be after until, take assigns nothing and returns false. A zero until means
+// no limit. It is called with mu held.
 func (l *Limiter) take(now, until time.Time) (wait time.Duration, ok bool) {
 	if l.rate == 0 {
 		return 0, until.IsZero() || !now.After(until)
@@ -61,8 +61,8 @@ func (l *Limiter) take(now, until time.Time) (wait time.Duration, ok bool) {
 		l.next = time.Time{}
 	}
 	l.seen = now
-	// With the reads that a tick brings forward, a tenth of the rate goes at once after
-	// the limiter was idle.
+	// Together with the reads that a tick brings forward, a tenth of the rate may be sent
+	// at once after an idle time.
 	interval, burst := time.Second/time.Duration(l.rate), max(1, l.rate*9/100)
 	if idle := now.Add(-interval * time.Duration(burst)); l.next.Before(idle) {
 		l.next = idle

@@ -1,5 +1,4 @@
-// Package watch records what a client watches at the servers, and which subscribers want
-// to learn of it.
+// Package watch records what a client watches on the servers, and for which subscribers.
 package watch
 
 import (
@@ -7,18 +6,17 @@ import (
 	"sync"
 )
 
-// Set is what one client watches, by path: the subscribers of a path, and what the
-// reading with its watch has found. It is safe for concurrent use. The zero value is
-// empty.
+// Set is what one client watches, by path: the subscribers of a path, and what the read
+// that armed its watch has found. It is safe for concurrent use. The zero value is empty.
 //
 // A request subscribes before the call that arms the watch, because the event can
 // overtake the reply:
 //
 //  1. The request subscribes.
-//  2. The server answers, and the node goes.
+//  2. The server answers, and then the node is deleted.
 //  3. Reply and event arrive in one segment.
 //  4. The client runs the callback with the event before the goroutine that made the call
-//     gets to run.
+//     is scheduled.
 //  5. The event finds the subscriber.
 //
 // The client keeps a channel for each call that armed a watch, until the watch fires, and
@@ -33,9 +31,9 @@ import (
 // caller arm it. A reading beside a watch that is about to be armed could miss a change:
 //
 //  1. A is about to arm.
-//  2. B finds that taken care of, and only reads.
+//  2. B relies on that, and only reads.
 //  3. The node changes.
-//  4. A's request is executed, reads what is new, and arms the watch.
+//  4. A's request is executed, reads the new state, and arms the watch.
 //  5. B does not learn of the change.
 type Set[S comparable, V any] struct {
 	mu          sync.Mutex
@@ -45,26 +43,28 @@ type Set[S comparable, V any] struct {
 	doubted     bool               // see Suspended
 }
 
-// Ticket says when a path was asked for: the answer counts if nothing has happened since.
+// Ticket records when Ask was called for a path: the answer counts only if nothing has
+// happened since.
 type Ticket struct{ fires, connections uint32 }
 
-// entry is one path. It is small: there is one for each lock that is held for long.
+// entry is one path. It is small, because there is one for each lock that is held for
+// long.
 type entry[S comparable] struct {
-	subscribers []S    // each once; few, mostly one
-	fires       uint32 // while answers are awaited
-	pending     uint16 // answers that are awaited
+	subscribers []S    // without duplicates; few, usually one
+	fires       uint32 // counts fires while answers are awaited
+	pending     uint16 // awaited answers
 	armed       bool   // at the server
-	sure        bool   // at the server, on the present connection
+	sure        bool   // at the server, certainly, on the current connection
 }
 
-// note is a value that was noted for a path.
+// note is a value noted for a path.
 type note[V any] struct {
 	value V
 	holds bool // nothing has happened to the path since
 }
 
-// Add subscribes, and reports whether the path is not armed, so that the caller has to
-// see to that.
+// Add subscribes, and reports whether the path is unarmed, so that the caller must arm
+// it.
 func (s *Set[S, V]) Add(path string, who S) (unarmed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,15 +73,15 @@ func (s *Set[S, V]) Add(path string, who S) (unarmed bool) {
 	return !p.armed
 }
 
-// Sure reports whether a path is armed for certain: a reading on the present connection
-// that armed it was answered.
+// Sure reports whether a path is certainly armed: a read that armed it was answered on
+// the current connection.
 func (s *Set[S, V]) Sure(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.paths[path].sure
 }
 
-// Resumed says that there is another connection, on which no path is armed for certain.
+// Resumed notes a new connection, on which no path is certainly armed.
 func (s *Set[S, V]) Resumed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +120,8 @@ func (s *Set[S, V]) resume() {
 	}
 }
 
-// Ask subscribes, unless who is the zero value, and reports whether the caller has to arm
-// the watch. If so it calls Answered with the ticket.
+// Ask subscribes, unless who is the zero value, and reports whether the caller must arm
+// the watch and then call Answered with the ticket.
 func (s *Set[S, V]) Ask(path string, who S) (arm bool, t Ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +133,8 @@ func (s *Set[S, V]) Ask(path string, who S) (arm bool, t Ticket) {
 	return arm, Ticket{p.fires, s.connections}
 }
 
-// Answered says whether the watch of an Ask is armed. If the path has fired since the
-// Ask, the event is that of the watch, and the answer counts for nothing.
+// Answered notes whether the watch of an Ask was armed. If the path has fired since the
+// Ask, that was the watch's event, and the answer is ignored.
 func (s *Set[S, V]) Answered(path string, t Ticket, armed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Set[S, V]) Answered(path string, t Ticket, armed bool) {
 	s.keep(path, p)
 }
 
-// Changed reports that the watch has fired, and that its subscribers need it armed again.
+// Changed notes that the watch has fired, but that its subscribers need it armed again.
 // It reports whether there are any.
 func (s *Set[S, V]) Changed(path string) (wanted bool) {
 	s.mu.Lock()
@@ -156,8 +156,8 @@ func (s *Set[S, V]) Changed(path string) (wanted bool) {
 	return len(p.subscribers) > 0
 }
 
-// Fired says that the watch has fired. It drops the subscribers, and returns them: they
-// have to learn of it.
+// Fired notes that the watch has fired. It removes the subscribers, and returns them to
+// be notified.
 func (s *Set[S, V]) Fired(path string) []S {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,8 @@ func (s *Set[S, V]) Fired(path string) []S {
 	return told
 }
 
-// Reset says that no watch is armed any more. It returns the paths that have subscribers.
+// Reset notes that no watch is armed any more. It returns the paths that have
+// subscribers.
 func (s *Set[S, V]) Reset() (wanted []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +182,7 @@ func (s *Set[S, V]) Reset() (wanted []string) {
 	return wanted
 }
 
-// Drop ends a subscription, if there is one.
+// Drop ends the subscription, if there is one.
 func (s *Set[S, V]) Drop(path string, who S) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,9 +214,9 @@ func (s *Set[S, V]) Subscribers(path string) []S {
 	return slices.Clone(s.paths[path].subscribers)
 }
 
-// Note keeps what the reading that armed a path has found. update makes that from the
-// value noted before; Note returns it. If the path has fired since and is forgotten,
-// nothing is kept. If it has fired and is remembered, the value does not hold.
+// Note keeps what the read that armed a path has found. update computes it from the
+// previously noted value, and Note returns it. If the path has fired since and is
+// forgotten, nothing is kept. If it has fired but is remembered, the value does not hold.
 func (s *Set[S, V]) Note(path string, update func(before V) V) V {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +231,7 @@ func (s *Set[S, V]) Note(path string, update func(before V) V) V {
 }
 
 // Noted returns the value noted for a path, and whether it holds: while the watch is
-// armed the data are the same, and are not read again.
+// armed, the data are unchanged, and are not read again.
 func (s *Set[S, V]) Noted(path string) (value V, holds bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,7 +258,7 @@ func (s *Set[S, V]) Armed() bool {
 	return false
 }
 
-// Empty reports whether no path is remembered: none is armed, or about to be, or has
+// Empty reports whether no path is remembered: none is armed or about to be, and none has
 // subscribers.
 func (s *Set[S, V]) Empty() bool {
 	s.mu.Lock()

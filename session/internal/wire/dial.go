@@ -25,11 +25,11 @@ type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 const (
 	backoffMin = 25 * time.Millisecond
 	backoffMax = time.Second
-	// lifeMax bounds how long a connection must carry the session to count as a good one.
+	// lifeMax is the maximum time that a connection must carry the session to count as
+	// good.
 	lifeMax = time.Second
-	// mostStagger is for how long an address may stay silent before the next one is
-	// dialled beside it. [net.Dialer] waits as long before it tries the other family of
-	// addresses.
+	// mostStagger is how long an address may stay silent before the next one is dialed in
+	// parallel. [net.Dialer] waits as long before it tries the other address family.
 	mostStagger = 300 * time.Millisecond
 )
 
@@ -37,32 +37,31 @@ var _ zk.Dialer = (*Dialer)(nil).Dial
 
 // Dialer makes the connections of one client, one at a time, each wrapped in a wire.
 //
-// It is also where the client waits between attempts, because the client itself does not:
-// it would dial servers that grant a session and drop the connection at once thousands of
-// times a second.
+// The client also waits here between attempts, because it does not wait by itself: it
+// would dial servers that grant a session and then drop the connection thousands of times
+// per second.
 //
-//   - The attempt after a connection that has carried the session for a while is made at
-//     once.
-//   - The first attempt after that waits for a random time between a half and all of
-//     25 ms. The bound doubles with each attempt, and is 1 s at most.
-//   - If an exchange of SASL was denied in the last attempt, that bound is half the
-//     session timeout: each exchange is a write at the servers, and only a person can
-//     help.
+//   - After a connection that has carried the session for a while, the next attempt is
+//     made at once.
+//   - The first attempt after that waits for a random time between half and all of 25 ms.
+//     The bound doubles with each attempt, up to 1 s.
+//   - If SASL was denied in the last attempt, the limit is half the session timeout,
+//     because each exchange is a write at the servers, and only a person can help.
 //
 // A connection counts only if it lived for a tenth of the session timeout or 1 s,
-// whichever is less.
+// whichever is shorter.
 //
 // An attempt, from its start to the complete answer to the handshake (TCP, TLS and
-// ZooKeeper), takes at most three tenths of the session timeout. It waits for a lookup as
-// long, which then continues for a later attempt ([Names]). The client notices a dead
-// connection after two thirds, and with the back-off a mute server costs no more than
-// what is left.
+// ZooKeeper), takes at most three tenths of the session timeout. That includes the wait
+// for a lookup, which then continues for a later attempt ([Names]). The client notices a
+// dead connection after two thirds of the timeout, and a silent server, including the
+// back-off, costs no more than what is left.
 type Dialer struct {
 	link  *Link
 	cfg   Dialing
-	began uint64 // how many lookups had ended then
+	began uint64 // how many lookups had ended before
 
-	ctx    context.Context // ends with Stop; the client's call has no room for one
+	ctx    context.Context // ends with Stop; the client passes none to Dial
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
@@ -71,24 +70,23 @@ type Dialer struct {
 	err      error
 }
 
-// Dialing is what a dialer is made of. Asked and Rng have no default. Hosts has none if
-// names are resolved.
+// Dialing configures a dialer. Asked and Rng are required, and so is Hosts if names are
+// resolved.
 type Dialing struct {
 	Hosts *Hosts
 	Dial  DialFunc       // nil: net.Dialer
-	Names *Names         // nil: Dial gets the names
+	Names *Names         // nil: Dial gets host names
 	SASL  sasl.Mechanism // nil: none
 
-	// These are asked at each dial. TLS: nil is none; an empty ServerName becomes the
-	// name of the host. Identities: nil is none.
+	// These are called at each dial. nil means no TLS, or no identities. An empty
+	// ServerName becomes the host's name.
 	TLS        func() *tls.Config
 	Identities func() []Identity
 
-	Asked time.Duration // session timeout the client asks for
+	Asked time.Duration // session timeout that the client requests
 	Rng   *rand.Rand    // used by Dial only, which the client calls from one goroutine
 
-	// Failures of the client before this one: a session that ends as soon as it is made
-	// is a failure, too.
+	// Failures of the previous client: a session that ends right away is a failure, too.
 	Failures int
 }
 
@@ -107,19 +105,19 @@ func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
 	return d
 }
 
-// Dial connects to addr. It has the form that the client needs; the timeout that the
-// client asks for (always 1 s) is ignored. After Stop it returns a [farewell].
+// Dial connects to addr. It has the signature that the client needs, but ignores the
+// client's timeout (always 1 s). After Stop, it returns a [farewell].
 func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
-	// The client forgets to close a connection after a session has expired.
+	// The client does not close its connection after the session has expired.
 	d.mu.Lock()
 	w := d.current
 	d.current = nil
 	d.mu.Unlock()
 	if w != nil {
-		_ = w.Close() // if a socket does not close, nothing can be done about it
+		_ = w.Close() // if closing a socket fails, nothing can be done about it
 	}
 
-	// The back-off. A denial can be found in the error only until the next attempt.
+	// The back-off. d.err shows a denial only until the next attempt.
 	d.mu.Lock()
 	if w != nil {
 		if _, good := w.lifetime(); good {
@@ -150,13 +148,13 @@ func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 		d.failures++
 	}
 	d.mu.Unlock()
-	// Stop may have come while the connection was made. A caller of Stop and then
-	// HardClose expects that nothing is open afterwards. Either HardClose sees current,
-	// or it came before and Stop is seen here.
+	// Stop may have been called while the connection was being made. A caller of Stop and
+	// then HardClose expects nothing to be open afterwards: either HardClose sees
+	// current, or it came earlier and Stop is seen here.
 	switch {
 	case d.ctx.Err() != nil:
 		if err == nil {
-			_ = w.Close() // it was not handed out
+			_ = w.Close() // the client never got it
 		}
 		return newFarewell(d.link.Timeout()), nil
 	case err != nil:
@@ -166,16 +164,17 @@ func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	return w, nil
 }
 
-// backoff returns how long to wait before the next attempt after so many failed ones.
+// backoff returns how long to wait before the next attempt, after this many failures.
 func backoff(failures int, most time.Duration, rng *rand.Rand) time.Duration {
-	// 25 ms * 2^17 is nearly an hour, and shifting much further would overflow one day.
+	// 25 ms * 2^17 is nearly an hour; shifting much further would eventually overflow.
 	const doublings = 17
 	full := min(backoffMin<<min(failures-1, doublings), most)
 	return full/2 + time.Duration(rng.Int64N(int64(full/2)+1))
 }
 
-// connect makes one connection, up to but without the ZooKeeper handshake. An exchange
-// begins before that: what fails here does not renew the session at the server.
+// connect makes one connection, up to but not including the ZooKeeper handshake. A SASL
+// exchange starts before that, so that what fails here does not renew the session at the
+// server.
 func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 	if err := d.ctx.Err(); err != nil {
 		return nil, err
@@ -197,7 +196,7 @@ func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 			if who != nil {
 				who.cancel()
 			}
-			_ = socket.Close() // it may be closed already: that is how a TLS handshake is interrupted
+			_ = socket.Close() // it may be closed already, which is how a TLS handshake is interrupted
 		}
 	}()
 	conn := socket
@@ -211,7 +210,7 @@ func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 		identities = d.cfg.Identities()
 	}
 	if d.cfg.SASL != nil || len(identities) > 0 {
-		// Later, Stop leaves the exchange alone, as it does the connection.
+		// After begin, Stop leaves the exchange alone, as it does the connection.
 		who = newLogin(deadline, identities)
 		stopped := context.AfterFunc(d.ctx, who.cancel)
 		err = who.begin(d.cfg.SASL, addr)
@@ -227,26 +226,25 @@ func (d *Dialer) connect(network, addr string) (w *wire, err error) {
 	return w, nil
 }
 
-// errSlow is why an attempt has no answer of a lookup: it continues.
+// errSlow reports a lookup that is still in progress.
 var errSlow = errors.New("name not resolved yet")
 
-// reach connects to a server of the connect string, after a lookup of its name. The
-// addresses that are known from before stand in while the lookup continues, or when it
-// has failed.
+// reach connects to a server of the connect string, after a lookup of its name. Earlier
+// addresses are used while the lookup continues, or if it fails.
 func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(server)
 	if _, noLiteral := netip.ParseAddr(host); err != nil || noLiteral == nil {
 		return d.cfg.Dial(ctx, network, server)
 	}
-	// With addresses from before, a slow resolver costs a tenth of the session timeout, and
-	// without them all of the attempt.
+	// With earlier addresses, a slow resolver costs a tenth of the session timeout;
+	// without them, the whole attempt.
 	lookup := d.cfg.Names.find(host) //nolint:contextcheck // a lookup outlasts the attempt
 	var slow <-chan time.Time
 	standIns, _ := d.addresses(server, host, port)
 	if len(standIns) > 0 {
 		slow = time.After(d.link.Timeout() / 10)
 	}
-	var failed error // why no address from before could be reached
+	var failed error // why no earlier address could be reached
 	select {
 	case <-lookup.done:
 	case <-ctx.Done():
@@ -264,7 +262,7 @@ func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, e
 			return nil, failed
 		}
 	}
-	// The lookup is over. If it has failed, addresses from before are better than nothing.
+	// The lookup is over. If it failed, earlier addresses are better than none.
 	addrs, err := d.addresses(server, host, port)
 	switch {
 	case err == nil:
@@ -282,18 +280,17 @@ func (d *Dialer) reach(ctx context.Context, network, server string) (net.Conn, e
 	return conn, failed
 }
 
-// addresses returns which addresses of a name may be dialled, in order, and why the
-// latest lookup has failed, if it has. A new session begins only at addresses from a
-// lookup that ended after the session before it, and only while no later lookup has
-// failed. An address from before may belong to another ensemble now, which would grant
-// the same locks:
+// addresses returns the addresses of a name that may be dialed, in order, and why the
+// latest lookup failed, if it did. A new session begins only at addresses from a lookup
+// that ended after the previous session, and only if no later lookup has failed. An
+// earlier address may now belong to another ensemble, which would grant the same locks:
 //
 //  1. The session ends. Its locks are granted to others.
-//  2. Meanwhile the servers have moved, and other ones have got their addresses.
-//  3. A session with those grants the locks once more.
+//  2. Meanwhile the servers have moved, and others have their addresses.
+//  3. A session there grants the locks a second time.
 //
-// A session that may still live can be resumed at any address: only its own ensemble
-// knows it.
+// A session that may still be alive can be resumed at any address, because only its own
+// ensemble knows it.
 func (d *Dialer) addresses(server, host, port string) (addrs []string, failed error) {
 	last := d.cfg.Names.last(host)
 	switch {
@@ -308,8 +305,8 @@ func (d *Dialer) addresses(server, host, port string) (addrs []string, failed er
 	return d.cfg.Hosts.addresses(server), last.err
 }
 
-// race connects to the first of the addresses that answers. When it returns, the
-// connection is the only one that is open.
+// race connects to the first of the addresses that answers. When it returns, no other
+// connection is open.
 func (d *Dialer) race(ctx context.Context, network, server string, addrs []string) (net.Conn, error) {
 	won, conn, err := firstOf(ctx, len(addrs), d.stagger(),
 		func(ctx context.Context, i int) (net.Conn, error) {
@@ -323,14 +320,14 @@ func (d *Dialer) race(ctx context.Context, network, server string, addrs []strin
 	return conn, nil
 }
 
-// stagger is for how long a server may stay silent before the next one is tried beside
-// it.
+// stagger returns how long a server may stay silent before the next one is tried in
+// parallel.
 func (d *Dialer) stagger() time.Duration { return min(mostStagger, d.link.Timeout()/20) }
 
-// firstOf makes n tries in order, and returns which of them was the first to succeed, and
-// with what. The next try begins when one fails, or has taken as long as stagger: one
-// that hangs costs that moment, and not all of the time. When firstOf returns, no try is
-// in progress, and what later ones had is discarded.
+// firstOf makes n tries in order, and returns the index and the value of the first one
+// that succeeds. The next try begins when one fails, or has taken as long as stagger, so
+// that one that hangs does not cost all of the time. When firstOf returns, no try is in
+// progress, and the values of later ones are discarded.
 func firstOf[T any](
 	ctx context.Context, n int, stagger time.Duration, try func(context.Context, int) (T, error),
 	discard func(T),
@@ -384,23 +381,23 @@ func firstOf[T any](
 	return won, value, cmp.Or(failed, context.Cause(ctx))
 }
 
-// The question whether a server serves is a four-letter word on a connection of its own.
-// It needs no session, no quorum and no right, and every server answers it, if only by
-// saying that the word is not in its whitelist.
+// To find out whether a server serves, send it a four-letter word on a separate
+// connection. That needs no session, quorum or permission, and every server answers, if
+// only that the word is not in its whitelist.
 const (
-	// word asks for the server's state. It is the only word that is enabled by default.
+	// word asks for the server's state. It is the only one enabled by default.
 	word = "srvr"
-	// mostAnswer is more than a server has to say.
+	// mostAnswer is more than the longest answer.
 	mostAnswer = 4 << 10
 )
 
-// errServesNot is the answer of a server that would take no session.
+// errServesNot reports a server that would not accept a session.
 var errServesNot = errors.New("it does not serve")
 
-// Ask reports whether another server than the current one says that it serves. The next
-// connection then goes there. A session asks before it hangs up on a silent server: if no
-// other server answers, or all of them are as slow, to hang up costs time that the lease
-// needs. It asks them in the order in which they would be dialled, until ctx ends.
+// Ask reports whether a server other than the current one says that it serves, and if so
+// makes it the next one to dial. A session asks before it hangs up on a silent server: if
+// no other server answers, or all are as slow, hanging up costs time that the lease
+// needs. Ask tries the servers in dialing order, until ctx ends.
 func (d *Dialer) Ask(ctx context.Context) bool {
 	w := d.connection()
 	if w == nil {
@@ -421,14 +418,14 @@ func (d *Dialer) Ask(ctx context.Context) bool {
 	return true
 }
 
-// ask asks one server. It returns nil if that serves.
+// ask asks one server. It returns nil if the server serves.
 func (d *Dialer) ask(ctx context.Context, s server) error {
 	conn, err := d.cfg.Dial(ctx, "tcp", cmp.Or(s.addr, s.name))
 	if err != nil {
 		return err
 	}
 	socket := conn
-	defer context.AfterFunc(ctx, func() { _ = socket.Close() })() // it unblocks what follows
+	defer context.AfterFunc(ctx, func() { _ = socket.Close() })() // unblocks the calls below
 	defer socket.Close()
 	if d.cfg.TLS != nil {
 		if conn, err = secure(ctx, socket, s.name, d.cfg.TLS()); err != nil {
@@ -438,21 +435,21 @@ func (d *Dialer) ask(ctx context.Context, s server) error {
 	if _, err := conn.Write([]byte(word)); err != nil {
 		return err
 	}
-	answer, _ := io.ReadAll(io.LimitReader(conn, mostAnswer)) // without its end it is an answer, too
+	answer, _ := io.ReadAll(io.LimitReader(conn, mostAnswer)) // an incomplete answer is good enough
 	if !says(answer) {
 		return errServesNot
 	}
 	return nil
 }
 
-// says reports whether a server that answers so would take a session. Without a quorum it
-// would not.
+// says reports whether a server with this answer would accept a session. Without a quorum
+// it would not.
 func says(answer []byte) bool {
 	return len(answer) > 0 && !bytes.Contains(answer, []byte("not currently serving")) &&
 		!bytes.Contains(answer, []byte("Mode: read-only"))
 }
 
-// note remembers why a connection failed, and reports it; nil clears it.
+// note notes why a connection failed, and reports it; nil clears it.
 func (d *Dialer) note(addr string, err error) {
 	d.mu.Lock()
 	if d.err = err; err != nil {
@@ -464,15 +461,15 @@ func (d *Dialer) note(addr string, err error) {
 	}
 }
 
-// LastError returns why the latest connection could not be made or ended; nil while one
-// is up. It is safe for concurrent use, as are the methods below.
+// LastError returns why the latest connection failed or ended, or nil while it is up. It
+// is safe for concurrent use, as are the methods below.
 func (d *Dialer) LastError() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.err
 }
 
-// Failed returns how many attempts in a row have failed.
+// Failed returns how many consecutive attempts have failed.
 func (d *Dialer) Failed() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -495,8 +492,8 @@ func (d *Dialer) connection() *wire {
 // leaves the current connection alone, so that the client can still say goodbye on it.
 func (d *Dialer) Stop() { d.cancel() }
 
-// Owing returns the current connection, and since when its server owes an answer. The
-// time is zero if it owes none.
+// Owing returns the current connection, and since when its server has owed an answer, or
+// the zero time if it owes none.
 func (d *Dialer) Owing() (w *wire, since time.Time) {
 	if w = d.connection(); w != nil {
 		since = w.owing()
@@ -504,8 +501,8 @@ func (d *Dialer) Owing() (w *wire, since time.Time) {
 	return w, since
 }
 
-// Peer returns the address of the current connection if its server was dialled by a name
-// that was resolved here. Otherwise it returns nothing.
+// Peer returns the address of the current connection if its server's name was resolved
+// here, and "" otherwise.
 func (d *Dialer) Peer() string {
 	w := d.connection()
 	if w == nil || d.cfg.Names == nil {
@@ -517,8 +514,8 @@ func (d *Dialer) Peer() string {
 	return ""
 }
 
-// HardClose closes the socket of the current connection. Without Stop the client dials
-// the next server.
+// HardClose closes the socket of the current connection. Unless Stop was called, the
+// client then dials the next server.
 func (d *Dialer) HardClose() error {
 	if w := d.connection(); w != nil {
 		return w.hangUp()
@@ -526,15 +523,15 @@ func (d *Dialer) HardClose() error {
 	return nil
 }
 
-// Leave prepares the current connection for a client that has to end, is stopped, and has
-// no request in progress. It reports whether the client can end on it. If not, another
-// connection is to come, a farewell at the latest.
+// Leave prepares the current connection for a client that must end. The dialer must be
+// stopped, and the client must have no request in progress. Leave reports whether the
+// client can end on the connection. If not, another one follows, in the end a farewell.
 func (d *Dialer) Leave() bool {
 	w := d.connection()
 	return w == nil || w.leave()
 }
 
-// addressOf returns the address of the server's end. The connection of a user's dialer
+// addressOf returns the address of the server's end. A connection from a user's dialer
 // may have none.
 func addressOf(conn net.Conn) string {
 	if addr := conn.RemoteAddr(); addr != nil {

@@ -11,26 +11,25 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// codeConnectionLoss is a farewell's answer to requests: they have not been sent
+// codeConnectionLoss is a farewell's answer to requests, because they were not sent
 // anywhere.
 const codeConnectionLoss int32 = -4
 
-// farewell is a connection to no server, for a client that has to end and has no other
-// connection. The client insists on an answer to the end of its session. It waits a
-// second for it, though there is no connection that it could come from, and receives
-// nothing in between. Here it gets the answer at once. Everything else in its queue is
-// answered with the loss of the connection, which is the truth. No byte leaves the
-// process.
+// farewell is a connection to no server, for a client that must end and has no other
+// connection. The client would wait a second for an answer to the end of its session,
+// even without a connection, and receive nothing else meanwhile. A farewell gives that
+// answer at once, and answers everything else in the client's queue with a lost
+// connection, which is the truth. No byte leaves the process.
 //
-// Deadlines do not matter, because there is nothing to wait for.
+// Deadlines do nothing, because there is nothing to wait for.
 type farewell struct {
 	timeout time.Duration
 
 	mu      sync.Mutex
 	news    *sync.Cond
 	greeted bool
-	out     []byte // the answers that have not been read
-	over    bool   // the session was ended: nothing comes after out
+	out     []byte // unread answers
+	over    bool   // the session was ended: nothing follows out
 	closed  bool
 }
 
@@ -42,7 +41,7 @@ func newFarewell(timeout time.Duration) *farewell {
 	return f
 }
 
-// Write takes a request and answers it.
+// Write answers a request.
 func (f *farewell) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +64,7 @@ func (f *farewell) Write(p []byte) (int, error) {
 	}
 	xid, op, code := int32At(body, 0), int32At(body, 4), codeConnectionLoss
 	switch op {
-	case opcode.Ping, opcode.SetWatches, opcode.CloseSession: // the client expects no error there
+	case opcode.Ping, opcode.SetWatches, opcode.CloseSession: // the client expects no error for these
 		code = zkerr.CodeNone
 	}
 	f.out = binary.BigEndian.AppendUint32(f.out, minReply)
@@ -76,11 +75,11 @@ func (f *farewell) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// greeting is the answer to a handshake.
+// greeting returns the answer to a handshake.
 func greeting(timeout time.Duration, id int64) []byte {
 	const body, password = 36, 16
 	if id == 0 {
-		id = 1 // the client has no session, and would take 0 for the end of one
+		id = 1 // the client has no session, and to it 0 would mean the end of one
 	}
 	b := binary.BigEndian.AppendUint32(nil, body)
 	b = binary.BigEndian.AppendUint32(b, 0)
@@ -90,7 +89,7 @@ func greeting(timeout time.Duration, id int64) []byte {
 	return append(b, make([]byte, password)...)
 }
 
-// Read hands out the answers.
+// Read returns the answers.
 func (f *farewell) Read(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +116,7 @@ func (f *farewell) Close() error {
 	return nil
 }
 
-// LocalAddr and RemoteAddr return the address of nothing.
+// LocalAddr and RemoteAddr return a placeholder address.
 func (f *farewell) LocalAddr() net.Addr  { return &net.UnixAddr{Net: "none", Name: "nowhere"} }
 func (f *farewell) RemoteAddr() net.Addr { return f.LocalAddr() }
 

@@ -19,35 +19,34 @@ import (
 
 var _ zk.HostProvider = (*Hosts)(nil)
 
-// errNoHosts is the answer of [Hosts.Init] to an empty list.
+// errNoHosts is the error of [Hosts.Init] for an empty list.
 var errNoHosts = errors.New("no servers")
 
-// Hosts returns which server to try next: the one that was tried the longest time ago. A
-// name of the connect string is as many servers as it has addresses. The dialer resolves
-// it each time (see reach), so a changed DNS answer is followed without a new client.
+// Hosts decides which server to try next: the least recently tried one. A host name in
+// the connect string counts as one server per address. The dialer resolves it each time
+// (see reach), so a changed DNS answer takes effect without a new client.
 //
-// If Next reports that a round is complete, the client sleeps a fixed second, which
-// nothing but its own Close interrupts. The dialer does the waiting, so Next never
-// reports it. That sleep is also the only place in its dial loop where the client looks
-// whether it has been closed. So the dialer of a closed client has to let it connect.
+// If Next reported a complete round, the client would sleep for a fixed second, which
+// only its own Close interrupts. The dialer does the waiting instead, so Next never
+// reports one. That sleep is also the only place in the client's dial loop where it
+// checks whether it was closed. So the dialer of a closed client must let it connect.
 //
 // All methods are safe for concurrent use.
 type Hosts struct {
 	mu      sync.Mutex
-	servers []server // those of one name stand together
+	servers []server // those of one name are adjacent
 	tries   int64
 }
 
 // server is an entry of the connect string, or one of the addresses of its name.
 type server struct {
 	name  string
-	addr  string // empty: the name is not resolved, or need not be
-	tried int64  // the number of its latest try; 0: never; -1: it goes before those, too
+	addr  string // empty: not resolved yet, or not a host name
+	tried int64  // the number of its latest try; 0: never; -1: goes first
 }
 
 // NewHosts shuffles names once, so that many clients with the same connect string spread
-// over the ensemble. It keeps no reference to names and does not use rng after it has
-// returned.
+// over the ensemble. It does not retain names, and does not use rng after it returns.
 func NewHosts(names []string, rng *rand.Rand) *Hosts {
 	h := &Hosts{}
 	for _, name := range names {
@@ -57,8 +56,8 @@ func NewHosts(names []string, rng *rand.Rand) *Hosts {
 	return h
 }
 
-// Init is called by the client before anything else. The list it hands over is the one it
-// was created with, but shuffled by its own random source; ours is kept instead.
+// Init is called by the client before anything else. Its list is the one the client was
+// created with, but shuffled by the client; ours is kept instead.
 func (h *Hosts) Init([]string) error {
 	if len(h.servers) == 0 {
 		return errNoHosts
@@ -73,16 +72,15 @@ func (h *Hosts) Len() int {
 	return len(h.servers)
 }
 
-// Connected does nothing: the connected server is the one that was tried last, and so the
+// Connected does nothing: the connected server is the one tried last, and so will be the
 // last one to be tried again.
 func (h *Hosts) Connected() {}
 
-// byTry orders servers as they are to be tried.
+// byTry orders servers in the order in which to try them.
 func byTry(a, b server) int { return cmp.Compare(a.tried, b.tried) }
 
-// Next returns the name of the server that was tried the longest time ago. Its second
-// result is always false. A server with an address is noted as tried when that is
-// dialled.
+// Next returns the name of the least recently tried server. Its second result is always
+// false. A server with an address is noted as tried only when the address is dialed.
 func (h *Hosts) Next() (name string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +94,7 @@ func (h *Hosts) Next() (name string, retryStart bool) {
 	return next.name, false
 }
 
-// learn replaces the addresses of a name by its present ones, in a random order.
+// learn replaces the addresses of a name by its current ones, in random order.
 func (h *Hosts) learn(name string, addrs []string, rng *rand.Rand) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,7 +131,7 @@ func (h *Hosts) addresses(name string) (addrs []string) {
 	return addrs
 }
 
-// others returns the servers but the one of this name at this address, in the order in
+// others returns all servers except the one with this name and address, in the order in
 // which to try them.
 func (h *Hosts) others(name, addr string) []server {
 	return slices.DeleteFunc(h.inOrder(), func(s server) bool {
@@ -149,7 +147,7 @@ func (h *Hosts) inOrder() []server {
 	return all
 }
 
-// note notes that a server is tried.
+// note notes that a server is being tried.
 func (h *Hosts) note(name, addr string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +155,7 @@ func (h *Hosts) note(name, addr string) {
 	h.mark(name, addr, h.tries)
 }
 
-// prefer makes a server the next one to be tried, once.
+// prefer makes a server the next one to try, once.
 func (h *Hosts) prefer(s server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -173,23 +171,24 @@ func (h *Hosts) mark(name, addr string, tried int64) {
 	}
 }
 
-// LookupFunc resolves a host's name, as [net.Resolver.LookupNetIP] does.
+// LookupFunc resolves a host name like [net.Resolver.LookupNetIP].
 type LookupFunc func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
-// lookupMax bounds a lookup. Go's resolver gives each name server 5 s, twice, and does so
-// for each domain of the search list.
+// lookupMax is the maximum time of a lookup. Go's resolver gives each name server 5 s,
+// twice, for each domain of the search list.
 const lookupMax = 30 * time.Second
 
 var (
-	// errNoAddress is the error of a lookup that finds nothing and has no error.
+	// errNoAddress is the error of a lookup that finds nothing without an error.
 	errNoAddress = errors.New("no address")
-	// errNamesStopped is the error of a lookup that is asked for after Stop.
+	// errNamesStopped is the error of a lookup requested after Stop.
 	errNamesStopped = errors.New("closed")
 )
 
-// Names looks up the names of a connect string, for all clients of a session. A lookup
-// belongs to no attempt to connect: an attempt that cannot wait for it leaves it running,
-// and the next one finds it, or its answer. There is at most one at a time for each name.
+// Names looks up the host names of a connect string, for all clients of a session. A
+// lookup is independent of attempts to connect: an attempt that cannot wait for it leaves
+// it running, and the next one finds it or its result. There is at most one lookup at a
+// time per name.
 //
 // All methods are safe for concurrent use.
 type Names struct {
@@ -199,21 +198,21 @@ type Names struct {
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
-	ended    uint64             // how many lookups have ended, of any name
+	ended    uint64             // how many lookups have ended, for all names
 	underWay map[string]*lookup // by host
-	latest   map[string]*lookup // by host, the latest that has ended
+	latest   map[string]*lookup // by host, the latest completed one
 }
 
-// lookup is one lookup. What it has found may be read when it has ended.
+// lookup is one lookup. Its result may be read once it has ended.
 type lookup struct {
 	done   chan struct{} // closed when it has ended
-	number uint64        // among the lookups that have ended, from 1
+	number uint64        // among the completed lookups, starting at 1
 	found  []netip.Addr
 	err    error
 }
 
-// NewNames returns names that start runs the lookups of; see [Events]. A nil lookup is
-// the system's.
+// NewNames returns Names whose lookups are run by start; see [Events]. If resolve is nil,
+// the system's resolver is used.
 func NewNames(resolve LookupFunc, start func(func()) bool) *Names {
 	n := &Names{lookup: resolve, start: start, underWay: map[string]*lookup{}, latest: map[string]*lookup{}}
 	if n.lookup == nil {
@@ -223,7 +222,7 @@ func NewNames(resolve LookupFunc, start func(func()) bool) *Names {
 	return n
 }
 
-// Stop ends the lookups in progress. No later one begins.
+// Stop ends the lookups in progress, and prevents new ones.
 func (n *Names) Stop() { n.cancel() }
 
 // count returns how many lookups have ended.
@@ -233,7 +232,7 @@ func (n *Names) count() uint64 {
 	return n.ended
 }
 
-// last returns the host's latest lookup that has ended, or an empty one.
+// last returns the host's latest completed lookup, or an empty one.
 func (n *Names) last(host string) lookup {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -243,7 +242,7 @@ func (n *Names) last(host string) lookup {
 	return lookup{}
 }
 
-// find returns a lookup of the host that is in progress, and begins one if there is none.
+// find returns the lookup of the host that is in progress, or starts one.
 func (n *Names) find(host string) *lookup {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -285,11 +284,11 @@ func (n *Names) end(l *lookup, host string, found []netip.Addr, err error) {
 	close(l.done)
 }
 
-// resolverFile names the name servers for Go's resolver.
+// resolverFile lists the name servers for Go's resolver.
 const resolverFile = "/etc/resolv.conf"
 
-// nobodyToAsk adds to the error of a lookup that the resolver has no name server to ask.
-// Go's resolver then asks this machine, and its error reports that one alone.
+// nobodyToAsk adds to a lookup's error that no name server is configured. Go's resolver
+// then asks this machine, and its error mentions only that.
 func nobodyToAsk(err error, conf []byte, unread error) error {
 	asked := new(net.DNSError)
 	if !errors.As(err, &asked) || asked.Server != "127.0.0.1:53" && asked.Server != "[::1]:53" {

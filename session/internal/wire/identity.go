@@ -18,17 +18,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// mostTurns bounds an exchange. The longest, GSSAPI, takes three.
+// mostTurns limits an exchange. The longest, GSSAPI, takes three turns.
 const mostTurns = 10
 
-// Identity is what a client says it is, by a scheme of the server's. Digests are of this
-// kind.
+// Identity is an identity that the client claims under a scheme of the server, such as
+// digest.
 type Identity struct {
 	Scheme string
 	Auth   []byte
 }
 
-// ErrDenied says that a server has refused the client's identity, or could not prove its
+// ErrDenied reports that a server refused the client's identity, or could not prove its
 // own.
 var ErrDenied = errors.New("authentication failed")
 
@@ -37,11 +37,11 @@ var (
 	errIdentityRefused = errors.New("the server refuses it, or has no such scheme")
 )
 
-// exchangeError says why an exchange failed. If it had begun, the server has renewed the
-// session by then.
+// exchangeError reports why an exchange failed. If the exchange had begun, the server has
+// already renewed the session.
 type exchangeError struct {
 	what   string // the mechanism, or the kind of identity
-	denial bool   // it is no lost connection, no timeout, and nothing temporary
+	denial bool   // not a lost connection, a timeout, or a temporary error
 	err    error
 }
 
@@ -55,12 +55,12 @@ func (e *exchangeError) Error() string {
 func (e *exchangeError) Unwrap() error        { return e.err }
 func (e *exchangeError) Is(target error) bool { return e.denial && target == ErrDenied }
 
-// lostError says that the connection ended within an exchange.
+// lostError reports that the connection ended during an exchange.
 type lostError struct{ error }
 
 func (e *lostError) Unwrap() error { return e.error }
 
-// login proves to one server who the client is, and then says its other identities.
+// login proves the client's identity to one server, and then sends its other identities.
 type login struct {
 	ctx        context.Context // ends with the time for the handshake, and with the connection
 	cancel     context.CancelFunc
@@ -82,8 +82,8 @@ func (l *login) failed(what string, err error) error {
 	return &exchangeError{what, !passes, err}
 }
 
-// begin starts an exchange with the server, if there is a mechanism. A mechanism that is
-// late has failed.
+// begin starts an exchange with the server, if there is a mechanism. A mechanism that
+// takes too long has failed.
 func (l *login) begin(mechanism sasl.Mechanism, server string) (err error) {
 	if mechanism == nil {
 		return nil
@@ -102,7 +102,7 @@ func (l *login) begin(mechanism sasl.Mechanism, server string) (err error) {
 	return l.failed(l.mechanism, err)
 }
 
-// prove runs the exchange, and says the identities. It writes to w and reads from r.
+// prove runs the exchange and sends the identities. It writes to w and reads from r.
 func (l *login) prove(w io.Writer, r io.Reader) error {
 	if l.exchange != nil {
 		if err := l.converse(w, r); err != nil {
@@ -110,10 +110,10 @@ func (l *login) prove(w io.Writer, r io.Reader) error {
 		}
 	}
 	for _, id := range l.identities {
-		body := appendBytes(make([]byte, 4), []byte(id.Scheme)) // after the type, which no server asks for
+		body := appendBytes(make([]byte, 4), []byte(id.Scheme)) // after the type, which servers ignore
 		body = appendBytes(body, id.Auth)
 		if _, err := roundTrip(w, r, opcode.Auth, body); err != nil {
-			if errors.Is(err, errRefused) { // a server does not say which of the two it is
+			if errors.Is(err, errRefused) { // servers do not say which of the two it is
 				err = errIdentityRefused
 			}
 			if id.Scheme == "ensemble" && isEnd(err) { // a server of another name does not answer
@@ -128,7 +128,7 @@ func (l *login) prove(w io.Writer, r io.Reader) error {
 
 // converse runs the exchange between the mechanism and the server.
 func (l *login) converse(w io.Writer, r io.Reader) error {
-	var said []byte // by the server: a token, or nil for none
+	var said []byte // the server's token, or nil
 	for range mostTurns {
 		answer, done, err := l.exchange.Next(said)
 		if err != nil || done {
@@ -155,7 +155,7 @@ func (l *login) converse(w io.Writer, r io.Reader) error {
 	return errors.New("the exchange does not end")
 }
 
-// appendBytes appends what as the protocol has it: with its length in front.
+// appendBytes appends what in the protocol's form, preceded by its length.
 func appendBytes(b, what []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(what))), what...)
 }
@@ -180,13 +180,13 @@ func roundTrip(w io.Writer, r io.Reader, op int32, body []byte) ([]byte, error) 
 	}
 }
 
-// secured is a TLS connection that reports a refused certificate. With TLS 1.3 the
-// client's own handshake is over before it learns of the refusal, which comes in place of
-// ZooKeeper's answer.
+// secured is a TLS connection that reports a refused certificate. With TLS 1.3, the
+// client's handshake is complete before it learns of the refusal, which arrives instead
+// of ZooKeeper's answer.
 type secured struct {
 	*tls.Conn
 
-	shown *tls.Certificate // the answer to a server that asked for one; without content if there is none for it
+	shown *tls.Certificate // sent to a server that requested one; empty if none is suitable
 }
 
 // secure does the TLS handshake with the host named in addr.
@@ -221,8 +221,8 @@ func secure(ctx context.Context, socket net.Conn, addr string, cfg *tls.Config) 
 	return s, nil
 }
 
-// suitable returns the first certificate that the server can take, or an empty one, as a
-// [tls.Config] without GetClientCertificate does.
+// suitable returns the first certificate that the server accepts, or an empty one, as
+// crypto/tls does without GetClientCertificate.
 func suitable(own []tls.Certificate, wanted *tls.CertificateRequestInfo) *tls.Certificate {
 	for i := range own {
 		if wanted.SupportsCertificate(&own[i]) == nil {
@@ -238,15 +238,14 @@ func (s *secured) Read(p []byte) (int, error) {
 	return n, s.explain(err)
 }
 
-// explain returns err. If it is an alert by which the server refuses the client's
-// certificate, it returns an [ErrDenied].
+// explain returns err, wrapped with [ErrDenied] if it is an alert by which the server
+// refuses the client's certificate.
 func (s *secured) explain(err error) error {
 	alert := new(net.OpError)
 	if !errors.As(err, &alert) || alert.Op != "remote error" {
 		return err
 	}
-	// The type of an alert that was received is not exported. It has the text of an
-	// AlertError.
+	// The type of a received alert is not exported, but it has the text of an AlertError.
 	is := func(a tls.AlertError) bool { return a.Error() == alert.Err.Error() }
 	// RFC 8446, section 6.2: the certificate is bad, unsupported, revoked, expired,
 	// unknown, of an unknown authority, without access, or missing.
@@ -264,8 +263,8 @@ func (s *secured) explain(err error) error {
 	return fmt.Errorf("%w: the server refuses %s: %w", ErrDenied, what, err)
 }
 
-// describe says what is known here of a certificate that was refused, because servers say
-// little.
+// describe describes a refused certificate as far as it is known here, because servers
+// say little.
 func describe(shown *tls.Certificate, now time.Time) string {
 	if shown == nil || len(shown.Certificate) == 0 {
 		return "a client without a certificate"

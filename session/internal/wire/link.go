@@ -9,32 +9,33 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// Events are the calls that a link makes. They come from the client's goroutines, one at
-// a time for each connection, and the calls of one connection end before the first of the
-// next begins. They must not block and must not call the client. Each may be nil.
+// Events are the functions that a link calls. They are called from the client's
+// goroutines, one at a time per connection, and the calls for one connection end before
+// those for the next begin. They must not block, and must not call the client. Each may
+// be nil.
 type Events struct {
-	// Start runs a function in a goroutine that the caller's side waits for, or reports
-	// that it does not run it. nil never runs one.
+	// Start runs a function in a goroutine that the user of the link waits for, or
+	// returns false. If nil, no function is run.
 	Start func(func()) bool
 	// OnAnswered reports an answered request before the client sees the reply. A
 	// handshake that granted a session counts as operation opcode.Connect, and is the
 	// first of its connection.
 	OnAnswered func(Answer)
-	// OnFailed reports why a connection could not be made, or has ended. [ErrReplaced],
-	// [ErrRefused] and [ErrDenied] are found in the error if they apply.
+	// OnFailed reports why a connection failed or ended. The error wraps [ErrReplaced],
+	// [ErrRefused] or [ErrDenied] if they apply.
 	OnFailed func(err error)
 	// OnUnresolved reports a name that could not be resolved. Its earlier addresses are
-	// dialled.
+	// dialed.
 	OnUnresolved func(server string, err error)
-	// OnRequest reports each request, when it is answered, after OnAnswered, or when its
-	// connection has ended.
+	// OnRequest reports each request once: after OnAnswered, or when its connection has
+	// ended.
 	OnRequest func(Request)
 	// Now is the clock for the times of OnAnswered; nil means time.Now.
 	Now func() time.Time
 }
 
-// Answer is an answered request. A transaction that failed may carry its code further
-// inside, and no error here.
+// Answer is an answered request. A failed transaction may have its code in the body, and
+// none here.
 type Answer struct {
 	Sent      time.Time // just before its first byte was written
 	Answered  time.Time // when its reply was handed to the client
@@ -48,20 +49,20 @@ type Answer struct {
 
 // Request reports the outcome of a request, for the hooks of a program.
 type Request struct {
-	Op       string // as the protocol has it
+	Op       string // the protocol's name
 	Server   string // host:port
-	Bytes    int    // of the request, and of the answer if there is one
+	Bytes    int    // of the request and of the answer, if any
 	Duration time.Duration
 	Err      error // nil if it was executed
 }
 
-// errTransaction is a hook's error for a transaction that was refused.
+// errTransaction is the hooks' error for a refused transaction.
 var errTransaction = errors.New("zkgrant: transaction refused")
 
-// opError is the operation of the first result of a transaction that was refused.
+// opError is the operation in the first result of a refused transaction.
 const opError int32 = -1
 
-// Link is what all connections of one client have in common: the one session they carry.
+// Link is what all connections of one client have in common: the session that they carry.
 // All methods are safe for concurrent use.
 type Link struct {
 	Events Events
@@ -94,47 +95,47 @@ func NewLink(events Events) *Link {
 	return &Link{Events: events}
 }
 
-// Session returns the id of the session, 0 before the first handshake. It stays after the
-// session has ended.
+// Session returns the session ID, or 0 before the first handshake. The ID remains after
+// the session has ended.
 func (l *Link) Session() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.id
 }
 
-// Timeout returns the session timeout as negotiated in the latest handshake, and before
-// the first one what the client asks for.
+// Timeout returns the session timeout negotiated in the latest handshake, or, before the
+// first one, the requested timeout.
 func (l *Link) Timeout() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.timeout
 }
 
-// Creation is a create that is awaited.
+// Creation is an awaited create.
 type Creation struct {
-	// Sent is closed when the request is sent. What the client is given after that is
-	// sent later.
+	// Sent is closed when the request is sent. Requests passed to the client after that
+	// are sent later.
 	Sent chan struct{}
 
 	path   string
 	behind *Creation // see Await
-	on     *wire     // on which it was sent; the link's mutex guards it
+	on     *wire     // the connection on which it was sent; the link's mutex guards it
 	zxid   atomic.Int64
 }
 
-// Zxid returns the zxid that has created the node, or 0 before a server has answered so.
+// Zxid returns the zxid that created the node, or 0 before a server has reported that.
 func (x *Creation) Zxid() int64 { return x.zxid.Load() }
 
-// apart reports whether it is sent on another connection than the one that it belongs to.
+// apart reports whether it is sent on another connection than the create that it follows.
 func (x *Creation) apart() bool {
 	return x != nil && x.behind != nil && x.behind.on != nil && x.behind.on != x.on
 }
 
-// Await waits for the next create of the path to be sent, until Forget. If it is sent
-// behind another one, it is sent on the same connection. On a later one, where the client
-// sends what it had in its queue when the connection before ended, a read takes its
-// place, and the client gets the answer that there is no such node. The connection
-// remains: there may be a hundred of these creates.
+// Await tracks the next create of the path that is sent, until Forget is called. If
+// behind is not nil, the create is sent only on the same connection as that one. On a
+// later connection, where the client sends what was still in its queue, a read is sent
+// instead, and the client receives the answer that the node does not exist. The
+// connection is kept, because there may be a hundred such creates.
 func (l *Link) Await(path string, behind *Creation) *Creation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +147,7 @@ func (l *Link) Await(path string, behind *Creation) *Creation {
 	return x
 }
 
-// Forget ends the wait for creates to be sent. Somebody else may wait for the same path.
+// Forget stops tracking creates. Another caller may be tracking the same path.
 func (l *Link) Forget(creations ...*Creation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +158,7 @@ func (l *Link) Forget(creations ...*Creation) {
 	}
 }
 
-// sends notes that a create of the path is sent. It returns nil if that is not awaited.
+// sends notes that a create of the path is sent. It returns nil if nobody awaits that.
 func (l *Link) sends(path []byte, on *wire) *Creation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,7 +179,7 @@ func (l *Link) establish(id int64, timeout time.Duration) {
 }
 
 // Owing returns since when servers have owed an answer on connections that were given up
-// for that. It returns the zero time if there was none, or a server has answered since.
+// for that reason, or the zero time if there were none or a server has answered since.
 func (l *Link) Owing() (since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +187,7 @@ func (l *Link) Owing() (since time.Time) {
 }
 
 // leaveDebt notes since when an answer was owed on a connection that was given up for
-// that, unless an answer is owed for longer.
+// that reason, unless one has been owed for longer.
 func (l *Link) leaveDebt(since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,60 +203,58 @@ func (l *Link) settle() {
 	l.debt = time.Time{}
 }
 
-// What follows holds back what the server sends on a resumed connection until the client
-// has asked for its watches again. The client reads its last zxid for that request
-// without a lock while replies write it:
+// The rest of the file holds back what the server sends on a resumed connection until the
+// client has requested its watches again. For that request, the client reads its last
+// zxid without a lock while replies write it:
 //
 //  1. The connection is lost with requests in the client's queue.
 //  2. The session is resumed, and the client starts to send its queue.
 //  3. The first reply arrives and its zxid is stored.
-//  4. Only now the client puts the request for its watches together, and asks for what
-//     has changed after that zxid. It never learns of a change of children that came
-//     before.
+//  4. Only now does the client build the request for its watches, and asks for changes
+//     after that zxid. It never learns of an earlier change of children.
 //
 // Deletions are not lost that way, and the session relies on nothing else, but a data
 // race has no defined outcome. So replies that come before the request are read after it.
-// A client without watches never asks; that costs a reconnect restoreMax once.
+// A client without watches never sends the request; that costs a reconnect restoreMax
+// once.
 //
 // The request can outlive its connection:
 //
-//  1. The session is resumed, and a goroutine of the client puts the request into the
-//     queue.
-//  2. The connection is lost before the request is taken out.
-//  3. The next connection resumes the session, and sends it.
-//  4. Its answer arrives, and its zxid is stored, while the client puts together the
-//     request of this connection.
+//  1. The session is resumed, and a goroutine of the client queues the request.
+//  2. The connection is lost before the request is dequeued.
+//  3. The next connection resumes the session, and the request is sent.
+//  4. Its answer arrives, and its zxid is stored, while the client builds the request for
+//     this connection.
 //
-// After some quick losses several may wait. So as many have to go out as may be waiting
-// before one is this connection's for certain. The link counts them. It counts too many
-// if a request was dropped, or if there were no watches to ask for. Then replies wait for
+// After a few quick losses, several may be waiting. So all those that may be waiting must
+// be sent before one is certainly this connection's. The link counts them. Its count is
+// too high if a request was dropped, or if there were no watches. Then replies wait for
 // restoreMax, by which time the queue is empty.
 
 const (
-	// restoreMax is how long replies on a resumed connection wait for the client to ask
-	// for its watches. It asks at once, if it has any.
+	// restoreMax is how long replies on a resumed connection wait for the client to
+	// request its watches. It does so at once, if it has any.
 	restoreMax = 20 * time.Millisecond
-	// longRequest is the length from which on a request for watches may not be the last.
-	// If the paths do not fit into 128 KiB the client makes several requests, each when
-	// the one before is answered. Those before the last are as long as the next path
-	// allows.
+	// longRequest is the length from which a request for watches may not be the last. If
+	// the paths do not fit into 128 KiB, the client sends several requests, each when the
+	// previous one was answered. All but the last are as long as the next path allows.
 	longRequest = 64 << 10
-	// FirstRequest is how old a new session has to be before requests are made in it.
+	// FirstRequest is how old a new session must be before requests are sent in it.
 	//
-	// The client looks for watches to restore then, too, though it can have none. Without
-	// the wait:
+	// The client also looks for watches to restore in a new session, although it cannot
+	// have any. Without the wait:
 	//
-	//  1. It announces the session.
-	//  2. A create, a listing and a getData that arms a watch are made before it gets to
-	//     look.
-	//  3. It finds the watch, and reads its last zxid while replies write it.
+	//  1. The client announces the session.
+	//  2. A create, a listing and a getData that arms a watch are made before the client
+	//     looks.
+	//  3. The client finds the watch, and reads its last zxid while replies write it.
 	//
 	// With the wait the client has long passed that point.
 	FirstRequest = 5 * time.Millisecond
 )
 
-// noteResumed is called by the reader when the handshake has resumed the session, before
-// the client learns of that.
+// noteResumed is called by the reader when a handshake has resumed the session, before
+// the client sees that.
 func (w *wire) noteResumed() {
 	w.link.mu.Lock()
 	defer w.link.mu.Unlock()
@@ -263,7 +262,7 @@ func (w *wire) noteResumed() {
 	w.missing, w.resumed = w.link.waiting, true
 }
 
-// noteWatchesAsked notes that a request for watches goes out.
+// noteWatchesAsked notes that a request for watches is sent.
 func (w *wire) noteWatchesAsked() {
 	w.link.mu.Lock()
 	defer w.link.mu.Unlock()
@@ -290,7 +289,7 @@ func (w *wire) noteWatchesAnswered(s sent, code int32) (restored bool) {
 	return code == zkerr.CodeNone && w.missing+w.asking+w.link.waiting == 0
 }
 
-// awaitWatches returns when replies may be handed to the client.
+// awaitWatches waits until replies may be passed to the client.
 func (w *wire) awaitWatches() {
 	w.resumed = false
 	timer := time.NewTimer(restoreMax)
@@ -304,10 +303,10 @@ func (w *wire) awaitWatches() {
 	}
 }
 
-// Complained is called by each goroutine of the client that logs something. A goroutine
-// that could not ask for the watches because the client is being closed logs that. It is
-// the only sign that the last zxid has been read: this orders that before the next
-// answer.
+// Complained is called by each goroutine of the client that logs something. One that
+// cannot request the watches because the client is being closed logs that, which is the
+// only sign that it has read the last zxid. Taking the mutex orders that read before the
+// next answer.
 func (l *Link) Complained() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,64 +5,65 @@ import (
 	"time"
 )
 
-// This file is about a server that says nothing: it has lost its power, or hangs, or the
-// network swallows what is sent. No reset arrives.
+// This file is about a silent server: it has lost power, or hangs, or the network drops
+// everything. No reset arrives.
 //
-// The client hangs up two thirds of the timeout after the last byte. A lease began to run
-// up to two probes and a window before that, so it may run out first. So a session that
-// holds something hangs up earlier, while there is time to connect to another server. A
-// session that holds nothing has no lease to lose, and leaves it to the client.
+// The client hangs up two thirds of the timeout after the last byte. The lease may have
+// started up to two probe intervals and a window earlier, so it may run out first. So a
+// session that holds something hangs up earlier, while there is time to connect to
+// another server. A session that holds nothing has no lease to lose, and leaves it to the
+// client.
 //
-// A slow server answers in the end, and hanging up on it gains nothing. If the whole
+// A slow server answers eventually, and hanging up on it gains nothing. If the whole
 // ensemble is slow, its clients must not reconnect again and again. Hence:
 //
-//   - Any answer ends the silence, and so does a part of one: a server that works off a
-//     long queue, or sends a large listing, is not silent. Events do not count: they go
-//     on coming if only the way to the server is cut.
-//   - A write that took long doubles its time for the next one.
-//   - The session hangs up only when another server has said, in this silence, that it
-//     serves, see [Dialer.Ask]. If all servers are as slow, the answer that is owed comes
-//     before such a word. If no other server can be reached, to hang up would be to lose
-//     the way back.
-//   - For ten timeouts, each time that the session hung up doubles the patience. So it
-//     hangs up twice in that time, at most.
-//   - With one server there is no other to change to. If suspended counts as lost,
-//     hanging up is the loss. In both cases the session never hangs up.
+//   - Any answer ends the silence, even a part of one: a server that works through a long
+//     queue, or sends a large listing, is not silent. Events do not count, because they
+//     keep coming if only the direction to the server is cut.
+//   - The patience is at least twice the time that the latest write took.
+//   - The session hangs up only after another server has said, during this silence, that
+//     it serves; see [Dialer.Ask]. If all servers are as slow, the owed answer arrives
+//     before that. If no other server can be reached, hanging up would lose the only
+//     connection.
+//   - Each hang-up doubles the patience for ten timeouts. So the session hangs up at most
+//     twice in that time.
+//   - With a single server, there is no other one to turn to. If a lost connection counts
+//     as a loss, hanging up is the loss. In both cases, the session never hangs up.
 
 const (
-	// PatiencePart is the part of the timeout for which an answer is waited for: two
-	// intervals of probes.
+	// PatiencePart is the divisor of the timeout that gives the basic patience, two probe
+	// intervals.
 	PatiencePart = 5
-	// remembered is for how many timeouts a hang-up of the session is remembered.
+	// remembered is the number of timeouts for which a hang-up is remembered.
 	remembered = 10
 )
 
-// LeastPatience is the part of the timeout that is left for waiting in any case, as much
-// as a lease holds back.
+// LeastPatience is the divisor of the timeout that gives the minimum wait, which equals
+// the margin of a lease.
 const LeastPatience = 20
 
-// ErrSilent is why a session hangs up.
+// ErrSilent is the reason for a session's hang-up.
 var ErrSilent = errors.New("server does not answer")
 
 // Silence is what a session knows when it decides whether to hang up.
 type Silence struct {
 	Timeout time.Duration
-	Since   time.Time     // nothing was answered since, and something was asked before; zero: nothing is owed
-	Took    time.Duration // how long the newest of the answered writes took
-	Before  [2]time.Time  // when the session hung up last, and the time before that; zero: never
-	Others  Others        // what is known of the other servers
+	Since   time.Time     // since when an answer has been owed; zero: nothing is owed
+	Took    time.Duration // how long the newest answered write took
+	Before  [2]time.Time  // when the session last hung up, latest first; zero: never
+	Others  Others        // what is known about the other servers
 }
 
-// Others is what the session knows of the servers that it is not connected to, in one
-// silence.
+// Others is what the session knows about the servers that it is not connected to, during
+// one silence.
 type Others uint8
 
 const (
 	// OthersUnknown means that they were not asked.
 	OthersUnknown Others = iota
-	// OthersAsked means that they were asked, and that none has answered, or not yet.
+	// OthersAsked means that they were asked, but none has answered so far.
 	OthersAsked
-	// OthersServe means that one has said that it serves.
+	// OthersServe means that one of them has said that it serves.
 	OthersServe
 )
 
@@ -72,7 +73,8 @@ type Move uint8
 const (
 	// MoveNone leaves it to the client to hang up.
 	MoveNone Move = iota
-	// MoveWait looks again after the wait, or when another server has answered.
+	// MoveWait waits, and looks again after the returned time or when another server has
+	// answered.
 	MoveWait
 	// MoveAsk asks the other servers.
 	MoveAsk
@@ -81,8 +83,8 @@ const (
 )
 
 // Next returns what to do, and when to look again. The other servers are asked when three
-// quarters of the patience are used up: an answer that takes no longer than the write
-// before it is mostly there by then.
+// quarters of the patience are used up: an answer that takes no longer than the previous
+// write has usually arrived by then.
 func (q Silence) Next(now time.Time) (Move, time.Duration) {
 	left, ok := q.Left(now)
 	ahead := q.patience(now) / 4
@@ -98,12 +100,12 @@ func (q Silence) Next(now time.Time) (Move, time.Duration) {
 	case q.Others == OthersServe:
 		return MoveHangUp, 0
 	default:
-		return MoveWait, q.patience(now) // the answer comes by itself, if any does
+		return MoveWait, q.patience(now) // the answer of the others comes by itself, if at all
 	}
 }
 
-// Left returns for how much longer the answer is waited for; at 0 or less the session
-// hangs up. ok is false if nothing is owed, or if hanging up is left to the client.
+// Left returns how much longer to wait for the answer; at 0 or less, the session hangs
+// up. ok is false if nothing is owed, or if hanging up is left to the client.
 func (q Silence) Left(now time.Time) (wait time.Duration, ok bool) {
 	patience := q.patience(now)
 	if q.Since.IsZero() || patience >= ClientPatience(q.Timeout) {
@@ -112,7 +114,7 @@ func (q Silence) Left(now time.Time) (wait time.Duration, ok bool) {
 	return q.Since.Add(patience).Sub(now), true
 }
 
-// patience is how long a silence is tolerated.
+// patience returns how long a silence is tolerated.
 func (q Silence) patience(now time.Time) time.Duration {
 	patience := max(q.Timeout/PatiencePart, 2*q.Took)
 	for _, at := range q.Before {
@@ -123,17 +125,18 @@ func (q Silence) patience(now time.Time) time.Duration {
 	return patience
 }
 
-// ClientPatience is the silence after which the client hangs up.
+// ClientPatience returns the silence after which the client hangs up.
 func ClientPatience(timeout time.Duration) time.Duration { return timeout * 2 / 3 }
 
-// MostPatience is for how long a request waits for its answer, whatever else is answered
-// meanwhile. The client would wait forever: it counts from the newest bytes, and a
-// server that is stuck may continue answering pings. A lease has run out by then, or is
-// about to, and there is time left to close the session.
+// MostPatience returns how long a request waits for its answer, whatever else is answered
+// in the meantime. The client would wait forever, because it counts from the newest
+// bytes, and a stuck server may keep answering pings. By then, a lease has run out or is
+// about to, and there is time left to end the session.
 func MostPatience(timeout time.Duration) time.Duration { return timeout * 9 / 10 }
 
-// requestPatience returns for how much longer the oldest request waits that has waited
-// for so long. In any case there is time to read what came while nothing was read.
+// requestPatience returns how much longer the oldest request may wait, after it has
+// waited this long. There is always time left to read what arrived while nothing was
+// read.
 func requestPatience(timeout, waited time.Duration) time.Duration {
 	return max(MostPatience(timeout)-waited, timeout/LeastPatience)
 }

@@ -1,6 +1,6 @@
-// Package wire is the layer between a client and the network. It holds a client to one
-// session and a server to sane answers, times every request, and gives up a server that
-// is silent.
+// Package wire is the layer between a client and the network. It restricts a client to
+// one session and a server to sane answers, times every request, and gives up silent
+// servers.
 package wire
 
 import (
@@ -24,17 +24,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// The reasons for which a wire closes its connection. [Dialer.LastError] has the latest.
+// The reasons why a wire closes its connection. [Dialer.LastError] returns the latest.
 var (
 	// ErrReplaced is wrapped by the two errors below: the session of the link is gone,
-	// and the client was kept from going on with another one.
+	// and the client was prevented from continuing with another one.
 	ErrReplaced = errors.New("the session is another one")
-	// errSecondSession: the client asked for a new session although it has had one.
+	// errSecondSession: the client requested a new session although it had one before.
 	errSecondSession = zkerr.Sentinel("a second session on one client", ErrReplaced)
-	// errSessionReplaced: the client asked for its session and the server gave it
-	// another.
+	// errSessionReplaced: the client requested its session, and the server granted
+	// another one.
 	errSessionReplaced = zkerr.Sentinel("server replaced the session", ErrReplaced)
-	// errHandshakeTimeout: no complete answer to the handshake in time.
+	// errHandshakeTimeout: there was no complete answer to the handshake in time.
 	errHandshakeTimeout = errors.New("handshake timed out")
 	// errHandshakeRefused: the server closed the connection instead of answering.
 	errHandshakeRefused = errors.New("server closed the connection during the handshake")
@@ -44,20 +44,21 @@ var (
 	errFrameLength = errors.New("frame length out of bounds")
 )
 
-// ErrRefused is found in the error of a handshake that a server closed without an answer,
-// and of an exchange that failed after it. A server closes the connection if it is behind
-// the client, and does so forever if it has lost its data.
+// ErrRefused is wrapped by the error of a handshake that a server closed without an
+// answer, and of a SASL exchange that failed after it. A server closes the connection if
+// its state is older than what the client has seen, and does so forever if it has lost
+// its data.
 var ErrRefused = errors.New("handshake refused")
 
-// refusedError is an error in which errors.Is finds ErrRefused. Its text is that of the
-// error.
+// refusedError is an error in which errors.Is finds ErrRefused. It has the text of the
+// wrapped error.
 type refusedError struct{ error }
 
 func (r refusedError) Unwrap() error        { return r.error }
 func (r refusedError) Is(target error) bool { return target == ErrRefused }
 
 const (
-	xidEvent int32 = -1 // a watch event: it answers no request
+	xidEvent int32 = -1 // a watch event, which answers no request
 	xidPing  int32 = -2
 
 	// pingFrame is a ping as the client writes it.
@@ -76,20 +77,21 @@ const (
 	// headSize is how much of a reply is looked at: the first result's operation in a
 	// transaction's comes last.
 	headSize = 20
-	// maxFrame is the longest reply. The client allocates whatever a length field says.
+	// maxFrame is the maximum length of a reply. The client allocates whatever a length
+	// field says.
 	maxFrame = 64 << 20
-	// maxHandshake is the longest handshake reply; real ones have 36 or 37 bytes. It is
-	// far lower than maxFrame, so that a server with another protocol is recognised at
-	// once.
+	// maxHandshake is the maximum length of a handshake reply; real ones have 36 or 37
+	// bytes. It is far below maxFrame, so that a server with another protocol is
+	// recognized at once.
 	maxHandshake = 64 << 10
 )
 
 const (
 	readBuffer = 64 << 10
-	// crowd is the number of requests in progress from which on more are expected at any
-	// moment. Then a goroutine of its own sends them together.
+	// crowd is the number of requests in progress from which more are expected at any
+	// moment. A separate goroutine then sends them together.
 	crowd = 4
-	// outboxFull is the number of unsent bytes from which on a write has to wait.
+	// outboxFull is the number of unsent bytes above which a write must wait.
 	outboxFull = 1 << 20
 	// outboxKept is the largest buffer that is kept for the next bytes.
 	outboxKept = 64 << 10
@@ -108,58 +110,58 @@ type sent struct {
 }
 
 // wire is one connection of a client to a server. It passes bytes through unchanged,
-// except for a create that was left over ([Link.Await]), and looks at the frames that
-// they form. It closes a connection that breaks the rules, and the call that noticed it
-// returns why.
+// except for a leftover create ([Link.Await]), and inspects the frames that they form. It
+// closes a connection that breaks the rules, and the call that notices it returns the
+// reason.
 //
 // Read is for one goroutine at a time, and so is Write; the other methods are safe for
 // concurrent use.
 type wire struct {
-	conn    net.Conn // the bytes go through it: socket, or TLS on top of it
+	conn    net.Conn // carries the bytes: socket, or TLS on top of it
 	socket  net.Conn
-	in      *bufio.Reader // many small frames come with one system call
+	in      *bufio.Reader // reads many small frames with one system call
 	link    *Link
 	server  string      // host:port, for hooks
 	secured bool        // by TLS
 	login   *login      // nil: the client has no identity
-	report  func(error) // gets why the connection ended, or nil after the handshake
+	report  func(error) // called with why the connection ended, or with nil after the handshake
 
 	// Only the reader touches these.
-	greeting []byte // what is not handed out yet of the answer to the handshake
+	greeting []byte // the unread part of the answer to the handshake
 	head     [headSize]byte
 	length   int  // of the frame that is being read
 	rest     int  // of its bytes, those that are not handed out
 	form     form // of those that are handed out
 	resumed  bool // a session was resumed, and nothing was read since, see awaitWatches
 
-	left chan struct{} // closed when the client asked for the end of its session, or closed
+	left chan struct{} // closed when the client has requested the end of its session, or called Close
 	once sync.Once     // closes left
 
 	mu          sync.Mutex
 	handshaking bool      // only the reader ends it
 	deadline    time.Time // for the handshake
-	readBy      time.Time // what the client asked for, in force after the handshake
+	readBy      time.Time // the client's deadline, in force after the handshake
 	writeBy     time.Time
-	hello       sent      // the request of the handshake; its time is zero before it is made
-	asked       int64     // the session id in it
+	hello       sent      // the handshake request; its time is zero before it is sent
+	asked       int64     // the session ID in hello
 	established time.Time // when a session was granted on this connection
 	ended       time.Time // when the connection ended; nothing is sent from then on
 	closed      bool      // by us
 	leaving     bool      // see leave
 	gone        bool      // Read has returned the end of the connection
 	pending     map[int32]sent
-	order       []int32     // the xids of pending as sent, and of answered ones after the first
-	pings       []time.Time // all pings have the same xid, and are answered in order
-	heard       time.Time   // when the newest bytes came of an answer that the server owed
+	order       []int32     // the xids of pending in order, and answered ones after the first
+	pings       []time.Time // when pings were sent; they all have the same xid, and are answered in order
+	heard       time.Time   // when the newest bytes of an owed answer arrived
 
-	// The outbox. The client makes a call for each frame, and every call would be a
-	// system call. Frames that come in while one is in progress go out together with the
-	// next.
+	// The outbox. The client calls Write for each frame, and every call would be a system
+	// call. Frames that arrive while one is in progress are sent together in the next
+	// one.
 	unsent  []byte
-	spare   []byte     // the buffer that was sent before
+	spare   []byte     // the previously sent buffer
 	sendBy  time.Time  // the deadline of the latest frame in unsent
-	sending bool       // a goroutine sends, and continues until unsent is empty
-	room    *sync.Cond // there is room in unsent again, or never will be
+	sending bool       // a goroutine is sending until unsent is empty
+	room    *sync.Cond // signals room in unsent, or that the connection has ended
 
 	// Guarded by the link's mutex, see noteResumed.
 	watchesAsked chan struct{}
@@ -167,9 +169,9 @@ type wire struct {
 	asking       int // requests for watches in progress
 }
 
-// newWire wraps a fresh connection. The handshake must be complete by the deadline. Close
-// closes socket, not conn: a TLS connection would first try to say goodbye, for up to
-// five seconds if the peer is dead. report is called from Read and Write.
+// newWire wraps a new connection. The handshake must be complete by the deadline. Close
+// closes socket, not conn, because a TLS connection would first try to send an alert, for
+// up to five seconds if the peer is dead. report is called from Read and Write.
 func newWire(conn, socket net.Conn, l *Link, deadline time.Time, report func(error)) (*wire, error) {
 	w := &wire{
 		conn: conn, socket: socket, link: l, report: report, in: bufio.NewReaderSize(conn, readBuffer),
@@ -183,18 +185,17 @@ func newWire(conn, socket net.Conn, l *Link, deadline time.Time, report func(err
 	return w, nil
 }
 
-// Write sends p, or takes it for sending and may return before it is sent. p is one
-// frame: the client writes each with one call. The handshake has been sent when Write
-// returns.
+// Write sends p, or queues it and returns before it is sent. p is one frame, because the
+// client writes each with one call. The handshake is sent when Write returns.
 func (w *wire) Write(p []byte) (int, error) {
-	// The client pings on after its last request. That is of no use, and can cost the
+	// The client keeps pinging after its last request. That is useless, and can cost the
 	// answer to that request:
 	//
-	//  1. The client asks for the end of its session. 10,000 nodes go, with an event
-	//     each.
+	//  1. The client requests the end of its session. 10,000 nodes are deleted, with an
+	//     event each.
 	//  2. The server answers, and closes the connection. Not all of that is read yet.
-	//  3. A ping arrives at the closed connection, and the server's system resets it.
-	//     What was not read is thrown away.
+	//  3. A ping arrives at the closed connection, and the server's kernel resets it.
+	//     Everything unread is discarded.
 	select {
 	case <-w.left:
 		if string(p) == pingFrame {
@@ -202,9 +203,9 @@ func (w *wire) Write(p []byte) (int, error) {
 		}
 	default:
 	}
-	// The clock is read before the first byte leaves: a session lives for its timeout
-	// from the moment in which the server gets something of the client. So a time that is
-	// too early is safe and one that is too late is not.
+	// Read the clock before the first byte is sent. A session lives for its timeout from
+	// when the server receives something, so a time that is too early is safe, and one
+	// that is too late is not.
 	now := w.link.Events.Now()
 	w.mu.Lock()
 	greets := w.hello.at.IsZero()
@@ -230,9 +231,8 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// request notes a frame that is about to be sent, and returns what to send for it. It
-// refuses the request for a new session if the link has had one. It is called with mu
-// held.
+// request notes a frame that is about to be sent, and returns what to send instead. It
+// refuses a request for a new session if the link has had one. It is called with mu held.
 func (w *wire) request(p []byte, now time.Time) ([]byte, error) {
 	if w.hello.at.IsZero() {
 		body, err := bodyOf(p, minHandshakeRequest)
@@ -261,8 +261,8 @@ func (w *wire) request(p []byte, now time.Time) ([]byte, error) {
 		s.path = string(pathIn(body))
 		s.awaits = w.link.sends(pathIn(body), w)
 	case opcode.Create:
-		// The directory's create went out on an earlier connection, and nobody knows what
-		// became of it. The client expects an answer, so a read is sent instead.
+		// The directory's create was sent on an earlier connection, and its outcome is
+		// unknown. The client expects an answer, so send a read instead.
 		if s.awaits = w.link.sends(pathIn(body), w); s.awaits.apart() {
 			p = readOf(xid, pathIn(body))
 			s.op, s.length, s.awaits, s.standsIn = opcode.GetData, len(p)-prefixLength, nil, true
@@ -289,7 +289,7 @@ func readOf(xid int32, path []byte) []byte {
 	return append(append(p, path...), 0) // no watch
 }
 
-// pathIn returns the path that a request begins with, or nothing.
+// pathIn returns the path at the beginning of a request, or nil.
 func pathIn(body []byte) []byte {
 	const begin = minRequest + 4
 	if len(body) < begin {
@@ -302,9 +302,9 @@ func pathIn(body []byte) []byte {
 	return body[begin : begin+n]
 }
 
-// put has a frame sent. Frames that are put after the end of the connection are dropped.
-// If alone no other frame is expected. Then the caller sends it, unless one is being
-// sent.
+// put queues a frame. After the end of the connection, frames are dropped. alone means
+// that no other frame is expected; the caller then sends the frame itself, unless a
+// goroutine is sending.
 func (w *wire) put(p []byte, alone bool) {
 	w.mu.Lock()
 	for len(w.unsent) > outboxFull && w.ended.IsZero() {
@@ -314,8 +314,7 @@ func (w *wire) put(p []byte, alone bool) {
 		w.mu.Unlock()
 		return
 	}
-	// The deadline is kept with the bytes: they may be sent after the client took it
-	// back.
+	// Keep the deadline with the bytes: they may be sent after the client has cleared it.
 	w.unsent, w.sendBy = append(w.unsent, p...), w.writeBy
 	begin := !w.sending
 	w.sending = true
@@ -325,15 +324,15 @@ func (w *wire) put(p []byte, alone bool) {
 	}
 }
 
-// gather lets other goroutines run that may have something to send, and then sends. If it
-// did not, each frame would go out by itself: the goroutine that writes it stops to wait
-// for the next, and this goroutine is the first to run then.
+// gather lets other goroutines run first, which may have something to send, and then
+// sends. Otherwise each frame would be sent by itself: the goroutine that writes a frame
+// blocks to wait for the next one, and this goroutine would then be the first to run.
 func (w *wire) gather() {
 	runtime.Gosched()
 	w.send()
 }
 
-// send sends until nothing is unsent.
+// send sends until unsent is empty.
 func (w *wire) send() {
 	w.mu.Lock()
 	for len(w.unsent) > 0 {
@@ -345,18 +344,17 @@ func (w *wire) send() {
 			_, err = w.conn.Write(batch)
 		}
 		if err != nil {
-			// The client must not learn of it from Write. It answers a request at once if
-			// its write fails, and again when the connection has ended, and there is not
-			// always room for the second answer:
+			// The client must not learn of the error from Write. If a write fails, it
+			// answers the request at once, and again when the connection has ended, but
+			// there is not always room for the second answer:
 			//
-			//  1. It sends an identity on a new connection, a request with room for one
-			//     answer.
+			//  1. The client sends an identity on a new connection, a request with room
+			//     for one answer.
 			//  2. The write fails, and the error takes the room.
-			//  3. Its loop answers all requests of the connection, and waits forever for
-			//     room, with its mutex held.
+			//  3. The client's loop answers all requests of the connection, and waits for
+			//     room forever, with its mutex held.
 			//
-			// So this connection swallows what it is given, and only Read reports its
-			// end.
+			// So from now on Write drops everything, and only Read reports the end.
 			_ = w.lose(err)
 			_ = w.hangUp()
 			return
@@ -371,12 +369,12 @@ func (w *wire) send() {
 	w.mu.Unlock()
 }
 
-// Read receives into p. Bytes that break the rules are not handed out.
+// Read receives into p. It does not return bytes that break the rules.
 func (w *wire) Read(p []byte) (int, error) {
-	// The answer to the handshake is read as a whole. The client sees its session
-	// only when the server knows its identity. Until then nothing else is on its way, in
-	// either direction: the client waits for the answer, and a server sends no event
-	// before it is asked for one.
+	// Read the answer to the handshake as a whole, so that the client sees its session
+	// only once the server knows its identity. Until then nothing else is in flight, in
+	// either direction: the client waits for the answer, and a server sends no events
+	// before a watch is set.
 	if w.handshaking {
 		answer, err := readFrame(w.in, minHandshakeReply, maxHandshake)
 		if errors.Is(err, errFrameLength) {
@@ -398,7 +396,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.greeting = w.greeting[n:]
 		return n, nil
 	}
-	// Of any other frame the head is looked at before the first byte is handed out.
+	// Inspect the head of any other frame before returning its first byte.
 	if w.rest == 0 {
 		head, err := w.in.Peek(prefixLength)
 		if err != nil {
@@ -457,13 +455,13 @@ func (w *wire) over(err error) error {
 	return err
 }
 
-// received notes a part of an answer that is about to be handed out, or with the rest of
-// it the answer.
+// received notes a part of an answer that is about to be returned by Read, or, with its
+// last part, the whole answer.
 func (w *wire) received() {
 	now, xid, code := w.link.Events.Now(), int32At(w.head[:], 0), int32At(w.head[:], 12)
 	w.mu.Lock()
-	// Servers answer in order. So the answer to the oldest request shows that the server
-	// is alive, although the answer's bytes may not have come yet.
+	// Servers answer in order. So any part of the answer to the oldest request shows that
+	// the server is alive, even if the answer is not complete yet.
 	if len(w.order) > 0 && xid == w.order[0] || len(w.order) == 0 && xid == xidPing {
 		w.heard = now
 	}
@@ -511,8 +509,8 @@ func (w *wire) received() {
 	}
 }
 
-// greeted judges the complete answer to the handshake. Session 0 is the server's word
-// that the session has expired: the client must hear it.
+// greeted checks the complete answer to the handshake. Session 0 means that the session
+// has expired, which the client must see.
 func (w *wire) greeted(answer []byte) error {
 	timeout, id := time.Duration(int32At(answer, 4))*time.Millisecond, int64At(answer, 8)
 	password := int(int32At(answer, minHandshakeReply-lengthSize)) // its length; -1: none
@@ -528,11 +526,11 @@ func (w *wire) greeted(answer []byte) error {
 		// The client would allocate as much before it looks whether it is there.
 		return fmt.Errorf("%w: a password of %d bytes", errHandshakeMalformed, password)
 	case id != 0 && timeout <= 0:
-		// The client would panic on a ticker without an interval.
+		// The client would panic when it creates a ticker.
 		return fmt.Errorf("%w: session timeout %v", errHandshakeMalformed, timeout)
 	}
-	// Nothing between here and the client can fail any more. If it could, the client
-	// might not know of a session that the link knows of, ask for a new one, and be
+	// From here on nothing can fail before the client sees the answer. Otherwise the
+	// client might not know a session that the link knows, request a new one, and be
 	// refused forever.
 	if asked != 0 && id != 0 {
 		w.noteResumed()
@@ -543,8 +541,8 @@ func (w *wire) greeted(answer []byte) error {
 	if id != 0 {
 		w.established, code = now, zkerr.CodeNone
 	}
-	// The client's own deadlines are in force from now on. Setting them fails only on a
-	// connection that is closed, which the next Read or Write reports.
+	// From now on the client's own deadlines are in force. Setting them fails only on a
+	// closed connection, which the next Read or Write reports.
 	_ = w.conn.SetReadDeadline(w.readBy)
 	_ = w.conn.SetWriteDeadline(w.writeBy)
 	told := !w.ended.IsZero()
@@ -560,7 +558,7 @@ func (w *wire) greeted(answer []byte) error {
 	return nil
 }
 
-// tell calls the hook for a request, with the length of its answer.
+// tell calls OnRequest for a request; bytes is the length of its answer.
 func (w *wire) tell(s sent, bytes int, now time.Time, err error) {
 	w.link.Events.OnRequest(Request{
 		Op: opcode.Name(s.op), Server: w.server,
@@ -568,16 +566,16 @@ func (w *wire) tell(s sent, bytes int, now time.Time, err error) {
 	})
 }
 
-// owing returns since when the server owes an answer. It returns the zero time if nothing
-// is in progress, or if the handshake is, which has a deadline of its own.
+// owing returns since when the server has owed an answer. It returns the zero time if
+// nothing is in progress, or during the handshake, which has its own deadline.
 func (w *wire) owing() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.owed()
 }
 
-// owed is owing, called with mu held. A server answers requests in order, so if it
-// answers later requests and pings it has lost the oldest one, which counts.
+// owed is like owing, with mu held. The oldest request counts: a server answers in order,
+// so one that answers only later requests and pings has lost it.
 func (w *wire) owed() (since time.Time) {
 	switch {
 	case w.handshaking || !w.ended.IsZero():
@@ -600,10 +598,9 @@ func (w *wire) SetDeadline(t time.Time) error {
 	return errors.Join(w.SetReadDeadline(t), w.SetWriteDeadline(t))
 }
 
-// SetReadDeadline sets the deadline for Read. During the handshake it is that of the
-// handshake, at the latest; the deadline that was asked for takes effect afterwards.
-// After the handshake it is the moment in which the oldest request has waited long
-// enough, at the latest.
+// SetReadDeadline sets the deadline for Read. During the handshake, the handshake's
+// deadline applies if it is earlier; t takes effect afterwards. After the handshake, Read
+// ends at the latest when the oldest request has waited for too long.
 func (w *wire) SetReadDeadline(t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -614,15 +611,15 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 	if since := w.owed(); !since.IsZero() {
 		timeout, now := w.link.Timeout(), w.link.Events.Now()
 		if debt := w.link.Owing(); !debt.IsZero() && w.established.Sub(debt) < MostPatience(timeout) {
-			since = debt // the callers have waited since then
+			since = debt // callers have been waiting since then
 		}
 		t = earlier(t, time.Now().Add(requestPatience(timeout, now.Sub(since))))
 	}
 	return w.conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline sets the deadline for Write, in the same way. After the handshake it
-// goes out with the bytes that are written.
+// SetWriteDeadline sets the deadline for Write, in the same way. After the handshake, it
+// applies to the bytes that are written later.
 func (w *wire) SetWriteDeadline(t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -633,7 +630,7 @@ func (w *wire) SetWriteDeadline(t time.Time) error {
 	return w.conn.SetWriteDeadline(earlier(t, w.deadline))
 }
 
-// earlier returns the earlier one of two deadlines. The zero t is none.
+// earlier returns the earlier of two deadlines. A zero t means no deadline.
 func earlier(t, bound time.Time) time.Time {
 	if t.IsZero() || t.After(bound) {
 		return bound
@@ -641,16 +638,16 @@ func earlier(t, bound time.Time) time.Time {
 	return t
 }
 
-// Fail gives the connection up because of err, and returns err.
+// Fail gives up the connection because of err, and returns err.
 func (w *wire) Fail(err error) error {
 	w.end(err)
-	// An error of closing would be about a connection that is given up for a worse one.
+	// An error from closing does not matter: the connection is given up for a worse one.
 	_ = w.hangUp()
 	return err
 }
 
-// lose notes that the connection failed under a Read or Write, and returns the error with
-// what it means. The client closes the connection.
+// lose notes that a Read or Write has failed, and returns the error with an explanation.
+// The client closes the connection.
 func (w *wire) lose(err error) error {
 	w.mu.Lock()
 	handshaking, ours := w.handshaking, w.closed
@@ -676,7 +673,7 @@ func (w *wire) lose(err error) error {
 }
 
 // end notes when the connection ended, and reports why unless err is nil. Only the first
-// call counts: an error that follows from our own Close is no reason.
+// call counts, because an error caused by our own Close is not the reason.
 func (w *wire) end(err error) {
 	w.mu.Lock()
 	if !w.ended.IsZero() {
@@ -686,8 +683,8 @@ func (w *wire) end(err error) {
 	debt, now := w.owed(), w.link.Events.Now()
 	w.ended = now
 	w.room.Broadcast()
-	// The hook is called for what will not be answered. If an answer comes all the same,
-	// it is not called again.
+	// The hooks are called for requests that will not be answered. If an answer arrives
+	// after all, they are not called again.
 	var left []sent
 	if w.link.Events.OnRequest != nil {
 		if w.handshaking && !w.hello.at.IsZero() {
@@ -712,8 +709,8 @@ func (w *wire) end(err error) {
 	}
 }
 
-// lifetime returns for how long the connection carried a session, 0 if it never did, and
-// whether that is long enough to count as a good one.
+// lifetime returns how long the connection carried a session, or 0 if it never did, and
+// whether that is long enough to count as good.
 func (w *wire) lifetime() (life time.Duration, good bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -728,17 +725,17 @@ func (w *wire) lifetime() (life time.Duration, good bool) {
 	return life, life >= min(w.link.Timeout()/10, lifeMax)
 }
 
-// leave makes the client learn of the connection's end only after it has asked for the
-// end of its session. It reports whether it is not too late for that. The reason: the
-// client does not answer a request that it takes after its last look at its queue, and
-// waits a second:
+// leave makes the client see the connection's end only after it has requested the end of
+// its session. It reports whether it was in time for that. Otherwise the client may leave
+// that request unanswered, and wait a second for the answer:
 //
-//  1. It gets the order to quit.
-//  2. Its connection ends. Its loop sees that it has to quit, answers all requests and
+//  1. The client is told to quit.
+//  2. Its connection ends. Its loop sees that it must quit, answers all requests, and
 //     ends.
-//  3. It asks for the end of its session.
+//  3. The client requests the end of its session.
 //
-// With no request in progress nothing waits for the news of 2, so it may come after 3.
+// With no request in progress, nothing waits for the news of step 2, so it may come after
+// step 3.
 func (w *wire) leave() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -746,14 +743,14 @@ func (w *wire) leave() bool {
 	return w.leaving
 }
 
-// Close closes the socket for the client, and lets a client that leaves learn of it.
+// Close closes the socket for the client, and lets a client that is leaving see the end.
 func (w *wire) Close() error {
 	w.once.Do(func() { close(w.left) })
 	return w.hangUp()
 }
 
-// hangUp closes the socket at once, with no farewell. It is idempotent and unblocks Read
-// and Write.
+// hangUp closes the socket at once, without ending the session. It is idempotent, and
+// unblocks Read and Write.
 func (w *wire) hangUp() error {
 	w.end(nil)
 	w.mu.Lock()
@@ -775,7 +772,7 @@ func (w *wire) LocalAddr() net.Addr { return w.conn.LocalAddr() }
 // RemoteAddr returns the address of the server's end.
 func (w *wire) RemoteAddr() net.Addr { return w.conn.RemoteAddr() }
 
-// readFrame reads one frame, and returns it with its length in front.
+// readFrame reads one frame, and returns it including its length prefix.
 func readFrame(r io.Reader, least, most int) ([]byte, error) {
 	var prefix [prefixLength]byte
 	if _, err := io.ReadFull(r, prefix[:]); err != nil {
@@ -790,7 +787,7 @@ func readFrame(r io.Reader, least, most int) ([]byte, error) {
 	return frame, err
 }
 
-// bodyOf returns what follows the length of a frame that the client writes.
+// bodyOf returns the body of a frame that the client writes.
 func bodyOf(frame []byte, least int) ([]byte, error) {
 	length := len(frame) - prefixLength
 	if length < least || int(int32At(frame, 0)) != length {
@@ -804,39 +801,39 @@ func int32At(b []byte, at int) int32 { return int32(binary.BigEndian.Uint32(b[at
 
 func int64At(b []byte, at int) int64 { return int64(binary.BigEndian.Uint64(b[at:])) }
 
-// What follows puts into words why a server may have ended a connection. Servers give no
-// reason.
+// The rest of the file puts into words why a server may have ended a connection, because
+// servers give no reason.
 
 var (
 	errEnded       = errors.New("the server, or something on the way to it, closed the connection")
 	errEndedAtOnce = errors.New("the connection was closed as soon as it was made")
 )
 
-// Two reasons why a connection ends that has hardly begun.
+// Two reasons why a connection may end as soon as it begins.
 const (
 	noRoom      = "it accepts no more connections, from here or in all (maxClientCnxns, maxCnxns, connection throttling)"
 	nobodyThere = "it is a load balancer without a server"
 )
 
-// largeRequest is the length from which on a request may be the reason why a server
-// closed the connection. A server that takes no larger ones is of no use.
+// largeRequest is the length from which a request may be the reason why a server closed
+// the connection. A server with a lower limit would be useless.
 const largeRequest = 16 << 10
 
-// ending is what is known of a connection that a server has ended.
+// ending is what is known about a connection that a server has ended.
 type ending struct {
 	handshaking bool // the handshake was not answered
-	resuming    bool // it asked for a session that the client had
+	resuming    bool // the client requested its existing session
 	secured     bool // by TLS
-	request     int  // the length of the longest request that was not answered
+	request     int  // the length of the longest unanswered request
 }
 
-// isEnd reports whether err says that the other end has closed the connection.
+// isEnd reports whether err means that the other end has closed the connection.
 func isEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// endedAtOnce adds the reasons for a connection that is closed at once to the error of a
-// dial. It returns an error of any other kind as it is.
+// endedAtOnce adds the possible reasons to the error of a dial whose connection was
+// closed at once. It returns any other error unchanged.
 func endedAtOnce(err error) error {
 	if !isEnd(err) {
 		return err
@@ -844,8 +841,8 @@ func endedAtOnce(err error) error {
 	return fmt.Errorf("%w: %w (one of: %s; %s)", errEndedAtOnce, err, noRoom, nobodyThere)
 }
 
-// explain returns err with all reasons that a server can have. It names no single one as
-// the reason.
+// explain returns err with all reasons that a server may have, without naming a single
+// one as the cause.
 func (e ending) explain(err error) error {
 	if !e.handshaking {
 		switch {

@@ -1,5 +1,5 @@
-// Package zkerr says what an error of the client means for a request: it was executed, or
-// not executed, or its outcome is unknown.
+// Package zkerr says what an error of the client means for a request: whether the request
+// was executed, was not executed, or has an unknown outcome.
 package zkerr
 
 import (
@@ -11,20 +11,20 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// ErrNoAuth says that the ensemble's access control refused the operation.
+// ErrNoAuth reports that the ensemble's access control refused the operation.
 var ErrNoAuth = errors.New("zkgrant: not authorized")
 
-// ErrQuota says that a quota set on the ensemble refused the operation.
+// ErrQuota reports that a quota of the ensemble refused the operation.
 var ErrQuota = errors.New("zkgrant: quota exceeded")
 
-// ErrTooLarge says that a request is larger than the client can send.
+// ErrTooLarge reports a request that is larger than the client can send.
 var ErrTooLarge = Sentinel("zkgrant: request too large", ErrInvalid)
 
-// errThrottled says that an overloaded server turned the request away without executing
-// it. The request may be tried again.
+// errThrottled reports that an overloaded server turned the request away without
+// executing it. The request may be tried again.
 var errThrottled = errors.New("zkgrant: throttled by the server")
 
-// Outcome says what is known about one request after the client has returned.
+// Outcome is what is known about a request after the client has returned.
 type Outcome uint8
 
 const (
@@ -32,12 +32,11 @@ const (
 	Done Outcome = iota + 1
 	// Refused means that the request was not executed and never will be.
 	Refused
-	// TurnedAway means that the request was not executed, for a reason that is not the
-	// request's: the connection, the session, or a server that is overloaded. It may be
-	// made again.
+	// TurnedAway means that the request was not executed, for a reason unrelated to the
+	// request: the connection, the session, or an overloaded server. It may be tried
+	// again.
 	TurnedAway
-	// Unknown means that the request may have been executed, may be executed still, or
-	// may never be.
+	// Unknown means that the request may have been executed, may yet be, or may never be.
 	Unknown
 )
 
@@ -52,16 +51,16 @@ func (o Outcome) String() string {
 	return [...]string{Done: "Done", Refused: "Refused", TurnedAway: "TurnedAway", Unknown: "Unknown"}[o]
 }
 
-// ErrInvalid says that a call is wrong in itself, whatever the servers hold.
+// ErrInvalid reports a call that is invalid by itself, regardless of the servers.
 var ErrInvalid = errors.New("zkgrant: invalid use")
 
-// Classify says what an error of the client means for the one request it was returned
-// for. The error that it returns is nil exactly if the outcome is Done. It is the
-// client's own, or has words for a code that the client does not know, or wraps
+// Classify returns what an error of the client means for the single request it was
+// returned for. The returned error is nil if and only if the outcome is Done. It is the
+// client's own error, or has words for a code that the client does not know, or wraps
 // [ErrNoAuth], [ErrQuota] or [ErrTooLarge]. errors.Is finds the client's error in it.
 //
 // An error is Unknown unless it certainly means "not executed". That includes every
-// network error: the client hands out the raw error of a failed write, not
+// network error, because the client returns the raw error of a failed write, not
 // ErrConnectionClosed.
 func Classify(err error) (Outcome, error) {
 	switch {
@@ -76,18 +75,18 @@ func Classify(err error) (Outcome, error) {
 		return TurnedAway, err
 	case errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrInvalidFlags),
 		errors.Is(err, zk.ErrUnhandledFieldType), errors.Is(err, zk.ErrPtrExpected):
-		// The client has checked the arguments, and has not written the request. Absent
-		// on purpose: ErrConnectionClosed and ErrClosing, because it may be at the
-		// server.
+		// The client checked the arguments and did not write the request.
+		// ErrConnectionClosed and ErrClosing are absent on purpose, because the request
+		// may have reached the server.
 		return Refused, err
 	}
 	return answerOf(err).outcome, InWords(err)
 }
 
-// ClassifyMulti is [Classify] for a Multi. It looks at the results of the single
-// operations first: one of them says why the transaction failed, the others were rolled
-// back or not looked at. If a transaction failed, no part of it was executed. failed is
-// the index of the operation that made it fail, or -1 if none of the results says so.
+// ClassifyMulti is like [Classify], for a Multi. It looks at the results of the
+// operations first: one of them says why the transaction failed; the others were rolled
+// back or not tried. If a transaction failed, no part of it was executed. failed is the
+// index of the operation that failed, or -1 if no result says so.
 func ClassifyMulti(res []zk.MultiResponse, err error) (outcome Outcome, failed int, _ error) {
 	failed = -1
 	for i, r := range res {
@@ -100,18 +99,18 @@ func ClassifyMulti(res []zk.MultiResponse, err error) (outcome Outcome, failed i
 	return outcome, failed, err
 }
 
-// IsMadeAgain reports whether a request that a server answers with an error is made again
+// IsMadeAgain reports whether a request that a server answers with this code is repeated
 // in its session.
 func IsMadeAgain(code int32) bool {
 	return code != CodeSessionExpired && !answerTo(code).outcome.Settled()
 }
 
-// IsThrottled reports whether an error that Classify has returned says that a server has
-// turned the request away: nothing was executed.
+// IsThrottled reports whether an error returned by Classify means that a server turned
+// the request away: nothing was executed.
 func IsThrottled(err error) bool { return errors.Is(err, errThrottled) }
 
-// The error codes of the server, as they come in the header of an answer. The operations
-// of a Multi after the one that failed have CodeRuntimeInconsistency.
+// The server's error codes, as in the header of an answer. The operations of a Multi
+// after the one that failed have CodeRuntimeInconsistency.
 const (
 	CodeNone                    int32 = 0
 	CodeRuntimeInconsistency    int32 = -2
@@ -133,20 +132,20 @@ const (
 	CodeThrottled               int32 = -127
 )
 
-// answer is what an error code of a server means for the request that it answers.
+// answer is what a server's error code means for the request.
 type answer struct {
 	code    int32
 	outcome Outcome
-	err     error // what callers get: the client's own error, or one in words
+	err     error // for callers: the client's own error, or one in words
 	client  error // the client's own error; nil: the client has none
 }
 
-// answers has every code of ZooKeeper (KeeperException.Code), and those that the client
-// knows besides. A code is Unknown if a server may have executed the request, or if no
+// answers has every code of ZooKeeper (KeeperException.Code), and all others that the
+// client knows. A code is Unknown if a server may have executed the request, or if no
 // server is known to send it.
 //
-// The words name no cause that a server does not tell. Where a code has several causes
-// they name each, or none.
+// The words name no cause that the server does not report. If a code has several causes,
+// they name all of them or none.
 //
 //nolint:gochecknoglobals // a constant table
 var answers = [...]answer{
@@ -186,14 +185,14 @@ var answers = [...]answer{
 	{CodeThrottled, TurnedAway, errThrottled, nil},
 }
 
-// errUnauthenticated does not name SASL alone: a server with enforce.auth.enabled has the
-// code for any scheme that it requires.
+// errUnauthenticated does not only name SASL, because a server with enforce.auth.enabled
+// uses the code for any scheme that it requires.
 var errUnauthenticated = Sentinel("zkgrant: not authorized: the servers require SASL, or another identity, of every session", ErrNoAuth)
 
-// errACL has each reason that a server can have.
+// errACL lists every reason that a server can have.
 var errACL = errors.New("zkgrant: the servers refuse the access control list (one of: it is empty, has a scheme that they do not have or an id that the scheme cannot have, or is for the identities of a session that has none)")
 
-// known is an answer for which the client has a value, with a text that can stay.
+// known returns an answer for which the client has an error value with a usable text.
 func known(code int32, outcome Outcome, err error) answer { return answer{code, outcome, err, err} }
 
 // ErrorOf returns the error that callers get for a code.
@@ -208,8 +207,8 @@ func ErrorOf(code int32) error {
 	return Sentinel(a.err.Error(), a.err, a.client)
 }
 
-// answerTo returns the answer with a code. Of one that is not in the table there is
-// nothing to tell but the code.
+// answerTo returns the answer for a code. If the code is not in the table, the answer
+// only reports the code.
 func answerTo(code int32) answer {
 	for _, a := range answers {
 		if a.code == code {
@@ -220,8 +219,8 @@ func answerTo(code int32) answer {
 		fmt.Errorf("zkgrant: the server answers with an error that is not ZooKeeper's: %d", code), nil}
 }
 
-// answerOf finds the answer from which the client made the error. For any other error it
-// returns one that is Unknown and has no code.
+// answerOf finds the answer from which the client made the error. For any other error, it
+// returns an Unknown answer without a code.
 func answerOf(err error) answer {
 	if code := Unnamed(err); code != CodeNone {
 		return answerTo(code)
@@ -234,8 +233,8 @@ func answerOf(err error) answer {
 	return answer{outcome: Unknown}
 }
 
-// InWords returns an error of the client as its callers get it: with words in place of
-// the code of a server. errors.Is finds the client's error in it.
+// InWords returns an error of the client as callers get it, with words instead of a
+// server's code. errors.Is finds the client's error in it.
 func InWords(err error) error {
 	a := answerOf(err)
 	if a.err == nil || errors.Is(err, a.err) {
@@ -244,11 +243,12 @@ func InWords(err error) error {
 	return Sentinel(a.err.Error(), a.err, err)
 }
 
-// unknownCodePrefix begins the client's error for a code for which it has no value.
+// unknownCodePrefix begins the text of the client's error for a code that it does not
+// know.
 const unknownCodePrefix = "unknown error: "
 
-// Unnamed finds the server's code in an error that the client made of a code for which it
-// has no value, or that wraps such an error. In any other error it finds CodeNone.
+// Unnamed returns the server's code from an error, possibly wrapped, that the client made
+// for a code that it does not know. For any other error, it returns CodeNone.
 func Unnamed(err error) int32 {
 	if text, found := strings.CutPrefix(err.Error(), unknownCodePrefix); found {
 		if code, parseErr := strconv.ParseInt(text, 10, 32); parseErr == nil {
@@ -273,8 +273,8 @@ func Unnamed(err error) int32 {
 	return CodeNone
 }
 
-// Sentinel returns an error with a text of its own. errors.Is finds each of the others in
-// it as well.
+// Sentinel returns an error with its own text, in which errors.Is also finds each of the
+// others.
 func Sentinel(text string, others ...error) error { return &sentinel{text, others} }
 
 type sentinel struct {
