@@ -48,19 +48,19 @@ func (g *Guest) Grant(e recipes.Grant, epoch recipes.Epoch) (log func()) {
 
 // Lose takes the lock away, and report publishes the loss. When several guests lose a
 // lock at once, call Lose for all of them before the first report.
-func (g *Guest) Lose(e recipes.Lose) (report func()) { return g.forfeits(e) }
+func (g *Guest) Lose(e recipes.Lose) (report func()) { return g.forfeit(e) }
 
 // AskBack passes a revocation request on to the caller.
 func (g *Guest) AskBack(e recipes.Revoke) { g.revoke(e) }
 
 // Queue reports how many contenders are ahead.
 func (g *Guest) Queue(ahead int) {
-	g.stands(ahead)
-	g.queues(recipes.Queue{Ahead: ahead})
+	g.setAhead(ahead)
+	g.onQueue(recipes.Queue{Ahead: ahead})
 }
 
 // Requeue reports that the place in the queue is lost.
-func (g *Guest) Requeue() { g.requeues() }
+func (g *Guest) Requeue() { g.onRequeue() }
 
 // Displace notes that the number of contenders ahead is no longer known.
 func (g *Guest) Displace() { g.noteRequeue() }
@@ -79,7 +79,7 @@ func (g *Guest) Refuse(err error) { g.finish(recipes.Finish{}, 0, false, err) }
 // Vacate reports that nothing of the acquisition is left at the server.
 func (g *Guest) Vacate() {
 	if !g.hasFailed() {
-		g.nothingIsLeft()
+		g.onNodeGone()
 	}
 }
 

@@ -193,11 +193,11 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want Want) {
 // Adopt makes a semaphore's acquisition accept whatever size it finds from now on.
 func (l *Lock) Adopt() { l.drive.hand(message{input: recipes.Adopted{}}) }
 
-func (l *Lock) queues(e recipes.Queue) {
+func (l *Lock) onQueue(e recipes.Queue) {
 	l.tell(events.Queued{ID: l.cfg.ID, Path: l.cfg.Path, Ahead: e.Ahead, Delay: e.Delay})
 }
 
-func (l *Lock) requeues() {
+func (l *Lock) onRequeue() {
 	l.noteRequeue()
 	l.tell(events.Requeued{ID: l.cfg.ID, Path: l.cfg.Path})
 }
@@ -209,8 +209,8 @@ func (l *Lock) noteRequeue() {
 	l.placed = false
 }
 
-// stands notes how many contenders are ahead, before the event that reports it.
-func (l *Lock) stands(ahead int) {
+// setAhead notes how many contenders are ahead, before the event that reports it.
+func (l *Lock) setAhead(ahead int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.placed, l.ahead = true, int32(ahead)
@@ -386,9 +386,9 @@ func (l *Lock) revoke(e recipes.Revoke) (told bool) {
 	return true
 }
 
-// forfeits changes the state and takes back an untaken Grant. report then calls the
+// forfeit changes the state and takes back an untaken Grant. report then calls the
 // functions of OnEnd, and after them publishes the loss if the Grant was taken.
-func (l *Lock) forfeits(e recipes.Lose) (report func()) {
+func (l *Lock) forfeit(e recipes.Lose) (report func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.withdrawn != 0 {
@@ -405,7 +405,7 @@ func (l *Lock) forfeits(e recipes.Lose) (report func()) {
 		ID: l.cfg.ID, Path: l.cfg.Path, Token: l.grant.token, Reason: e.Reason, Err: err, Held: l.held,
 	}
 	l.losing = l.took
-	runs, in := l.running, l.parting(recipes.WhyLost)
+	runs, in := l.running, l.withdrawal(recipes.WhyLost)
 	return func() {
 		// The state has changed already, so a reader of Lost finds Valid false.
 		l.logLoss(lost)
@@ -465,7 +465,7 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	// The node must stay while a function runs under the lock, and only the function's
 	// own caller knows when it has returned.
 	stay := why == recipes.WhyClosed && l.running
-	in := l.parting(why)
+	in := l.withdrawal(why)
 	if l.running && why != recipes.WhyClosed {
 		l.running, l.leaving = false, true
 	}
@@ -481,14 +481,14 @@ func (l *Lock) Withdraw(why recipes.Why) {
 	//  3. The feed is closed, and withdraws it.
 	//  4. The coordinator refuses it, and Fail leaves the end to the withdrawal.
 	l.finish(recipes.Finish{Why: why}, 0, false, nil)
-	l.nothingIsLeft()
+	l.onNodeGone()
 }
 
 // Force gives up the node even if a function is still running under the lock. It is
 // called after Withdraw, when there is no time left to wait for the function.
 func (l *Lock) Force() {
 	l.mu.Lock()
-	in := l.parting(recipes.WhyClosed)
+	in := l.withdrawal(recipes.WhyClosed)
 	if l.running {
 		l.running, l.leaving = false, true
 	}
@@ -496,11 +496,11 @@ func (l *Lock) Force() {
 	l.drive.hand(message{input: in})
 }
 
-// parting returns the input that reports a withdrawal to the driver. Under detect, it
+// withdrawal returns the input that reports a withdrawal to the driver. Under detect, it
 // carries the first reason to end and whether the Grant was taken: a caller whose
 // function returns because Close cancelled it has not released the lock. It is called
 // with mu held.
-func (l *Lock) parting(why recipes.Why) recipes.Input {
+func (l *Lock) withdrawal(why recipes.Why) recipes.Input {
 	if !l.detect {
 		return recipes.Withdrawn{Why: why, Ran: l.running}
 	}
@@ -575,7 +575,7 @@ func (l *Lock) hasFailed() bool {
 // It is called once, so Done is closed once:
 //
 //   - The machine finishes once, when at most one holder of its node is left. Every other
-//     one has left, and [queuer.leaves] finishes it unless it has failed.
+//     one has left, and [queuer.removeHolder] finishes it unless it has failed.
 //   - A guest's host ends it once, unless it has failed.
 //   - A lock that has failed was neither started nor withdrawn, and cannot be from then on.
 //   - Withdraw calls it for a lock that had no end when its loop ended. There is no other
@@ -645,8 +645,8 @@ func (l *Lock) verdict(e recipes.Finish, size int) error {
 	return l.cfg.Explain(end)
 }
 
-// nothingIsLeft reports that nothing of the lock is left at the server.
-func (l *Lock) nothingIsLeft() {
+// onNodeGone reports that nothing of the lock is left at the server.
+func (l *Lock) onNodeGone() {
 	l.mu.Lock()
 	l.gone = true
 	if l.rare != nil && l.rare.cleared != nil {

@@ -93,7 +93,7 @@ func (q *queuer) handle(m message) {
 		// withdrawal. Reading shared needs no mutex: only admit sets it, and not on a
 		// lock that was withdrawn.
 		if q.shared != nil {
-			all, last := q.leaves(holder, in)
+			all, last := q.removeHolder(holder, in)
 			if !last {
 				return
 			}
@@ -101,7 +101,7 @@ func (q *queuer) handle(m message) {
 		}
 	case recipes.Started:
 		if m.of != nil {
-			q.receives(m.of)
+			q.grantTo(m.of)
 			return
 		}
 	}
@@ -120,7 +120,7 @@ func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
 	// The machine knows that a server refused a request, but not with which error. If
 	// that ends the acquisition, each holder ends with the error.
 	if _, refused := in.(recipes.Refused); refused && cause != nil {
-		for _, l := range q.left() {
+		for _, l := range q.remaining() {
 			l.mu.Lock()
 			l.rarely().refusal = cause
 			l.mu.Unlock()
@@ -131,7 +131,7 @@ func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
 	effects := q.machine.Step(in)
 	now := q.machine.Status()
 	if now.Waits {
-		q.stands(now.Ahead) // before the event that reports it
+		q.setAhead(now.Ahead) // before the event that reports it
 	}
 	ends := now.State == recipes.Over && before != recipes.Over
 	if ends && q.opened {
@@ -148,17 +148,17 @@ func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
 				q.log(grant)
 			}
 		case recipes.Lose:
-			q.loses(e)
+			q.onLose(e)
 		case recipes.Finish:
-			for _, l := range q.left() {
+			for _, l := range q.remaining() {
 				l.finish(e, now.Size, now.State != recipes.Over, nil)
 			}
 		case recipes.Queue:
-			q.queues(e)
+			q.onQueue(e)
 		case recipes.Requeue:
-			q.requeues()
+			q.onRequeue()
 		case recipes.Revoke:
-			if q.asksBack(e) && e.By != 0 {
+			if q.onRevoke(e) && e.By != 0 {
 				q.port.Do(e)
 			}
 		default:
@@ -172,12 +172,12 @@ func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
 	if ends {
 		// The outer lock may have left before the inner ones. Its owner learns only now
 		// that the node is gone.
-		for _, l := range q.left() {
+		for _, l := range q.remaining() {
 			if l != &q.Lock {
-				l.nothingIsLeft()
+				l.onNodeGone()
 			}
 		}
-		q.nothingIsLeft()
+		q.onNodeGone()
 	}
 	return now.State == recipes.Held
 }

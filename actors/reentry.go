@@ -106,8 +106,8 @@ func (l *inner) drop() {
 	l.outer.hand(message{input: recipes.Withdrawn{Why: recipes.WhyReleased}, of: &l.Lock})
 }
 
-// receives grants the lock to an inner lock. The loop calls it.
-func (q *queuer) receives(l *Lock) {
+// grantTo grants the lock to an inner lock. The loop calls it.
+func (q *queuer) grantTo(l *Lock) {
 	q.mu.Lock()
 	e := recipes.Grant{Node: q.grant.node, Token: q.grant.token, Session: q.grant.session}
 	var wish *recipes.Revoke
@@ -120,7 +120,7 @@ func (q *queuer) receives(l *Lock) {
 	case left:
 		return
 	case lost != nil:
-		l.forfeits(*lost)()
+		l.forfeit(*lost)()
 		return
 	}
 	if grant, logs := l.onGrant(e, epoch); logs {
@@ -131,9 +131,9 @@ func (q *queuer) receives(l *Lock) {
 	}
 }
 
-// leaves removes a holder of a shared node. If it was the last one, all is the input for
-// the machine. The loop calls it.
-func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdrawn, last bool) {
+// removeHolder removes a holder of a shared node. If it was the last one, all is the
+// input for the machine. The loop calls it.
+func (q *queuer) removeHolder(holder *Lock, in recipes.Withdrawn) (all recipes.Withdrawn, last bool) {
 	failed := holder != &q.Lock && holder.hasFailed()
 	q.mu.Lock()
 	at := q.shared
@@ -154,7 +154,7 @@ func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdra
 	// Others still hold, so this one ends without the machine.
 	holder.finish(recipes.Finish{Why: in.Why}, 0, false, nil)
 	if holder != &q.Lock {
-		holder.nothingIsLeft()
+		holder.onNodeGone()
 		return all, false
 	}
 	// Nobody needs to wait for the outer lock any more, but [Owner.Gone] is not called
@@ -169,19 +169,19 @@ func (q *queuer) leaves(holder *Lock, in recipes.Withdrawn) (all recipes.Withdra
 	return all, false
 }
 
-// loses reports the loss to all holders. All states change before the first report, so
+// onLose reports the loss to all holders. All states change before the first report, so
 // that no holder can take its Grant after the Lost of another. The outer lock changes
 // first: after that, it admits no first inner lock.
-func (q *queuer) loses(e recipes.Lose) {
-	reports := []func(){q.forfeits(e)}
+func (q *queuer) onLose(e recipes.Lose) {
+	reports := []func(){q.forfeit(e)}
 	q.mu.Lock()
 	if at := q.shared; at != nil {
 		at.book, at.lost = at.book.Lost(), &e
 	}
 	q.mu.Unlock()
-	for _, l := range q.left() {
+	for _, l := range q.remaining() {
 		if l != &q.Lock && l.Holding() {
-			reports = append(reports, l.forfeits(e))
+			reports = append(reports, l.forfeit(e))
 		}
 	}
 	for _, report := range reports {
@@ -189,13 +189,13 @@ func (q *queuer) loses(e recipes.Lose) {
 	}
 }
 
-// asksBack passes a revocation request on to the holders, and reports whether it reached
+// onRevoke passes a revocation request on to the holders, and reports whether it reached
 // one. A holder that has no Grant yet gets the request with its Grant.
-func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
+func (q *queuer) onRevoke(e recipes.Revoke) (told bool) {
 	q.mu.Lock()
 	q.rarely().wish = &e
 	q.mu.Unlock()
-	for _, l := range q.left() {
+	for _, l := range q.remaining() {
 		if l != &q.Lock && !l.Holding() || l.revoke(e) {
 			told = true
 		}
@@ -203,10 +203,10 @@ func (q *queuer) asksBack(e recipes.Revoke) (told bool) {
 	return told
 }
 
-// left returns the holders that are left: mostly the lock alone. It comes last, so
+// remaining returns the holders that are left: mostly the lock alone. It comes last, so
 // a revocation request reaches those that have entered it again first. When the machine
 // finishes, at most one holder is left: the machine learns only of the last withdrawal.
-func (q *queuer) left() []*Lock {
+func (q *queuer) remaining() []*Lock {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.shared == nil {

@@ -111,7 +111,7 @@ func (r *callRequest) admit(s *Session) {
 	s.pending.add(r)
 }
 
-func (r *callRequest) ends(s *Session) {
+func (r *callRequest) onEnd(s *Session) {
 	if r.txn != nil {
 		r.txn.end(s)
 	}
@@ -135,13 +135,13 @@ func (r *callRequest) refuse() {
 
 func (r *callRequest) do(c *client) (func(*Session), error) {
 	if !r.stage.CompareAndSwap(stageParked, stageUnderWay) {
-		return r.ends, nil
+		return r.onEnd, nil
 	}
 	err := r.run(c)
 	if v, ok := err.(verdict); ok { //nolint:errorlint // it is never wrapped
 		return func(s *Session) {
 			r.outcome <- v.error
-			r.ends(s)
+			r.onEnd(s)
 		}, nil
 	}
 	outcome, err := zkerr.Classify(err)
@@ -161,14 +161,14 @@ func (r *callRequest) settle(s *Session, c *client, outcome zkerr.Outcome, err e
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	r.outcome <- err
-	r.ends(s)
+	r.onEnd(s)
 }
 
 // drop removes a request whose caller has stopped waiting.
 func (s *Session) drop(r request) {
 	s.pending.remove(r)
 	s.takeRoomless(func(parked request) bool { return parked == r })
-	r.ends(s)
+	r.onEnd(s)
 }
 
 // The rest of the file is common to all calls of the client, above all the meaning of an

@@ -65,9 +65,9 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 	return in, err
 }
 
-// advances returns the answer to an advance for a warm session that need not read the
+// advanceKnown returns the answer to an advance for a warm session that need not read the
 // floor, or nil.
-func (c *client) advances(t *Seat, e recipes.Advance) recipes.Input {
+func (c *client) advanceKnown(t *Seat, e recipes.Advance) recipes.Input {
 	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past.Text, e.Next.Text)).Claims()
 	if a.Wants(recipes.PartFloor) {
 		return nil
@@ -147,7 +147,7 @@ func (r *seatRequest) gatherClaims(s *Session) request {
 			return joint
 		}
 		s.pending.remove(next)
-		next.begins(s)
+		next.onDequeue(s)
 	}
 }
 

@@ -102,8 +102,8 @@ func (d *directories) forget(dir string) {
 	delete(d.known, dir)
 }
 
-// leaves notes that a seat of ours gives up its node and leaves a floor.
-func (d *directories) leaves(dir, node string) {
+// noteLeft notes that a seat of ours gives up its node and leaves a floor.
+func (d *directories) noteLeft(dir, node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	keep(d.left, dir, d.left[dir].Leaves(node, true))

@@ -84,7 +84,7 @@ func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error) {
 	own := t.at(e.Node)
 	if e.Floor {
-		c.dirs.leaves(t.dir, e.Node.Text) // before any seat can learn that it is gone
+		c.dirs.noteLeft(t.dir, e.Node.Text) // before any seat can learn that it is gone
 	}
 	return c.carryOut(t, &recipes.Errand{
 		Op: recipes.OpEnter, Epoch: e.Epoch, Dir: t.dir, Nodes: []string{own}, Data: t.dataIn(c),
@@ -117,7 +117,7 @@ func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Inpu
 		return recipes.Deleted{Epoch: e.Epoch}, nil
 	}
 	if e.Floor {
-		c.dirs.leaves(t.dir, e.Node.Text) // before any seat can learn that it is gone
+		c.dirs.noteLeft(t.dir, e.Node.Text) // before any seat can learn that it is gone
 	}
 	in, err := c.carryOut(t, x)
 	if _, gone := in.(recipes.Deleted); gone && e.Floor {

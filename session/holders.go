@@ -167,7 +167,7 @@ func (s *Session) isKnown(r *seatRequest) bool {
 	}
 	var in recipes.Input = recipes.Claimed{Epoch: r.epoch}
 	if advance, is := r.effect.(recipes.Advance); is {
-		if in = c.advances(r.seat, advance); in == nil {
+		if in = c.advanceKnown(r.seat, advance); in == nil {
 			return false // the directory's data have to be read
 		}
 	}

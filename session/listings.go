@@ -109,7 +109,7 @@ func (l *listing) refuse() {
 	}
 }
 
-func (l *listing) begins(*Session) {
+func (l *listing) onDequeue(*Session) {
 	l.now = slices.DeleteFunc(l.now, func(r *seatRequest) bool { return r.unwanted })
 }
 

@@ -55,7 +55,7 @@ func beginNext(s *Session) *listing {
 	l, ok := s.pending.next().(*listing)
 	if ok {
 		s.pending.remove(l)
-		l.begins(s)
+		l.onDequeue(s)
 		s.pending.count(l, 1)
 	}
 	return l

@@ -46,8 +46,8 @@ type flow struct {
 // width returns how many reads may be in progress.
 func (f *flow) width() int { return max(1, mostBytes/max(1, f.guess)) }
 
-// resumes is called before a read begins while none is in progress.
-func (f *flow) resumes(now time.Time) {
+// resume is called before a read begins while none is in progress.
+func (f *flow) resume(now time.Time) {
 	if now.Sub(f.last) >= lull {
 		f.guess = max(f.guess, firstGuess)
 	}
@@ -78,7 +78,7 @@ func (r *readings) begin(flows ...*flow) {
 	defer r.mu.Unlock()
 	for _, f := range flows {
 		if f.underWay == 0 {
-			f.resumes(time.Now())
+			f.resume(time.Now())
 		}
 	}
 	full := func(f *flow) bool { return f.underWay >= f.width() }

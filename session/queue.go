@@ -33,11 +33,11 @@ type request interface {
 	urgency() urgency
 	// where returns the request's slot.
 	where() *slot
-	// begins is called when the request stops waiting, just before it is made or refused.
-	// ends is called when it was refused, or its caller no longer waits; some kinds also
+	// onDequeue is called when the request stops waiting, just before it is made or refused.
+	// onEnd is called when it was refused, or its caller no longer waits; some kinds also
 	// call it themselves when they are answered.
-	begins(s *Session)
-	ends(s *Session)
+	onDequeue(s *Session)
+	onEnd(s *Session)
 }
 
 // finish notes that calls counted in c.inflight have returned. While any are in flight,
@@ -77,7 +77,7 @@ func (s *Session) take(r request) {
 
 func (s *Session) refuse(r request) {
 	r.refuse()
-	r.ends(s)
+	r.onEnd(s)
 }
 
 // late reports whether it is too late for the request.
@@ -92,7 +92,7 @@ func (s *Session) sweep() {
 	for r := range s.pending.all() {
 		if s.late(r) {
 			s.pending.remove(r)
-			r.begins(s)
+			r.onDequeue(s)
 			late = append(late, r)
 		}
 	}
@@ -117,7 +117,7 @@ func (s *Session) pump() {
 			return
 		}
 		s.pending.remove(r)
-		r.begins(s)
+		r.onDequeue(s)
 		if s.late(r) { // it was queued again after its session ended
 			s.refuse(r)
 			continue
@@ -276,8 +276,8 @@ type slot struct {
 func (p *slot) where() *slot { return p }
 
 // These do nothing, for requests that do not need them.
-func (*slot) begins(*Session) {}
-func (*slot) ends(*Session)   {}
+func (*slot) onDequeue(*Session) {}
+func (*slot) onEnd(*Session)     {}
 
 // add appends the request to the lane of its urgency.
 func (q *pending) add(r request) {
@@ -568,5 +568,5 @@ func (r *callRequest) enter(s *Session) {
 
 func (r *callRequest) full(s *Session, err error) {
 	r.outcome <- err
-	r.ends(s)
+	r.onEnd(s)
 }

@@ -34,13 +34,13 @@ func TestWindow(t *testing.T) {
 	} {
 		var w flow
 		now := time.Unix(1, 0)
-		w.resumes(now)
+		w.resume(now)
 		for _, a := range c.seen {
 			for range a.n {
 				w.answered(a.size, now)
 			}
 		}
-		w.resumes(now.Add(c.pause))
+		w.resume(now.Add(c.pause))
 		if got := min(w.width(), mostReadings); got != c.want {
 			t.Errorf("%s: %d readings may be under way, want %d", c.what, got, c.want)
 		}

@@ -109,7 +109,7 @@ func (r *seatRequest) gatherDeletes(s *Session) request {
 			return joint
 		}
 		s.pending.remove(next)
-		next.begins(s)
+		next.onDequeue(s)
 	}
 }
 

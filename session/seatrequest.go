@@ -195,9 +195,9 @@ func (s *Session) joins(r, parked *seatRequest) bool {
 	return true
 }
 
-// begins ends the time in which a create may join a delete. It also checks the warmth
+// onDequeue ends the time in which a create may join a delete. It also checks the warmth
 // once more, because the request may have waited for another connection.
-func (r *seatRequest) begins(s *Session) {
+func (r *seatRequest) onDequeue(s *Session) {
 	t := r.seat
 	if t.unsent == r {
 		t.unsent = nil
@@ -207,7 +207,7 @@ func (r *seatRequest) begins(s *Session) {
 			delete(s.leaving, t.dir)
 		}
 		if create := r.with; create != nil {
-			create.begins(s)
+			create.onDequeue(s)
 			create.with = nil // a create that is made again later goes by itself
 		}
 	}

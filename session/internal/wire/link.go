@@ -158,8 +158,9 @@ func (l *Link) Forget(creations ...*Creation) {
 	}
 }
 
-// sends notes that a create of the path is sent. It returns nil if nobody awaits that.
-func (l *Link) sends(path []byte, on *wire) *Creation {
+// noteCreate notes that a create of the path is sent. It returns nil if nobody awaits
+// that.
+func (l *Link) noteCreate(path []byte, on *wire) *Creation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	x := l.awaited[string(path)]

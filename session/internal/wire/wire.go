@@ -259,11 +259,11 @@ func (w *wire) request(p []byte, now time.Time) ([]byte, error) {
 		s.operations = operationsIn(body)
 	case opcode.CreateContainer:
 		s.path = string(pathIn(body))
-		s.awaits = w.link.sends(pathIn(body), w)
+		s.awaits = w.link.noteCreate(pathIn(body), w)
 	case opcode.Create:
 		// The directory's create was sent on an earlier connection, and its outcome is
 		// unknown. The client expects an answer, so send a read instead.
-		if s.awaits = w.link.sends(pathIn(body), w); s.awaits.apart() {
+		if s.awaits = w.link.noteCreate(pathIn(body), w); s.awaits.apart() {
 			p = readOf(xid, pathIn(body))
 			s.op, s.length, s.awaits, s.standsIn = opcode.GetData, len(p)-prefixLength, nil, true
 		}
