@@ -44,7 +44,8 @@ func (l *Lookout) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.
 			l.Lock.mu.Lock()
 			l.retract() // the Grant is taken: else the node would go at a loss
 			l.Lock.mu.Unlock()
-			l.epoch, l.book = epoch, l.book.Granted(epoch, e.Node)
+			l.epoch = epoch
+			l.book.Grant(epoch, e.Node)
 		case recipes.Lose, recipes.Finish:
 			l.book = recipes.Contention{}
 		}

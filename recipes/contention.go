@@ -33,10 +33,10 @@ type Contention struct {
 	resting bool // the session renews no lease for the node
 }
 
-// Granted returns what the holder of a node knows at its Grant. It may have heard of
-// another contender while it waited.
-func (c Contention) Granted(epoch Epoch, node string) Contention {
-	return Contention{epoch: epoch, node: events.Name{Text: node}, Found: c.Found, up: true}
+// Grant begins what the holder of a node knows. It may have heard of another contender
+// while it waited.
+func (c *Contention) Grant(epoch Epoch, node string) {
+	*c = Contention{epoch: epoch, node: events.Name{Text: node}, Found: c.Found, up: true}
 }
 
 // Next reports whether every contender that has arrived is known, except those of the

@@ -175,6 +175,15 @@ func (e *environment) fail(w *world, c int) {
 	e.feed(w, c, r.marked(Unknown{Epoch: Epoch(r.epoch), Op: r.op}))
 }
 
+// gone returns what is left of a request that will not be answered: what its Unknown says.
+func (r request) gone() request {
+	left := request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+	if r.op == OpClaim {
+		left.flags = r.flags & reqHeld
+	}
+	return left
+}
+
 // marked returns an answer with what it says of a claim.
 func (r request) marked(in Input) Input {
 	return Claim{Held: r.op == OpClaim && r.flags&reqHeld != 0}.Marks(in)

@@ -33,7 +33,7 @@ func (e *multiEnv) execute(w *world, c, i int, part uint8) {
 	default: // a read
 	}
 	if zombie {
-		*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+		*r = r.gone()
 		return
 	}
 	if r.write() {

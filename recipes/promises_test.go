@@ -321,7 +321,7 @@ func (e *environment) send(w *world, c int, r request) violation {
 	}
 	switch r.status = sent; {
 	case cl.conn == connNone || r.epoch != cl.epoch: // meant for a session that is over
-		if r.status, r.flags = lost, 0; e.several != nil {
+		if r.status, r.flags = lost, r.gone().flags; e.several != nil {
 			r.mask, r.own = 0, 0
 		}
 	case cl.conn == connDown:

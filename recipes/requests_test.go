@@ -33,7 +33,7 @@ func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	default: // a read: see below
 	}
 	if zombie {
-		*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+		*r = r.gone()
 		return
 	}
 	if r.op != OpAdvance && r.write() {

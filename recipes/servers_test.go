@@ -253,7 +253,7 @@ func (cl *client) lose(s status) {
 	cl.forget(func(r request) bool { return r.status == s && r.op == OpWatch })
 	for i := range cl.requests {
 		if r := &cl.requests[i]; r.status == s {
-			*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+			*r = r.gone()
 		}
 	}
 }
@@ -321,7 +321,7 @@ func (e *environment) outdate(w *world, c int) {
 			w.byHand &^= 1 << r.granted()
 		}
 		if !Lasts(e.reply(w, c, *r)) {
-			*r = request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
+			*r = r.gone()
 		}
 	}
 }

@@ -114,7 +114,8 @@ func TestContentionIsFoundOut(t *testing.T) {
 		}
 		return c
 	}
-	granted := Contention{}.Granted(1, "own")
+	var granted Contention
+	granted.Grant(1, "own")
 	watching := granted
 	watching.Watched = true
 	arming, _, op := next(watching, false, proven)
@@ -137,7 +138,8 @@ func TestContentionIsFoundOut(t *testing.T) {
 	claimed := after(proving, Claimed{Epoch: 1, Fresh: true})
 	used, _, _ := next(claimed, waits, !proven)
 	unused, _, _ := next(claimed, !waits, !proven)
-	neighbour := Contention{Found: true}.Granted(1, "own")
+	neighbour := Contention{Found: true}
+	neighbour.Grant(1, "own")
 	paced, _, _ := next(after(armed, Changed{1}), false, proven)
 	alone, others := Armed{Epoch: 1}, Armed{Epoch: 1, Others: true}
 	for name, c := range map[string]struct {

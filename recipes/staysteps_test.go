@@ -24,7 +24,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		s.fresh = !m.far
 		t.own = true
 		m.change(w, i, j, func(b *stayBook) {
-			b.Contention = b.Granted(Epoch(s.epoch), "")
+			b.Contention.Grant(Epoch(s.epoch), "")
 			b.Stands, b.Worth = true, m.worth
 		})
 	case stepCreates:
