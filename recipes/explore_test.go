@@ -18,7 +18,7 @@ import (
 
 // bigRun names the environment variable that asks for more faults at a time, and for a visit of the everyday worlds without the
 // simplifications of what no machine listens to. For mutexes alone that is 249 million worlds: eight minutes of one core, and 6 GB
-// of memory. At full length without it there are 118 million worlds of all kinds of locks: four minutes of two cores, and 3.3 GB.
+// of memory. At full length without it there are 147 million worlds of all kinds of locks: four minutes of two cores, and 3.3 GB.
 const bigRun = "ZKGRANT_EXPLORE_BIG"
 
 // These bound the worlds of a configuration. At full length the test fails beyond the bound, because a visit that is cut short
