@@ -10,10 +10,10 @@ import (
 
 // This file notifies a holder of the contenders that it keeps out.
 
-// Lookouts calls hear with the contenders that the Grant keeps out, and with the rest of
-// the queue, at once and after each change, until ctx ends. interval is the minimum time
-// between two reports to the holder. The loop calls Lookouts, with no mutex held. hear
-// takes the mutex of the lock, and may be called with another one held.
+// Lookouts calls hear with the contenders that the Grant keeps out and with the others in
+// the queue: once at the start, then after each change, until ctx ends. interval is the
+// minimum time between two notifications of the holder. The loop calls Lookouts, with no
+// mutex held. hear locks the mutex of the lock, and may be called with another one held.
 type Lookouts func(
 	ctx context.Context, grant events.Grant, hear func(kept, rest []string, interval time.Duration),
 )

@@ -568,9 +568,9 @@ func (l *Lock) hasFailed() bool {
 	return l.failed
 }
 
-// finish reports that the acquisition is over: to the functions of OnEnd, to the log, to
-// streams and feeds, and last of all by Done. size is a semaphore's size, last known.
-// pending says that the node may still be there. Err returns failure, unless that is nil.
+// finish reports that the acquisition is over: to the functions of OnEnd, the log, the
+// stream, the feed, and finally Done. size is the last known size of a semaphore. pending
+// means that the node may still exist. A non-nil failure becomes the result of Err.
 //
 // It is called once, so Done is closed once:
 //

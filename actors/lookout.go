@@ -72,18 +72,19 @@ func (l *Lookout) Find() {
 	l.book.Found = true
 }
 
-// Contended reports whether another contender has arrived, or may have. It stays true
-// until the lock is lost or released. blind means that a server refuses to tell.
+// Contended reports whether another contender has arrived, or may have. Once true, found
+// stays true until the lock is lost or released. blind means that a server has refused a
+// listing or a claim.
 func (l *Lookout) Contended() (found, blind bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.book.Found, l.book.Blind
 }
 
-// Known reports whether the lock is held and every arrived contender is known, except
-// those of the last two probe intervals, or of a round trip that takes longer. The caller
-// uses the lock then. If not, Lookout finds out, and tell receives the answer: only
-// during that call may such a round trip count.
+// Known reports whether the lock is held and every contender is known that arrived
+// earlier than two probe intervals ago, or before a round trip that took longer. If so,
+// the caller uses the lock. If not, the Lookout finds out, and passes the answer to tell:
+// only during that call does such a round trip count.
 func (l *Lookout) Known() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

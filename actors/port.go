@@ -32,8 +32,8 @@ type Port interface {
 	// Deadline returns the time until which the session of the epoch counts as alive
 	// without further contact, or the zero time if the session is over.
 	Deadline(recipes.Epoch) time.Time
-	// Proven reports two facts: the session of the epoch counts as alive, and a write
-	// sent within two probe intervals was answered.
+	// Proven reports whether the session of the epoch counts as alive, and whether it has
+	// an answer to a write that was sent less than two probe intervals ago.
 	Proven(recipes.Epoch) (alive, recent bool)
 	// Interval returns the time between two probes.
 	Interval() time.Duration

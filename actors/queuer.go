@@ -21,11 +21,11 @@ type message struct {
 
 // driver grants a lock and takes it back. Its methods do not block.
 type driver interface {
-	// hand passes a message on. It returns false if the loop has ended, and nobody will
-	// handle the message. The caller holds no mutex.
+	// hand delivers a message. It returns false if the loop has ended, so that nobody
+	// will handle the message. It is called with no mutex held.
 	hand(m message) bool
-	// deadline returns until when the session of the epoch can be believed alive. The
-	// lock is held, and the caller has its mutex.
+	// deadline returns the time until which the session of the epoch counts as alive. It
+	// is called while the lock is held, with the lock's mutex held.
 	deadline(epoch recipes.Epoch) time.Time
 	// use returns the port of the node while the lock is held, or nil. The node is not
 	// handed on before done is called. If done is called with spent, it is never handed

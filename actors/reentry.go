@@ -81,7 +81,7 @@ func (l *inner) deadline(epoch recipes.Epoch) time.Time { return l.outer.deadlin
 
 func (l *inner) use() (port Port, done func(spent bool)) { return l.outer.use() }
 
-// hand passes on what an inner lock can ask for.
+// hand passes on the messages that concern an inner lock.
 func (l *inner) hand(m message) bool {
 	if m.bound != 0 {
 		if !l.boundReached(&m) {
@@ -92,7 +92,7 @@ func (l *inner) hand(m message) bool {
 	switch m.input.(type) {
 	case recipes.Started:
 		if !m.open {
-			return true // the bound ends it
+			return true // the end of its context ends it
 		}
 		return l.outer.hand(message{input: m.input, of: &l.Lock})
 	case recipes.Withdrawn:
@@ -203,9 +203,9 @@ func (q *queuer) onRevoke(e recipes.Revoke) (told bool) {
 	return told
 }
 
-// remaining returns the holders that are left: mostly the lock alone. It comes last, so
-// a revocation request reaches those that have entered it again first. When the machine
-// finishes, at most one holder is left: the machine learns only of the last withdrawal.
+// remaining returns the remaining holders: usually just the outer lock itself. It comes
+// last, so a revocation request reaches inner locks first. When the machine finishes, at
+// most one holder is left: the machine learns only of the last withdrawal.
 func (q *queuer) remaining() []*Lock {
 	q.mu.Lock()
 	defer q.mu.Unlock()
