@@ -249,7 +249,7 @@ func (s sighting) shown() events.LockInfo {
 	return info
 }
 
-// compareInTree orders paths as a walk reaches them: a node, what is below it, and then
+// compareInTree orders paths as a walk visits them: a node, everything below it, and then
 // its next sibling.
 func compareInTree(a, b string) int {
 	for {

@@ -17,10 +17,10 @@ import (
 type Semaphore struct {
 	lock *Lock // its rule is for one permit
 
-	mu       sync.RWMutex // held for reading from taking until the acquisition is in live, where Resize finds it
-	size     int64        // as this handle knows it
-	resizing int          // calls of Resize whose outcome is open
-	written  int64        // the zxid of the size, while such calls are open; else 0
+	mu       sync.RWMutex // read-locked until an acquisition is in live, where Resize finds it
+	size     int64        // as far as this handle knows
+	resizing int          // calls of Resize in progress
+	written  int64        // the zxid of the size, while such calls are in progress; else 0
 }
 
 // Semaphore returns a handle for the semaphore at the path, with this many permits,

@@ -66,9 +66,9 @@ type Caches struct {
 	cfg Config
 
 	mu    sync.Mutex
-	paths map[string]*cache // those with a node, and those in quiet
-	quiet list.List         // of *cache, by when the process last ceased to use them, the latest first
-	todo  []func()          // calls for when the mutex is free
+	paths map[string]*cache // caches with a node, and those in quiet
+	quiet list.List         // of *cache, by when the process last stopped using them, the latest first
+	todo  []func()          // calls to make once the mutex is unlocked
 }
 
 // cache has the nodes of one path.
@@ -135,8 +135,8 @@ func (a *Caches) GiveUp() (port actors.Port) {
 	return port
 }
 
-// evict forgets the last cache of the list, and has its node go if that is idle. It returns
-// the node's port. It is called with mu held.
+// evict forgets the last cache in quiet, gives up its node if that is idle, and returns
+// that node's port. It is called with mu held.
 func (a *Caches) evict() (port actors.Port) {
 	c, _ := a.quiet.Back().Value.(*cache)
 	c.each(func(s *stay) {
@@ -174,10 +174,10 @@ func (c *cache) each(f func(*stay)) {
 	}
 }
 
-// rest notes that the process does not use the cache from now on. If there are too many
-// in the list, the last one is forgotten. The list also has caches without a node, which
-// have a habit, and those whose idle node is in use again: to take them out meanwhile
-// would allocate each time. So an idle node may go though there are fewer than Size.
+// rest notes that the process no longer uses the cache. If too many caches are in quiet,
+// the last one is forgotten. Caches without a node are there, too, for their habit, and so
+// are caches whose idle node is in use again: removing and adding them each time would
+// allocate. So an idle node may be given up although there are fewer than Size.
 func (c *cache) rest() {
 	if c.at != nil {
 		c.all.quiet.MoveToFront(c.at)
@@ -189,7 +189,8 @@ func (c *cache) rest() {
 	}
 }
 
-// busy notes that the process uses the cache with a new node, or forgets it.
+// busy removes the cache from quiet, because the process uses it with a new node or
+// forgets it.
 func (c *cache) busy() {
 	if c.at != nil {
 		c.all.quiet.Remove(c.at)
