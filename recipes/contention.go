@@ -8,20 +8,21 @@ import "github.com/zkgrant/zkgrant/events"
 // A holder without news knows that no other contender has arrived if:
 //
 //  1. The directory is watched on the current connection, and
-//  2. a recently sent write was answered; that answer follows all earlier events of the
-//     connection. Where the servers are far away no answered write may be recent. Then
-//     the answer to a claim that is made for the next grant proves as much for it.
+//  2. a recently sent write was answered, because the answer follows all earlier events
+//     of the connection. If the servers are far away, perhaps no answered write is
+//     recent. Then the answer to a claim for the next grant proves as much, for that
+//     grant only.
 //
-// A holder may also rest: then the session renews no lease for it. A claim ends the rest.
-// A claim by which the machine verifies that it holds does not; see [Claimed].
+// A holder may also rest: the session then renews no lease for it, until a claim. A claim
+// by which the machine verifies that it holds does not end the rest; see [Claimed].
 type Contention struct {
 	epoch Epoch
 	node  events.Name // the holder's
 
-	Watched bool // the directory is to be watched as long as the node exists
-	Found   bool // another contender is or may be there; stays so until the node is given up
-	Blind   bool // a server refuses to list
-	Paced   bool // the directory is not read again now, unless the answer is needed
+	Watched bool // watch the directory while the node exists
+	Found   bool // there is or may be another contender; cleared when the node is given up
+	Blind   bool // a server has refused a listing or a claim
+	Paced   bool // do not read the directory again now, unless the answer is needed
 
 	up      bool // there is a connection
 	arming  bool // an Arm is in progress
@@ -33,21 +34,20 @@ type Contention struct {
 	resting bool // the session renews no lease for the node
 }
 
-// Grant begins what the holder of a node knows. It may have heard of another contender
-// while it waited.
+// Grant sets what the holder of the node knows at its Grant. It may have found another
+// contender while it waited.
 func (c *Contention) Grant(epoch Epoch, node string) {
 	*c = Contention{epoch: epoch, node: events.Name{Text: node}, Found: c.Found, up: true}
 }
 
-// Next reports whether every contender that has arrived is known, except those of the
-// last two probe intervals, or of the last round trip if that takes longer. If not, it
-// returns the next request to find out, or nil. It is called after each change. If one
-// was found, there is nothing more to learn about contenders, and only the proof is
-// missing.
+// Next reports whether every contender is known that arrived earlier than two probe
+// intervals ago, or before the last round trip if that took longer. If not, it returns
+// the next request needed to find out, or nil. Call it after each change. Once a
+// contender was found, only the proof is still missing.
 //
-// waits means that a grant follows if all are known; otherwise the directory is watched,
-// and nothing is proven. proven reports two facts: the lease is alive, and a write sent
-// within two intervals was answered.
+// waits means that a grant follows if all are known; without it, the directory is only
+// watched, and nothing is proven. proven reports whether the lease is alive, and whether
+// a write sent within two probe intervals was answered.
 func (c *Contention) Next(waits bool, proven func() (alive, recent bool)) (known bool, request Effect) {
 	proved := c.proved
 	c.proved = false // it was for one grant, at once

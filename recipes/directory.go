@@ -62,9 +62,9 @@ func (d DirectoryData) Names(czxid int64) bool {
 
 // DirectoryBook is what a session knows of one directory. The zero value knows nothing.
 //
-// Data are written only to a directory that was ours when it was last seen. A directory is
-// identified by the zxid that created it. The knowledge ends when an answer shows another
-// directory with the same name.
+// Data are written only to a directory that was ours when it was last seen. A directory
+// is identified by the zxid that created it: an answer about another directory with the
+// same name resets the book.
 //
 // That can be too late, because a server compares versions of data and not that zxid:
 //

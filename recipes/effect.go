@@ -119,9 +119,9 @@ type (
 	// timeout; see [Warmth]. It is not answered.
 	Warm struct{}
 
-	// Rest stops the renewal of the lease for the own node, and the report of its end,
-	// until a [Claim] without Held is answered. It is not answered. A machine does not rest; see
-	// [Contention].
+	// Rest stops the renewal of the lease for the own node, and the report of the lease's
+	// end, until a [Claim] without Held is answered. It is not answered itself. No machine
+	// returns it; see [Contention].
 	Rest struct{}
 
 	// Discard deletes a node that the machine no longer needs. It is not answered. The

@@ -160,9 +160,9 @@ type (
 	// Claimed answers [Claim]: the node existed and the session was alive when the quorum
 	// accepted the write. A warm session knows as much without one; see [Warmth]. Fresh
 	// means that the lease is good at the time of the answer. Recorded means that the
-	// claim was one with a record. Abandoned is the holder that left a record and has not
-	// released since. If it is nil, there is none, and the record that was to be created
-	// is our own. Held is as in the claim: such a claim verifies what is held, and makes
+	// claim had a Record. Abandoned is then the holder that left a record without
+	// releasing; nil means that there is none, and that a record created by the claim is
+	// our own. Held is as in the claim: a claim with Held verifies what is held, and makes
 	// no holder of a contender for which the session renews no lease.
 	Claimed struct {
 		Epoch
@@ -232,13 +232,13 @@ type (
 	Refused struct {
 		Epoch
 		Op      Op
-		Node    events.Name // for Watch, the node that was to be watched
-		Missing bool        // the node that the request was about does not exist
-		Stale   bool        // of Enter: the size has another version by now
+		Node    events.Name // of Watch: the node to be watched
+		Missing bool        // the request's node does not exist
+		Stale   bool        // of Enter: the size node has another version by now
 		Held    bool        // of Claim: as in the claim
 	}
 
-	// Unknown answers any request that may have had an effect or not. Held is as in
+	// Unknown answers any request that may or may not have had an effect. Held is as in
 	// Refused.
 	Unknown struct {
 		Epoch

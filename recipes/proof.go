@@ -65,8 +65,8 @@ func Lasts(in Input) bool {
 	}
 }
 
-// Marks returns an answer to the claim as one to a claim of its kind. A holder that knows
-// its contenders may have one of each kind in progress.
+// Marks returns an answer to the claim with the claim's Held. A holder that knows its
+// contenders may have a claim of each kind in progress.
 func (e Claim) Marks(in Input) Input {
 	if !e.Held {
 		return in
@@ -86,10 +86,10 @@ func (e Claim) Marks(in Input) Input {
 	}
 }
 
-// Joint reports whether a claim can be made together with others. Only holders claim
-// together, to learn whether they still hold. The claim of a lock of one node cannot,
-// because it has to check whose the node is, nor can a claim with a record, because it
-// has to read the record.
+// Joint reports whether a claim can share a transaction with others. Only claims of
+// holders do, which check that they still hold. The claim of a lock's single node cannot,
+// because it must find out whose the node is. Neither can a claim with a record, which
+// must read the record.
 func (e Claim) Joint(l Layout) bool { return e.Held && e.Record == RecordNothing && l != LayoutNode }
 
 // Verdict is the result of a joint transaction for one of its claims.
