@@ -19,16 +19,17 @@ import (
 //     is scheduled.
 //  5. The event finds the subscriber.
 //
-// The client keeps a channel for each call that armed a watch, until the watch fires, and
-// cannot drop any. So a path that is armed is not armed again, and is remembered until it
-// fires even if it has no subscribers any more.
+// The client keeps a channel for each call that armed a watch until the watch fires, and
+// cannot drop any. So an armed path is not armed again, and is remembered until it fires
+// even if it has no subscribers left.
 //
-// The client also keeps the watch of a connection that is lost, and asks for it again on
-// the next one. [Set.Suspended] and [Set.Restored] are for a set whose paths have to be
-// armed for certain. Between the two a path is armed once more.
+// The client also keeps the watches of a lost connection, and requests them again on the
+// next one. [Set.Suspended] and [Set.Restored] are for a set whose paths must certainly
+// be armed. Between the two, a path is armed once more.
 //
-// [Set.Ask] takes a path for armed once a call has armed it, and until then has every
-// caller arm it. A reading beside a watch that is about to be armed could miss a change:
+// For [Set.Ask], a path is armed only once the answer has arrived; until then, every
+// caller arms it. A plain read next to a watch that is about to be armed could miss a
+// change:
 //
 //  1. A is about to arm.
 //  2. B relies on that, and only reads.
@@ -38,8 +39,8 @@ import (
 type Set[S comparable, V any] struct {
 	mu          sync.Mutex
 	paths       map[string]entry[S]
-	notes       map[string]note[V] // of some of the paths; nil while there was none
-	connections uint32             // how often Resumed or Suspended was called
+	notes       map[string]note[V] // of some of the paths; nil until there is one
+	connections uint32             // counts calls of Resumed and Suspended
 	doubted     bool               // see Suspended
 }
 
@@ -88,14 +89,14 @@ func (s *Set[S, V]) Resumed() {
 	s.resume()
 }
 
-// Suspended says that the connection is lost. Until Restored a path counts as armed only
-// if it is for certain. The client has asked for its watches again by then, but a reading
-// may be executed before that request:
+// Suspended notes that the connection is lost. Until Restored, a path counts as armed
+// only if that is certain. The client requests its watches again on the next connection,
+// but a read may be executed before that request:
 //
-//  1. The next connection reads the path.
-//  2. It changes.
-//  3. The client's request is executed. It has a zxid, and the server says nothing of a
-//     change of children that came before that.
+//  1. A read of the path is executed on the next connection.
+//  2. The node changes.
+//  3. The client's request is executed. It has a zxid, and the server does not report a
+//     change of children from before that zxid.
 func (s *Set[S, V]) Suspended() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +104,8 @@ func (s *Set[S, V]) Suspended() {
 	s.doubted = true
 }
 
-// Restored says that the server has all watches again that the client had, or has
-// reported a change. So no later reading misses one.
+// Restored notes that, for each watch that the client had, the server has it again or has
+// reported a change. So no later read misses a change.
 func (s *Set[S, V]) Restored() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -276,10 +276,10 @@ func (w *wire) noteWatchesAsked() {
 	}
 }
 
-// noteWatchesAnswered notes the answer to one, before the client gets it. It reports
-// whether the server now has all watches that the client had when the connection began:
-// this connection's own request is answered, and no other one is in progress or may be in
-// the client's queue.
+// noteWatchesAnswered notes the answer to such a request, before the client gets it. It
+// reports whether the server now has all watches that the client had when the connection
+// began: this connection's own request is answered, and no other such request is in
+// progress or may be in the client's queue.
 func (w *wire) noteWatchesAnswered(s sent, code int32) (restored bool) {
 	w.link.mu.Lock()
 	defer w.link.mu.Unlock()

@@ -40,7 +40,7 @@ var (
 	errHandshakeRefused = errors.New("server closed the connection during the handshake")
 	// errHandshakeMalformed: the handshake has impossible values.
 	errHandshakeMalformed = errors.New("malformed handshake")
-	// errFrameLength: a frame has a length that cannot be right. See also errForm.
+	// errFrameLength: a frame has an impossible length. See also errForm.
 	errFrameLength = errors.New("frame length out of bounds")
 )
 
@@ -64,18 +64,18 @@ const (
 	// pingFrame is a ping as the client writes it.
 	pingFrame = "\x00\x00\x00\x08\xff\xff\xff\xfe\x00\x00\x00\x0b"
 
-	// A frame is a length of four bytes, and that many bytes. Requests begin with xid and
-	// operation, replies with xid, zxid and error. The client panics on a shorter reply
-	// that it awaits, and on some that are long enough, see form.
+	// A frame is a length of four bytes, followed by that many bytes. Requests begin with
+	// xid and operation, replies with xid, zxid and error. The client panics on a shorter
+	// reply that it awaits, and on some that are long enough; see form.
 	prefixLength = 4
 	minRequest   = 8
 	minReply     = 16
-	// A handshake's request is read to the end of the session id, its reply to the length
-	// of the password.
+	// A handshake's request is read up to the end of the session ID, and its reply up to
+	// the end of the password's length.
 	minHandshakeRequest = 24
 	minHandshakeReply   = 20
-	// headSize is how much of a reply is looked at: the first result's operation in a
-	// transaction's comes last.
+	// headSize is how much of a reply is inspected: up to the operation of a
+	// transaction's first result.
 	headSize = 20
 	// maxFrame is the maximum length of a reply. The client allocates whatever a length
 	// field says.
@@ -103,10 +103,10 @@ type sent struct {
 	op     int32
 	length int
 	path   string    // of a request for a container
-	awaits *Creation // of a create that is awaited
+	awaits *Creation // of an awaited create
 
 	operations operations // of a transaction
-	standsIn   bool       // a read in place of a create, see readOf
+	standsIn   bool       // a read in place of a create; see readOf
 }
 
 // wire is one connection of a client to a server. It passes bytes through unchanged,
@@ -129,10 +129,10 @@ type wire struct {
 	// Only the reader touches these.
 	greeting []byte // the unread part of the answer to the handshake
 	head     [headSize]byte
-	length   int  // of the frame that is being read
-	rest     int  // of its bytes, those that are not handed out
-	form     form // of those that are handed out
-	resumed  bool // a session was resumed, and nothing was read since, see awaitWatches
+	length   int  // of the frame being read
+	rest     int  // how many of its bytes are not passed on yet
+	form     form // of those that were passed on
+	resumed  bool // a session was resumed, and nothing read since; see awaitWatches
 
 	left chan struct{} // closed when the client has requested the end of its session, or called Close
 	once sync.Once     // closes left
@@ -277,10 +277,10 @@ func (w *wire) request(p []byte, now time.Time) ([]byte, error) {
 	return p, nil
 }
 
-// readOf returns a request for the data of the path. It takes the place of a create that
-// must not be sent. A server never has a node of that name, because it adds a number to
-// it, so it answers that there is none. The client would take any other answer for one to
-// the create.
+// readOf returns a request for the data of the path, in place of a create that must not
+// be sent. A server never has a node of that name, because it would append a number, so
+// it answers that the node does not exist. The client would take any other answer for one
+// to the create.
 func readOf(xid int32, path []byte) []byte {
 	var p []byte
 	for _, n := range []int32{int32(minRequest + 4 + len(path) + 1), xid, opcode.GetData, int32(len(path))} {
@@ -432,7 +432,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// formOfHead returns the form that the frame must have whose head was read.
+// formOfHead returns the form that the frame must have; its head was read.
 func (w *wire) formOfHead() (form, error) {
 	xid, code := int32At(w.head[:], 0), int32At(w.head[:], minReply-4)
 	w.mu.Lock()
@@ -441,9 +441,9 @@ func (w *wire) formOfHead() (form, error) {
 	return formOf(w.length, xid, code, s)
 }
 
-// over returns the error with which Read ends, when the client may learn of it. A client
-// that leaves sees the end late, see leave. In its handshake it dials again, and gets a
-// [farewell].
+// over returns the error with which Read ends, once the client may see it. A client that
+// leaves sees the end late; see leave. During a handshake it sees the end at once, dials
+// again, and gets a [farewell].
 func (w *wire) over(err error) error {
 	w.mu.Lock()
 	stays := w.leaving && !w.established.IsZero()

@@ -67,9 +67,9 @@ func Classify(err error) (Outcome, error) {
 	case err == nil:
 		return Done, nil
 	case errors.Is(err, zk.ErrShortBuffer):
-		// A request that does not fit will never fit: if this were Unknown it would be
-		// tried forever. The client has this error for an answer that it cannot decode,
-		// too, but package wire hands out no such answer.
+		// A request that does not fit will never fit: if it were Unknown, it would be
+		// retried forever. The client also returns this error for a reply that it cannot
+		// decode, but package wire passes no such reply on.
 		return Refused, fmt.Errorf("%w: %w", ErrTooLarge, err)
 	case errors.Is(err, zk.ErrNoServer):
 		return TurnedAway, err
