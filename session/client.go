@@ -200,9 +200,9 @@ func (s *Session) reportReady(err error) {
 	}
 }
 
-// onConnection handles the end of a handshake. If requests were left unanswered for so
-// long that the servers may be stuck, a read comes first, and vouched calls onConnection
-// again after its answer.
+// onConnection handles a completed handshake. If requests were left unanswered for so
+// long that the server may be stuck, it first sends a read, and vouched calls
+// onConnection again once that is answered.
 func (s *Session) onConnection(c *client, server string) {
 	c.logger.Debug("connected", zap.String("server", server))
 	switch {
@@ -316,8 +316,8 @@ func (s *Session) suspend(c *client) {
 		return
 	}
 	c.looks.Suspended()
-	// During the outage the one node of a lock may become another contender's, so nothing
-	// deletes it by name before looking at it.
+	// During the outage, a lock's single node may be replaced by another contender's. So
+	// no request deletes it by name without looking at it first.
 	c.owners.shake()
 	if c.phase.Load() == phaseSuspended {
 		return
@@ -341,7 +341,7 @@ func (s *Session) resume(c *client) {
 	// The broadcast below makes the machines verify what they know. Answers of earlier
 	// connections that are settled after it count as lost.
 	c.resumed++
-	// A warm session trusts watches and listings of the present connection only, see
+	// A warm session trusts only watches and listings of the current connection; see
 	// warmth.
 	c.watches.Resumed()
 	for _, seat := range s.seats {
@@ -600,7 +600,7 @@ func (c *client) onAnswered(a wire.Answer) {
 		if a.Err != zkerr.CodeNone {
 			s.loop.Post(func() { s.rearmAll(c) }) // the client itself only logs it
 		}
-		// Requests have waited for this answer, see onConnection.
+		// Requests are waiting for this answer; see onConnection.
 		s.postFor(c, func() {
 			if a.Restored {
 				c.looks.Restored()

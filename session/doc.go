@@ -102,10 +102,10 @@
 //
 //   - One or two per request in progress, up to 64 for a request of a multi-lock.
 //   - A few, now and then: probes, questions to other servers, look-ups of names.
-//   - Up to 64 for reads of queues, and one for each node that an inspection looks at.
-//   - One for each observed election, and for each queue that is watched.
-//   - One for the loop, if the work would keep a caller too long.
-//   - Per client: one that sends while there is much to send, one that waits for the
-//     client's own goroutines to end, and one that closes it.
+//   - Up to 64 for reads of queues, and one for each node that an inspection reads.
+//   - One for each observed election, and one for each watched queue.
+//   - One for the loop, if its work would detain a caller for too long.
+//   - Per client: one that sends while there is a lot to send, one that waits for the
+//     client's own goroutines to exit, and one that closes it.
 //   - One for each holder of a Revoke, until it returns.
 package session

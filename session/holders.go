@@ -15,10 +15,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/wire"
 )
 
-// This file is about seats that hold: which they are, what renews their lease, and how
-// they learn that it has run out. While no seat holds, and none is next in line, no lease
-// is watched or renewed, and a silent server is left to the client. While one does, the
-// session leaves a silent server itself, if another one serves.
+// This file is about seats that hold: which ones they are, what renews their lease, and
+// how they learn that it has run out. The lease is watched and renewed only while a seat
+// holds or is next in line. During that time, the session itself leaves a silent server
+// if another one serves; at other times, only the client does.
 
 // tell passes one input to a seat's machine. If the machine does not hold its lock after
 // that, the seat is no longer a holder. Only prove makes it one.
@@ -206,7 +206,8 @@ func (s *Session) warm(t *Seat) {
 }
 
 // Proven reports whether the epoch's session counts as alive, and whether its events
-// arrive: then news of another contender are at most two probe intervals old.
+// arrive: if so, news of another contender come with a delay of two probe intervals at
+// most.
 func (t *Seat) Proven(epoch recipes.Epoch) (alive, recent bool) {
 	s := t.session
 	c := s.inEpoch(epoch)

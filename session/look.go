@@ -69,10 +69,10 @@ type readings struct {
 	data    flow
 }
 
-// begin waits for a place in each flow. A place becomes free when a reading is answered,
-// or its connection ends. A reading that the client still has in its queue then waits for
-// the next connection, so begin may wait as long as an outage. No caller waits for it:
-// [call] returns when the ctx of its caller ends.
+// begin waits for a place in each flow. A place becomes free when a read is answered, or
+// its connection ends. A read that is still in the client's queue then waits for the next
+// connection, so begin may wait for as long as an outage lasts. That detains no caller,
+// because [call] returns when the caller's ctx ends.
 func (r *readings) begin(flows ...*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,7 +236,8 @@ func AwaitRead(ctx context.Context) error {
 }
 
 // Inspected is a node and its contents, or why it could not be read. The caller owns it,
-// except the Data and Stats in Found, which a [Known] shares: nobody may write to them.
+// except for the Data and Stats in Found if a [Known] keeps them: nobody may write to
+// those.
 type Inspected struct {
 	Stat    *zk.Stat // nil: the node does not exist, or may not be read
 	Found   []Found  // the wanted children, or the node itself if it is ephemeral
@@ -252,7 +253,7 @@ type Inspection struct {
 	Until  time.Time              // no read is sent after it; zero: no limit
 }
 
-// Known holds contents of directories that need not be read again. The zero value is
+// Known holds contents of directories, which need not be read again. The zero value is
 // empty. Its methods are safe for concurrent use. Nobody may write to the contents,
 // because later reads return them again.
 type Known struct {

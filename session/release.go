@@ -182,7 +182,7 @@ func (r *removal) meantFor() recipes.Epoch { return 0 }
 
 func (r *removal) urgency() urgency { return handing }
 
-func (r *removal) refuse() {} // the session is closed; the node goes with the session that made it
+func (r *removal) refuse() {} // the session is closed; the node is deleted with the session that made it
 
 func (r *removal) do(c *client) (func(*Session), error) {
 	again, gone := c.discard(r.node)

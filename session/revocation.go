@@ -122,10 +122,10 @@ type deadline struct {
 	timer *time.Timer
 }
 
-// startDeadline starts the timer of a holder with a deadline. When it fires, the session
-// notifies the machine, and the lock is lost. The holder's own clock may show that before,
-// and no reader takes its place from the deadline on, see [Session.isOverdue]. The machine
-// has named the earliest deadline so far.
+// startDeadline starts the timer of a holder with a deadline, the earliest so far. When
+// it fires, the session notifies the machine, and the lock is lost. The holder may notice
+// earlier, by its own clock. No reader takes its place from the deadline on; see
+// [Session.isOverdue].
 func (s *Session) startDeadline(seat *Seat, by recipes.Moment) {
 	s.stopDeadline(seat)
 	at := actors.TimeOf(by)
@@ -191,9 +191,9 @@ func WithAsked(ctx context.Context, asked func()) context.Context {
 
 type seenKey struct{}
 
-// WithSeen returns a context for [Session.Revoke], which then sends a request to none but
-// these contenders, and evicts none but these. They are as a look at the lock has shown
-// them, with paths without the chroot. If none of them holds the lock now, Revoke returns
+// WithSeen returns a context for [Session.Revoke], which then sends requests only to
+// these contenders, and evicts only these. They are as a look at the lock has shown them,
+// with paths without the chroot. If none of them holds the lock now, Revoke returns
 // [ErrNotHeld].
 func WithSeen(ctx context.Context, seen []events.Contender) context.Context {
 	return context.WithValue(ctx, seenKey{}, seen)

@@ -359,7 +359,8 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 	}
 }
 
-// marked returns an answer with what it says of the request, see [recipes.Claim.Marks].
+// marked returns an answer to a claim with the claim's Held, and any other answer as it
+// is; see [recipes.Claim.Marks].
 func (r *seatRequest) marked(in recipes.Input) recipes.Input {
 	if claim, is := r.effect.(recipes.Claim); is {
 		return claim.Marks(in)
@@ -367,9 +368,9 @@ func (r *seatRequest) marked(in recipes.Input) recipes.Input {
 	return in
 }
 
-// makeAgain is for a create that was turned away, when its pause is over. Nothing was
-// made, so the request is as good as one that was not sent: the machine need not look for
-// the node, and a seat that is withdrawn meanwhile leaves nothing behind.
+// makeAgain queues a create that a server turned away, after a pause. Nothing was
+// created, so the request counts as not sent: the machine need not look for the node, and
+// a seat that is withdrawn in the meantime leaves nothing behind.
 func (s *Session) makeAgain(r *seatRequest) {
 	switch {
 	case r.seat.unsent != r: // withdrawn

@@ -270,11 +270,11 @@ func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
 	return err
 }
 
-// Resize sets the size of the semaphore at the path, which is without the chroot. It
-// creates missing nodes, with the given access control list or that of the config. It
-// waits for a connection and for the answer until ctx ends. The zxid is that of the write.
-// The error is the cause of ctx, a server's refusal, [ErrKind] if the path is the node of
-// a lock of one node, or [ErrClosed].
+// Resize sets the size of the semaphore at the path, which does not include the chroot.
+// It creates missing nodes, with the given access control list or that of the config. It
+// waits for a connection and for the answer until ctx ends. The zxid is that of the
+// write. The error is the cause of ctx, a server's refusal, [ErrKind] if the path is the
+// node of an unfair lock, or [ErrClosed].
 func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl []zk.ACL) (zxid int64, _ error) {
 	if acl == nil {
 		acl = s.cfg.ACL
@@ -285,11 +285,11 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 	return zxid, otherKind(err)
 }
 
-// resize writes the size, and makes and deletes a node among the permits in the same
-// transaction. The first in the queue that waits for room has the permits' directory
-// watched, and so learns of the size as well. The node of the size has no watch of its
-// own. Every waiter would have to arm it, it would fire only at a resize, and it would
-// stay forever, because a client cannot drop a watch.
+// resize writes the size and, in the same transaction, creates and deletes a node among
+// the permits. The first in the queue watches the permits' directory while it waits for
+// room, so it learns of the new size, too. The size node itself is not watched: every
+// waiter would have to arm that watch, it would fire only at a resize, and it would stay
+// forever, because a client cannot remove a watch.
 func (c *client) resize(node string, size int32, acl []zk.ACL) (zxid int64, _ error) {
 	wake := path.Join(path.Dir(node), permitDir, wakingNode)
 	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
@@ -298,8 +298,8 @@ func (c *client) resize(node string, size int32, acl []zk.ACL) (zxid int64, _ er
 			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
 			&zk.DeleteRequest{Path: wake, Version: anyVersion})
 		outcome, failed, err := zkerr.ClassifyMulti(answers, err)
-		// Without permits there is no waiter to notify. Permits may come between the look
-		// and the write, so it looks again.
+		// Without permits, there is no waiter to notify. Permits may appear between the
+		// read and the write, so read again.
 		if failed > 0 && outcome == zkerr.Refused {
 			var done bool
 			if zxid, done, err = c.resizeUnheard(node, size, err); done {
@@ -321,8 +321,8 @@ func (c *client) resize(node string, size int32, acl []zk.ACL) (zxid int64, _ er
 	return 0, zk.ErrNoNode
 }
 
-// resizeUnheard writes the size where no waiter can be notified, for the reason in
-// unheard. It reports whether nothing else is left to do.
+// resizeUnheard writes the size if no waiter can be notified, for the reason in unheard.
+// It reports whether that was enough.
 func (c *client) resizeUnheard(node string, size int32, unheard error) (zxid int64, done bool, _ error) {
 	stat, err := c.conn.Set(node, []byte(strconv.Itoa(int(size))), anyVersion)
 	if err != nil {

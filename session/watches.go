@@ -176,8 +176,8 @@ func (t *Seat) lookAgain(c *client, _ bool) { t.session.tell(t, recipes.Changed{
 // subscriber is notified once of a change of what a client watches for it. It reads again
 // to be notified again.
 //
-// After a reconnect each subscriber reads again, and arms its watch again unless the
-// server is known to have restored it, see [watch.Set.Suspended].
+// After a reconnect, each subscriber reads again. It also arms its watch again, unless
+// the watch is known to be restored at the server; see [watch.Set.Suspended].
 type subscriber interface {
 	// lookAgain reports a change, or a possible one. gone means that the path's node was
 	// deleted. The session's loop calls it.
