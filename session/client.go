@@ -600,12 +600,14 @@ func (c *client) onAnswered(a wire.Answer) {
 		if a.Err != zkerr.CodeNone {
 			s.loop.Post(func() { s.rearmAll(c) }) // the client itself only logs it
 		}
-		// Requests are waiting for this answer; see onConnection.
+		// Requests are waiting for the last of these answers; see onConnection.
 		s.postFor(c, func() {
 			if a.Restored {
 				c.looks.Restored()
 			}
-			s.restored(c)
+			if !a.More {
+				s.restored(c)
+			}
 		})
 	}
 }

@@ -1,8 +1,14 @@
 package wire
 
 import (
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
@@ -28,11 +34,12 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 		"it was not left":    {[]lost{{}}, []time.Duration{restoreMax}},
 		"two may be left":    {[]lost{{}, {}}, []time.Duration{2 * ms, 0, 0}},
 		"one of two went":    {[]lost{{}, {short, false}}, []time.Duration{ms, 0}},
-		"a long one":         {[]lost{{longRequest, true}}, []time.Duration{ms, 0}},
+		"a long one":         {[]lost{{watchesMax, true}}, []time.Duration{ms, 0}},
+		"half as long":       {[]lost{{watchesMax / 2, true}}, []time.Duration{0}},
 		"a short one":        {[]lost{{short, true}}, []time.Duration{0}},
 		"waited in vain":     {[]lost{{}, {0, true}}, []time.Duration{0}},
 		"a short one unread": {[]lost{{short, false}}, []time.Duration{0}},
-		"a long one unread":  {[]lost{{longRequest, false}}, []time.Duration{0}},
+		"a long one unread":  {[]lost{{watchesMax, false}}, []time.Duration{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
@@ -76,42 +83,105 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 }
 
 // TestWhenTheWatchesAreRestored: when the last request of a connection's own is answered.
-// In the steps s is a short request and l is a long one, a is an answer to the oldest
-// request and e is a refusal, and c is another connection. A is an answer with which all
-// watches are restored.
+// In the steps s is the longest request that is the last for certain, and l is longer by a
+// byte. a is an answer to the oldest request and e is a refusal, and c is another
+// connection. A is an answer with which all watches are restored. The paths are read on
+// the first connection.
 func TestWhenTheWatchesAreRestored(t *testing.T) {
-	for _, steps := range []string{
-		"csA", "clasA", "clalasA", "cse", "clesA", "csAcsA", "csclasA", "ccsasA", "ccsasAsA", "ccssaA", "cslcsA", "ccsacsasA",
-	} {
-		var restored bool
-		l := NewLink(Events{OnAnswered: func(a Answer) { restored = a.Restored }})
-		var p *played
-		xid, oldest := int32(0), int32(1)
-		for i, step := range steps {
-			switch step {
-			case 'c':
-				p = play(t, l)
-				p.noteOut(handshakeFrame(7))
-				p.noteIn(grantFrame(testTimeout, 7))
-				oldest = xid + 1
-			case 's', 'l':
-				length := 100
-				if step == 'l' {
-					length = longRequest
-				}
-				xid++
-				p.noteOut(requestFrame(xid, opcode.SetWatches, make([]byte, length-minRequest)...))
-			default:
-				code := zkerr.CodeNone
-				if step == 'e' {
-					code = zkerr.CodeNoAuth
-				}
-				p.noteIn(replyFrame(oldest, code))
-				oldest++
-				if want := step == 'A'; restored != want {
-					t.Errorf("%s: after step %d the watches are restored: %v, want %v", steps, i, restored, want)
-				}
+	for _, op := range []int32{opcode.GetData, opcode.Exists, opcode.GetChildren2} {
+		for _, steps := range []string{
+			"csA", "clasA", "clalasA", "cse", "csAcsA", "csclasA", "ccsasA", "ccsasAsA", "ccssaA", "cslcsA", "ccsacsasA",
+			"clesa", "clecsA", "csecsA", "ccsesa", "ccsase", "ccssea",
+		} {
+			restoredAfter(t, op, steps)
+		}
+	}
+}
+
+func restoredAfter(t *testing.T, read int32, steps string) {
+	t.Helper()
+	const longest, last = "/the/longest", watchesMax - lengthSize - len("/the/longest")
+	var restored bool
+	l := NewLink(Events{OnAnswered: func(a Answer) { restored = a.Restored }})
+	var p *played
+	xid, oldest := int32(0), int32(1)
+	for i, step := range steps {
+		switch step {
+		case 'c':
+			p = play(t, l)
+			p.noteOut(handshakeFrame(7))
+			p.noteIn(grantFrame(testTimeout, 7))
+			if i == 0 {
+				p.noteOut(requestFrame(1000, read, append(textOf(longest), 1)...))
+				p.noteOut(requestFrame(1001, read, append(textOf("/a"), 1)...))
 			}
+			oldest = xid + 1
+		case 's', 'l':
+			length := last
+			if step == 'l' {
+				length++
+			}
+			xid++
+			p.noteOut(requestFrame(xid, opcode.SetWatches, make([]byte, length-minRequest)...))
+		default:
+			code := zkerr.CodeNone
+			if step == 'e' {
+				code = zkerr.CodeNoAuth
+			}
+			p.noteIn(replyFrame(oldest, code))
+			oldest++
+			if want := step == 'A'; restored != want {
+				t.Errorf("%s of %s: after step %d the watches are restored: %v, want %v",
+					steps, opcode.Name(read), i, restored, want)
+			}
+		}
+	}
+}
+
+// TestTheClientFillsItsRequestsForWatches: it begins another one when the next path does
+// not fit. 28 bytes, and 724 paths of 177 bytes with their lengths, are 128 KiB.
+func TestTheClientFillsItsRequestsForWatches(t *testing.T) {
+	const full, length = 724, 177
+	for paths, want := range map[int][]Answer{
+		1:            {{Restored: true}},
+		full/2 + 1:   {{Restored: true}},
+		full - 1:     {{Restored: true}},
+		full:         {{More: true}}, // it is not known to be the last
+		full + 1:     {{More: true}, {Restored: true}},
+		2*full + 100: {{More: true}, {More: true}, {Restored: true}},
+	} {
+		var mu sync.Mutex
+		var got []Answer
+		f := &fakeServer{serve: func(n int, c fakeConn) {
+			c.grant(testTimeout, 7)
+			for answered := 0; n > 1 || answered < paths; answered++ {
+				request := c.recv()
+				if request == nil {
+					return
+				}
+				var body []byte
+				if int32At(request, 4) == opcode.Exists {
+					body = stat
+				}
+				c.send(replyFrame(int32At(request, 0), 0, body...))
+			}
+		}}
+		withRig(t, Events{OnAnswered: func(a Answer) {
+			if a.Op == opcode.SetWatches {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, Answer{Restored: a.Restored, More: a.More})
+			}
+		}}, f, func(r *rig) {
+			for i := range paths {
+				_, _, _, err := r.conn.ExistsW(fmt.Sprintf("/%0*d", length-1, i))
+				eventstest.Must(t, err)
+			}
+			r.await(zk.StateHasSession, zk.StateDisconnected, zk.StateHasSession)
+			synctest.Wait()
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("with %d paths the requests for watches are answered by %+v, want %+v", paths, got, want)
 		}
 	}
 }

@@ -45,6 +45,7 @@ type Answer struct {
 	Container string        // of a request for a container: its path
 	Timeout   time.Duration // of a handshake: what the server granted
 	Restored  bool          // of a request for watches: the server has all that the client had
+	More      bool          // of a request for watches: another one may follow
 }
 
 // Request reports the outcome of a request, for the hooks of a program.
@@ -72,6 +73,7 @@ type Link struct {
 	timeout time.Duration
 	debt    time.Time // see Owing
 	waiting int       // requests for watches that may be in the client's queue
+	longest int       // the length of the longest path that was read
 	awaited map[string]*Creation
 }
 
@@ -172,6 +174,13 @@ func (l *Link) noteCreate(path []byte, on *wire) *Creation {
 	return x
 }
 
+// noteRead notes that a path is read. The read may arm a watch.
+func (l *Link) noteRead(path []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.longest = max(l.longest, len(path))
+}
+
 // establish notes an answered handshake.
 func (l *Link) establish(id int64, timeout time.Duration) {
 	l.mu.Lock()
@@ -236,10 +245,10 @@ const (
 	// restoreMax is how long replies on a resumed connection wait for the client to
 	// request its watches. It does so at once, if it has any.
 	restoreMax = 20 * time.Millisecond
-	// longRequest is the length from which a request for watches may not be the last. If
-	// the paths do not fit into 128 KiB, the client sends several requests, each when the
-	// previous one was answered. All but the last are as long as the next path allows.
-	longRequest = 64 << 10
+	// watchesMax is the maximum length of a request for watches of several paths. If the
+	// paths do not fit into one, the client sends several, each when the previous one was
+	// answered. It begins another one only for a path that does not fit.
+	watchesMax = 128 << 10
 	// FirstRequest is how old a new session must be before requests are sent in it.
 	//
 	// The client also looks for watches to restore in a new session, although it cannot
@@ -276,18 +285,23 @@ func (w *wire) noteWatchesAsked() {
 	}
 }
 
-// noteWatchesAnswered notes the answer to such a request, before the client gets it. It
-// reports whether the server now has all watches that the client had when the connection
-// began: this connection's own request is answered, and no other such request is in
-// progress or may be in the client's queue.
-func (w *wire) noteWatchesAnswered(s sent, code int32) (restored bool) {
+// noteWatchesAnswered notes the answer to such a request, before the client gets it. more
+// means that the client may follow it with another one: the longest path would not have
+// fit in. restored means that the server now has all watches that the client had when the
+// connection began: this connection's own request was executed, none was refused, and no
+// other such request is in progress or may be in the client's queue.
+func (w *wire) noteWatchesAnswered(s sent, code int32) (restored, more bool) {
 	w.link.mu.Lock()
 	defer w.link.mu.Unlock()
 	w.asking--
-	if s.length >= longRequest {
+	switch {
+	case code != zkerr.CodeNone: // the client gives up
+		w.refused = true
+	case s.length+lengthSize+w.link.longest > watchesMax:
 		w.link.waiting++
+		more = true
 	}
-	return code == zkerr.CodeNone && w.missing+w.asking+w.link.waiting == 0
+	return !w.refused && w.missing+w.asking+w.link.waiting == 0, more
 }
 
 // awaitWatches waits until replies may be passed to the client.

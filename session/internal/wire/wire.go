@@ -166,7 +166,8 @@ type wire struct {
 	// Guarded by the link's mutex, see noteResumed.
 	watchesAsked chan struct{}
 	missing      int
-	asking       int // requests for watches in progress
+	asking       int  // requests for watches in progress
+	refused      bool // such a request was refused
 }
 
 // newWire wraps a new connection. The handshake must be complete by the deadline. Close
@@ -251,6 +252,8 @@ func (w *wire) request(p []byte, now time.Time) ([]byte, error) {
 	}
 	s, xid := sent{at: now, op: int32At(body, 4), length: len(body)}, int32At(body, 0)
 	switch s.op {
+	case opcode.Exists, opcode.GetData, opcode.GetChildren2:
+		w.link.noteRead(pathIn(body))
 	case opcode.SetWatches:
 		w.noteWatchesAsked()
 	case opcode.CloseSession:
@@ -492,13 +495,16 @@ func (w *wire) received() {
 	if s.op != opcode.Ping {
 		w.link.settle()
 	}
-	restored := s.op == opcode.SetWatches && w.noteWatchesAnswered(s, code)
+	var restored, more bool
+	if s.op == opcode.SetWatches {
+		restored, more = w.noteWatchesAnswered(s, code)
+	}
 	zxid := int64At(w.head[:], 4)
 	if s.awaits != nil && code == zkerr.CodeNone {
 		s.awaits.zxid.Store(zxid)
 	}
 	w.link.Events.OnAnswered(Answer{Sent: s.at, Answered: now, Op: s.op, Err: code, Container: s.path,
-		Zxid: zxid, Restored: restored})
+		Zxid: zxid, Restored: restored, More: more})
 	if w.link.Events.OnRequest != nil && !told {
 		err := zkerr.ErrorOf(code)
 		if s.op == opcode.Multi && err == nil && w.length >= headSize &&
