@@ -8,70 +8,79 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
-// This file checks the form of each answer. The client trusts what a frame says about
-// itself:
+// This file checks the form of each answer, because the client trusts what a frame says
+// about itself:
 //
-//   - A frame that ends before a flag makes it panic, and one that ends before anything
-//     else has it read what is left of an earlier frame.
-//   - It allocates as much as a length or a count in the frame asks for.
-//   - A transaction with more results than operations reaches its caller as it is.
+//   - If a frame ends before a flag, the client panics. If it ends before any other
+//     field, the client reads leftover bytes of an earlier frame.
+//   - The client allocates as much as a length or a count in the frame asks for.
+//   - The client returns the results of a transaction even if there are more results than
+//     operations.
 //
-// An answer of the wrong form ends the connection, so nobody knows what became of its
-// request.
+// A malformed answer ends the connection, and the outcome of its request is unknown.
 
-// errForm: a frame does not have the form that its request or its event asks for.
+// errForm: a frame does not have the form that its request or its event requires.
 var errForm = errors.New("malformed answer")
 
-// What has a fixed length in a frame.
+// The sizes of the fields that the checks depend on.
 const (
-	lengthSize = 4 // of the length before a text or data, of a count, and of an error
+	lengthSize = 4 // a length, a count or an error code
 	statSize   = 68
-	// A result, and an operation of a transaction's request, begin with a kind, a flag
-	// that marks the end, and an error.
+	// resultSize is the size of what precedes each result of a transaction, and each
+	// operation in its request: a kind, a flag that marks the end, and an error code.
 	resultSize = 9
-	eventSize  = 8 // the kind of an event and a state, before the path
+	eventSize  = 8 // the kind and the state of an event, before its path
 )
 
-// part is a piece of a frame that says how it continues.
+// part is a field of a frame that determines what follows it.
 type part uint8
 
 const (
-	partNone   part = iota // the rest has no form
-	partText               // the length of a text, which is the last piece
-	partData               // the length of data, before a Stat
+	partNone   part = iota // nothing that follows is checked
+	partText               // the length of a text, after which nothing is checked
+	partData               // the length of data; a Stat follows the data
 	partCount              // the number of names in a list
-	partName               // the length of one of them; a Stat follows the last one
-	partEvent              // what comes before the path of an event
-	partResult             // the beginning of a transaction's result
+	partName               // the length of a name; a Stat follows the last name
+	partEvent              // the fields of an event before its path
+	partResult             // the fields before a transaction's result
 	partPath               // the length of the path in the result of a create
-	partCode               // the error in the result of an operation that was refused
+	partCode               // the error code in the result of a failed operation
 )
 
-// form follows one frame, in pieces of any size, and needs no memory for that. The client
-// decodes a frame when it has all of it, so it is early enough to find an error before
-// the last byte is handed out.
-type form struct {
-	left  int              // bytes of the frame that are yet to come
-	skip  int              // bytes to pass over before the next part
-	next  part             // what follows then
-	field [resultSize]byte // the next part, as far as it has come
-	have  int              // so many bytes of it
-
-	names   int        // of a list, those that are yet to come
-	asked   operations // of a transaction
-	results operations
-	refused bool // one of the results is an error
+// sizes are the sizes of the parts.
+var sizes = [...]int{
+	partNone: 0, partText: lengthSize, partData: lengthSize, partCount: lengthSize, partName: lengthSize,
+	partEvent: eventSize, partResult: resultSize, partPath: lengthSize, partCode: lengthSize,
 }
 
-// formOf returns the form of a frame with so many bytes after its length, from its first
-// byte on. The client decodes the answer only to a request that was executed.
-func formOf(length int, xid, code int32, s sent) (form, error) {
-	f := form{left: prefixLength + length, skip: prefixLength + minReply}
+// form checks one frame as it arrives, in pieces of any size, and does not allocate. The
+// client decodes a frame when it has all of it, so an error is in time if it is found
+// before the last byte is passed on.
+type form struct {
+	left  int              // bytes of the frame that have not arrived
+	skip  int              // bytes before the next part
+	next  part             // what follows them
+	field [resultSize]byte // the bytes of the next part that have arrived
+	have  int              // how many bytes that is
+
+	names   int        // of a list: how many have not arrived
+	asked   operations // of a transaction
+	results operations // of a transaction: those that have arrived
+	refused bool       // one of the results is an error
+}
+
+// formOfHead returns the form of the frame whose head was read, from its first byte on.
+// The client decodes an answer only if the request was executed.
+func (w *wire) formOfHead() (form, error) {
+	xid, code := int32At(w.head[:], 0), int32At(w.head[:], minReply-lengthSize)
+	w.mu.Lock()
+	s := w.pending[xid]
+	w.mu.Unlock()
+	f := form{left: prefixLength + w.length, skip: prefixLength + minReply}
 	switch {
 	case xid == xidEvent:
 		f.next = partEvent
 	case xid < 0 || code != 0:
-		return f, nil
 	case s.standsIn: // for a create, which was not sent
 		return f, fmt.Errorf("%w: there is a node at the path of a create", errForm)
 	default:
@@ -88,68 +97,47 @@ func formOf(length int, xid, code int32, s sent) (form, error) {
 			f.next, f.asked = partResult, s.operations
 		}
 	}
-	return f, f.fits()
+	return f, nil
 }
 
-// size returns how many bytes a part has.
-func (p part) size() int {
-	switch p {
-	case partNone:
-		return 0
-	case partEvent:
-		return eventSize
-	case partResult:
-		return resultSize
-	default:
-		return lengthSize
-	}
-}
-
-// fits checks that the frame has room for what has to follow.
-func (f *form) fits() error {
-	if f.skip > f.left-f.next.size() {
-		return fmt.Errorf("%w: it is cut short", errForm)
-	}
-	return nil
-}
-
-// take follows the next bytes of the frame.
+// take checks the next bytes of the frame.
 func (f *form) take(p []byte) error {
-	for len(p) > 0 {
-		if f.skip > 0 {
+	for {
+		missing := sizes[f.next] - f.have // bytes of the next part
+		switch {
+		case f.skip > f.left-missing:
+			return fmt.Errorf("%w: it is cut short", errForm)
+		case len(p) == 0:
+			return nil
+		case f.skip > 0:
 			n := min(f.skip, len(p))
 			f.skip, f.left, p = f.skip-n, f.left-n, p[n:]
 			continue
-		}
-		if f.next == partNone { // a later server may have more to say
+		case f.next == partNone: // a newer server may append fields
 			return nil
 		}
-		n := copy(f.field[f.have:f.next.size()], p)
+		n := copy(f.field[f.have:f.have+missing], p)
 		f.have, f.left, p = f.have+n, f.left-n, p[n:]
-		if f.have < f.next.size() {
-			return nil
-		}
-		f.have = 0
-		if err := f.read(); err != nil {
-			return err
-		}
-		if err := f.fits(); err != nil {
-			return err
+		if n == missing {
+			f.have = 0
+			if err := f.read(); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
 }
 
-// read takes a whole part, and notes what follows it.
+// read decodes a part that has arrived, and determines the next one.
 func (f *form) read() error {
 	number := int(int32At(f.field[:], 0))
 	switch f.next {
 	case partText, partPath, partName, partData:
-		if number > f.left || number < 0 && f.next != partData { // -1 is no data
+		if number > f.left || number < 0 && f.next != partData { // -1 means no data
 			return fmt.Errorf("%w: it announces %d bytes, and has %d more", errForm, number, f.left)
 		}
 	case partEvent:
-		// The client's own events have kinds below 0, and would look the same.
+		// The kinds of the client's own events are negative. It would take this event for
+		// one of them.
 		if number <= 0 {
 			return fmt.Errorf("%w: an event of kind %d", errForm, number)
 		}
@@ -161,13 +149,10 @@ func (f *form) read() error {
 		f.skip, f.next = number, partNone
 	case partData:
 		f.skip, f.next = max(number, 0)+statSize, partNone
-	case partCount: // if there are not so many names, the frame ends before the last one
-		f.names = number
-		f.awaitName()
+	case partCount: // if it is too high or negative, the frame ends before the last name
+		f.names, f.next = number, partName
 	case partName:
-		f.skip = number
-		f.names--
-		f.awaitName()
+		f.skip, f.names = number, f.names-1
 	case partEvent:
 		f.next = partText
 	case partResult:
@@ -178,19 +163,15 @@ func (f *form) read() error {
 		f.refused = f.refused || number != 0
 		f.next = partResult
 	}
+	if f.next == partName && f.names == 0 {
+		f.skip, f.next = f.skip+statSize, partNone
+	}
 	return nil
 }
 
-// awaitName notes what follows a name, or the count before the first one.
-func (f *form) awaitName() {
-	if f.next = partName; f.names == 0 {
-		f.skip, f.next = f.skip+statSize, partNone
-	}
-}
-
-// result takes the beginning of a transaction's result. If the transaction was executed
-// there is one for each operation, of the same kind. If it was refused, one of them is an
-// error.
+// result checks the fields before a transaction's result, and determines the next part.
+// An executed transaction has one result for each operation, of the same kind. A refused
+// one has at least one error among its results.
 func (f *form) result(kind int32, last bool) error {
 	if last {
 		if !f.refused && f.results != f.asked {
@@ -217,19 +198,20 @@ func (f *form) result(kind int32, last bool) error {
 	return nil
 }
 
-// operations is the number of a transaction's operations, or of its results, and a sum of
-// their kinds in that order. Two that are equal are of the same kinds if there are not
-// many, and other ones are at least as many.
+// operations is the number of a transaction's operations, or of its results, and a hash
+// of their kinds in order. In short transactions, the kinds are the same if the hashes
+// are.
 type operations struct {
 	count int
 	kinds uint64
 }
 
+// with adds an operation.
 func (o operations) with(kind int32) operations {
 	return operations{o.count + 1, o.kinds*31 + uint64(uint32(kind))}
 }
 
-// operationsIn reads which operations a transaction's request has.
+// operationsIn returns the operations in a transaction's request.
 func operationsIn(body []byte) (o operations) {
 	r := rest(body[minRequest:])
 	for len(r) >= resultSize && r[lengthSize] == 0 {
@@ -253,13 +235,13 @@ func operationsIn(body []byte) (o operations) {
 	return o
 }
 
-// rest is what is left of a request of the client's.
+// rest is the unread part of a request.
 type rest []byte
 
-// pass goes on by so many bytes.
+// pass skips n bytes.
 func (r *rest) pass(n int) { *r = (*r)[min(max(n, 0), len(*r)):] }
 
-// int32 passes over a number, and returns it.
+// int32 reads a number.
 func (r *rest) int32() (n int32) {
 	if len(*r) >= lengthSize {
 		n = int32(binary.BigEndian.Uint32(*r))
@@ -268,5 +250,5 @@ func (r *rest) int32() (n int32) {
 	return n
 }
 
-// text passes over a length and as many bytes.
+// text skips a length and as many bytes.
 func (r *rest) text() { r.pass(int(r.int32())) }

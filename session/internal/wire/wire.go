@@ -435,15 +435,6 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// formOfHead returns the form that the frame must have; its head was read.
-func (w *wire) formOfHead() (form, error) {
-	xid, code := int32At(w.head[:], 0), int32At(w.head[:], minReply-4)
-	w.mu.Lock()
-	s := w.pending[xid]
-	w.mu.Unlock()
-	return formOf(w.length, xid, code, s)
-}
-
 // over returns the error with which Read ends, once the client may see it. A client that
 // leaves sees the end late; see leave. During a handshake it sees the end at once, dials
 // again, and gets a [farewell].
