@@ -2,14 +2,17 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"strings"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"golang.org/x/term"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -29,6 +32,9 @@ type force struct {
 
 // confirm says what --force does, and asks whether to do it.
 func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) error {
+	if grace < 0 {
+		return errors.New("--grace must not be negative")
+	}
 	if !f.force {
 		if f.yes {
 			return errors.New("--yes needs --force")
@@ -84,25 +90,35 @@ func line(ctx context.Context, in io.Reader) (string, error) {
 	}
 }
 
-// among returns a context for a revocation, of which only the confirmed holders hear.
-func (f *force) among(ctx context.Context) context.Context {
+// revoke requests the lock from its holders. With --force, it requests it only from confirmed ones,
+// and removes the nodes of those that take no request.
+func (f *force) revoke(ctx context.Context, s *settings, grace time.Duration) error {
 	if !f.force {
-		return ctx
+		return f.lock.Revoke(ctx, f.path, grace)
 	}
-	return session.WithSeen(ctx, f.holders)
+	var asked, firm []events.Contender
+	for _, c := range f.holders {
+		if takesRequest(c) {
+			asked = append(asked, c)
+		} else {
+			firm = append(firm, c)
+		}
+	}
+	removed := make(chan error, 1)
+	go func() { removed <- f.remove(ctx, s, firm) }()
+	err := f.lock.Revoke(session.WithSeen(ctx, asked), f.path, grace)
+	if errors.Is(err, coordinator.ErrNotHeld) || errors.Is(err, coordinator.ErrKind) {
+		err = nil // none of those to ask is there now; ErrKind: the lock is an unfair one
+	}
+	return cmp.Or(<-removed, err)
 }
 
-// after goes on where the revocation has ended. Holders that cannot be asked lose their nodes.
-func (f *force) after(ctx context.Context, s *settings, err error) error {
-	switch {
-	case !f.force:
-		return err
-	case errors.Is(err, coordinator.ErrNotHeld): // the confirmed ones have left since
-		return nil
-	case errors.Is(err, coordinator.ErrNotRevocable), errors.Is(err, coordinator.ErrKind):
-		return f.remove(ctx, s)
-	}
-	return err
+// takesRequest reports whether a holder is revocable, or another library's, which is evicted in the
+// end. A node without a session has no holder.
+func takesRequest(c events.Contender) bool {
+	marks, ours := events.MarksOf(c.Node)
+	return c.Kind != events.KindUnfair && session.Ephemeral(&zk.Stat{EphemeralOwner: c.Session}) &&
+		(!ours || marks&events.MarkRevocable != 0)
 }
 
 // now returns the holders.
@@ -117,10 +133,10 @@ func (f *force) now(ctx context.Context) (holders []events.Contender, err error)
 }
 
 // left returns those of the confirmed holders that still hold the lock.
-func (f *force) left(ctx context.Context) (left []events.Contender, err error) {
+func (f *force) left(ctx context.Context, among []events.Contender) (left []events.Contender, err error) {
 	holders, err := f.now(ctx)
 	for _, c := range holders {
-		for _, confirmed := range f.holders {
+		for _, confirmed := range among {
 			if c.Node == confirmed.Node && c.Session == confirmed.Session && c.Token == confirmed.Token {
 				left = append(left, c)
 			}
@@ -129,12 +145,12 @@ func (f *force) left(ctx context.Context) (left []events.Contender, err error) {
 	return left, err
 }
 
-// remove waits for the end of the grace, and removes the nodes of the confirmed holders that
+// remove waits for the end of the grace, and removes the nodes of those confirmed holders that
 // are left then.
-func (f *force) remove(ctx context.Context, s *settings) error {
+func (f *force) remove(ctx context.Context, s *settings, confirmed []events.Contender) error {
 	const every = time.Second
 	for {
-		left, err := f.left(ctx)
+		left, err := f.left(ctx, confirmed)
 		if err != nil || len(left) == 0 {
 			return err
 		}
@@ -157,17 +173,37 @@ func (f *force) remove(ctx context.Context, s *settings) error {
 func (f *force) delete(ctx context.Context, s *settings, holders []events.Contender) error {
 	return s.inSession(ctx, func(live *session.Session) error {
 		for _, c := range holders {
-			found, err := live.Look(ctx, c.Node)
-			if err == nil && (len(found) == 0 || found[0].Stat.EphemeralOwner != c.Session) {
-				continue
+			nodes, err := nodesOf(ctx, live, c)
+			if err != nil {
+				return fmt.Errorf("reading %s: %w", c.Node, err)
 			}
-			if err := live.Remove(ctx, c.Node); err != nil { // also if the node may not be read
-				return fmt.Errorf("deleting %s: %w", c.Node, err)
+			for _, node := range nodes {
+				if err := live.Remove(ctx, node); err != nil {
+					return fmt.Errorf("deleting %s: %w", node, err)
+				}
+				s.say(report{Event: "removed", Path: f.path, Node: node, Token: c.Token, loud: true, bad: true}, "deleted %s of %q", node, c.Data)
 			}
-			s.say(report{Event: "removed", Path: f.path, Node: c.Node, Token: c.Token, loud: true, bad: true}, "deleted %s of %q", c.Node, c.Data)
 		}
 		return nil
 	})
+}
+
+// nodesOf returns the nodes that a holder still has: its node, or all of its permits.
+func nodesOf(ctx context.Context, live *session.Session, c events.Contender) (nodes []string, err error) {
+	var found []session.Found
+	if c.Permits > 0 {
+		found, err = live.ReadQueue(ctx, path.Dir(c.Node), func(name string) bool { return session.AttemptOf(name) == session.AttemptOf(c.Node) })
+	} else {
+		found, err = live.Look(ctx, c.Node)
+	}
+	for _, node := range found {
+		// The session may have released the node, and have made another one of the same name.
+		// The token of a permit is not its zxid, and no later permit has its name.
+		if node.Stat.EphemeralOwner == c.Session && (c.Permits > 0 || node.Stat.Czxid == c.Token) {
+			nodes = append(nodes, path.Join(path.Dir(c.Node), node.Name))
+		}
+	}
+	return nodes, err
 }
 
 // inSession calls f with a session of its own, for what the library does not offer.

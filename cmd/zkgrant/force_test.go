@@ -3,12 +3,15 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
@@ -102,6 +105,78 @@ func TestForceIsNotNeeded(t *testing.T) {
 		g.nodes(1, "when the first holder has given the lock back")
 		g.stop(next, syscall.SIGUSR2, 5)
 	}
+}
+
+// Beside a holder that is not revocable, a revocable one is asked all the same. One of another
+// library is asked, too, and keeps its node when the grace is over and the others lose theirs.
+func TestForceAsksTheOtherHolders(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	const reads = "run --kind read " + lockPath + " -- part wait"
+	firm := g.works(reads)
+	revocable := g.works("run --revocable --kind read " + lockPath + " -- part wait")
+	forced := g.begin("revoke --grace 1m --force --yes " + lockPath)
+	revocable.Await(t, "is being revoked", 1)
+	revocable.Exits(0)
+	g.stop(firm, syscall.SIGTERM, 0)
+	forced.Exits(0)
+	if forced.Count("deleted ") > 0 {
+		t.Errorf("revoke removed a node that was not left:\n%s", forced)
+	}
+
+	firm = g.works(reads)
+	const kazoos = lockPath + "/0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f__rlock__0000000007"
+	create(t, client(t, g.servers), zk.FlagEphemeral, kazoos)
+	forced = g.begin("revoke --session-timeout 20s --grace 0 --force --yes " + lockPath)
+	firm.Exits(codeLost)
+	eventstest.Eventually(t, "kazoo's holder is asked", func() bool {
+		data, _ := g.Data(kazoos)
+		return string(data) == "__REVOKE__"
+	})
+	eventstest.Must(t, g.Delete(kazoos))
+	forced.Exits(0)
+	if forced.Count("deleted ") != 1 {
+		t.Errorf("revoke did not remove just the node of the holder that is not revocable:\n%s", forced)
+	}
+}
+
+// A holder of several permits loses all of them.
+func TestForceRemovesEveryPermit(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	run := g.works("run --size 3 --permits 2 /locks/permits -- part wait")
+	forced := g.ends(0, "revoke --force --yes --grace 0 /locks/permits", "is no longer held")
+	if n := forced.Count("deleted /locks/permits/leases/"); n != 2 {
+		t.Errorf("revoke removed %d permits, want 2:\n%s", n, forced)
+	}
+	run.Exits(codeLost)
+}
+
+// The holder that was shown releases an unfair lock just before the removal, and its session
+// acquires it again. The node has the same name and the same session, and is left alone.
+func TestForceLeavesALaterNodeAlone(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	const unfair = "/locks/unfair"
+	lock := g.coordinator().Unfair(unfair)
+	hold := func() *coordinator.Acquisition {
+		held, err := lock.Hold(t.Context())
+		eventstest.Must(t, err)
+		return held
+	}
+	first := hold()
+	shown, err := lock.Queue(t.Context())
+	eventstest.Must(t, err)
+	first.Release()
+	later := hold()
+	s := &settings{servers: g.servers, timeout: 10 * time.Second}
+	s.console = newConsole(os.Stderr, s)
+	f := &force{path: unfair}
+	eventstest.Must(t, f.delete(t.Context(), s, shown))
+	if !g.Exists(unfair) {
+		t.Error("the node of a later acquisition, which was not shown, was removed")
+	}
+	later.Release()
 }
 
 // On a terminal, --force asks. Only yes is yes.

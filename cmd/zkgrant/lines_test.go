@@ -84,6 +84,7 @@ func testLines(t *testing.T, g *rig) {
 		{"ls --servers " + g.servers + "/nowhere", codeNotThere, some},
 		{"revoke /lines/free", codeNotHeld, `the lock is not held`},
 		{"revoke --force --yes /lines/free", codeNotHeld, `the lock is not held`},
+		{"revoke --force --yes --grace -1s /lines/held", codeFailed, `--grace must not be negative`},
 		{"doctor locks", codeFailed, `^zkgrant: malformed path: "locks" does not start with a slash`},
 		{"doctor --tick-time 20s", codeFailed, `^zkgrant: invalid use: a tickTime of 20s`},
 		{"board --listen 0.0.0.0:0 --allow-revoke", codeFailed, `--allow-revoke needs a loopback address`},

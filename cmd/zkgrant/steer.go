@@ -25,9 +25,10 @@ the request, too; their nodes are deleted later, which they may not notice. If r
 interrupted, the request stands, but no node is deleted.
 
 With --force, revoke itself deletes the nodes of holders that are not revocable, at the end of
---grace: also an unfair lock, and a node that belongs to no session. Such a holder, if it is
-alive, keeps working until it notices, while the next holder has the lock. revoke lists these
-nodes and asks for confirmation; without a terminal, give --yes.`,
+--grace: also an unfair lock, and a node that belongs to no session. The other holders get the
+request as usual. A holder whose node is deleted, if it is alive, keeps working until it notices,
+while the next holder has the lock. revoke lists the holders and asks for confirmation; without a
+terminal, give --yes.`,
 		GroupID:           "steer",
 		Args:              arguments(1, 1, "give one path"),
 		ValidArgsFunction: s.completePaths,
@@ -43,7 +44,7 @@ nodes and asks for confirmation; without a terminal, give --yes.`,
 					"revoking %s: a revocable holder loses it at %s at the latest", args[0], f.until.Format(time.TimeOnly))
 				s.progress("waiting for the holders of %s, for at most %s plus 1.25 session timeouts", args[0], grace)
 				defer s.hide()
-				err := f.after(ctx, s, c.Revoke(f.among(ctx), args[0], grace))
+				err := f.revoke(ctx, s, grace)
 				switch {
 				case errors.Is(err, coordinator.ErrNotHeld):
 					return &exit{codeNotHeld, err}
