@@ -48,6 +48,8 @@ const (
 )
 
 // sizes are the sizes of the parts.
+//
+//nolint:gochecknoglobals // a table that is only read
 var sizes = [...]int{
 	partNone: 0, partText: lengthSize, partData: lengthSize, partCount: lengthSize, partName: lengthSize,
 	partEvent: eventSize, partResult: resultSize, partPath: lengthSize, partCode: lengthSize,
