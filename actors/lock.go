@@ -228,7 +228,7 @@ func (l *Lock) tell(ev events.Event) {
 	}
 }
 
-// onGrant changes the state first, so that whoever reads the Grant finds it valid. Then
+// onGrant changes the state first, so that a reader of the Grant finds it valid. Then
 // it calls the hooks, fills the channel, and publishes to the stream. All of this happens
 // under mu, so a concurrent Release either prevents the Grant or takes it back. onGrant
 // returns the Grant if it is to be logged.

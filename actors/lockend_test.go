@@ -275,7 +275,7 @@ func TestFailEndsAtOnce(t *testing.T) {
 
 // TestAWithdrawalAfterTheEndOfTheLoopEndsTheLock: a coordinator is closed. An acquisition
 // of it joins a feed. The feed is closed before the coordinator has refused the
-// acquisition, and its reader is told the end.
+// acquisition, and its reader receives the end.
 func TestAWithdrawalAfterTheEndOfTheLoopEndsTheLock(t *testing.T) {
 	withRig(t, func(t *testing.T, r *actorstest.Rig) {
 		var told []error

@@ -54,8 +54,8 @@ func (e *Errand) occupied(a Answer, at Operation) Meaning {
 // Looked handles a read of the single node; own reports whether it is the contender's.
 // The read followed a transaction, so it saw the state of that transaction or a later
 // one. For a claim, own means that the contender created the node: if it exists now, it
-// existed then. For a delete in doubt, own means that the node is the session's, of which
-// only one contender at a time may have created it; see [OwnerBook].
+// existed then. For a delete in doubt, own means that the session owns the node. Only one
+// of its contenders at a time may have created it; see [OwnerBook].
 func (e *Errand) Looked(own bool) Meaning {
 	switch {
 	case e.Op == OpClaim && own:

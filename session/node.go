@@ -164,7 +164,7 @@ func Reserved(data []byte) bool { return bytes.HasPrefix(data, []byte(revokeMess
 //
 // The timeout is in the data because the name has room for only a few bits. It is a line
 // of text because people read the data, and kazoo decodes them as UTF-8. It is at the end
-// because a request is at the beginning, and whoever writes a request leaves what follows
+// because a request is at the beginning, and a writer of a request leaves what follows
 // unchanged. The line names its library and ends with a line feed, so no user stores it
 // by accident. If one does, a second line follows, and only the last one counts.
 //

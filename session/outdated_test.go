@@ -92,8 +92,8 @@ func TestAnswersBetweenTwoConnections(t *testing.T) {
 	})
 }
 
-// TestAnAnswerSaysWhichClaimItIsTo: one by which a holder verifies that it holds, or one that makes it a holder. Whoever has both of them
-// in progress is not to take the one for the other.
+// TestAnAnswerSaysWhichClaimItIsTo: a claim verifies that a holder still holds, or makes a contender
+// a holder. The answers of the two must not be confused.
 func TestAnAnswerSaysWhichClaimItIsTo(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		sessiontest.Run(t, fmt.Sprint("held: ", held), func(r *sessiontest.Rig) {

@@ -189,8 +189,8 @@ func (a *arena) version(tb testing.TB, f family) string {
 	return "?"
 }
 
-// keepsItsPlace reports whether a writer that becomes a reader keeps out the writers that wait behind it. Curator's does since 5.5. Before
-// that it comes in anew behind them, and they enter beside it, Curator's own as well.
+// keepsItsPlace reports whether a writer that becomes a reader still keeps out the waiting writers.
+// Curator's does since 5.5. Before that it queues up again after them.
 func (a *arena) keepsItsPlace(c *contender) bool {
 	if c.player.family != curator || c.form != formDowngrade {
 		return true

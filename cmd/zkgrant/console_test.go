@@ -34,7 +34,7 @@ func onTerminal(t *testing.T, columns uint16) (c *console, printed func() string
 	}
 }
 
-// What is printed after give is not printed behind a progress, nor before its removal.
+// A line that follows a progress is printed only once the progress has been erased.
 func TestAProgressGivesWay(t *testing.T) {
 	c, printed := onTerminal(t, 80)
 	for range 20 {

@@ -235,7 +235,7 @@ func TestDoctorOfAServerThatAnswersNoWords(t *testing.T) {
 		`"check":"serving","subject":"`+addr+`","seen":"Serving, with a round trip`)
 }
 
-// A real server that closes the connection of whoever has not proven its identity is a healthy one.
+// A real server that closes the connection of a client without an identity is healthy.
 func TestRealDoctorOfAServerThatRequiresSASL(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

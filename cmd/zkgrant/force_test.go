@@ -42,7 +42,7 @@ func TestRevokeByForce(t *testing.T) {
 }
 
 // A node without a session shows as the holder, and nothing ends it but --force. So does an unfair
-// lock, which cannot be asked back.
+// lock, which takes no revocation request.
 func TestForceOnWhatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{

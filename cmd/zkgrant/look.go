@@ -482,7 +482,7 @@ func (s *settings) printChange(out io.Writer, path string, c change) error {
 
 // completePaths completes the paths of existing locks. It leaves out those that a shell would
 // not take as they are: bash inserts what candidates have in common without quotes, and its
-// completion evaluates the line at the next Tab. Whoever may make nodes chooses their names.
+// completion evaluates the line at the next Tab. Any client that may create nodes chooses their names.
 func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const patience = 2 * time.Second // a person waits at a prompt
 	// While the word right after the dashes is completed, ArgsLenAtDash does not report

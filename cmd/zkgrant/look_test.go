@@ -388,7 +388,7 @@ func TestAQueueReadsNothingBelow(t *testing.T) {
 	}
 }
 
-// A path is offered to a shell only if the shell takes it as it is: whoever may make nodes chooses their names, and
+// A path is offered to a shell only if the shell takes it as it is: any client that may create nodes chooses their names, and
 // bash evaluates what it has completed.
 func TestNoPathIsOfferedThatAShellWouldRun(t *testing.T) {
 	t.Parallel()

@@ -60,7 +60,7 @@ func main() {
 	superviseIfAsked()
 	var s settings
 	code := execute(newRoot(&s), &s)
-	s.out.flush(time.Second) // whoever does not read by then does not read
+	s.out.flush(time.Second) // a reader that has not read by then never will
 	os.Exit(code)
 }
 
