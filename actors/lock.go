@@ -241,7 +241,7 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	defer l.mu.Unlock()
 	// Release promises that no Grant can be taken after it.
 	if l.withdrawn != 0 {
-		return grant, false // the machine is about to learn of it
+		return grant, false // the machine will see the end next
 	}
 	l.state, l.epoch, l.grant = holding, epoch, tenancy{e.Node, e.Token, e.Session, e.Turn}
 	if members != nil || e.Abandoned != nil {
@@ -374,7 +374,7 @@ func (l *Lock) revoke(e recipes.Revoke) (told bool) {
 	if l.feed == nil {
 		wishes := l.wishes()
 		select {
-		case <-wishes: // the unread one is outdated
+		case <-wishes: // the one that was not read is out of date
 		default:
 		}
 		wishes <- revoked // size 1, and mu is held
@@ -392,11 +392,11 @@ func (l *Lock) forfeit(e recipes.Lose) (report func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.withdrawn != 0 {
-		return func() {} // released in the meantime: not the caller's any more
+		return func() {} // released meanwhile, so it is no longer the caller's
 	}
 	l.withdrawn, l.reason = recipes.WhyLost, e.Reason
 	// The loss of an untaken Grant is not reported.
-	if l.state == holding { // else it is an inner lock without a Grant
+	if l.state == holding { // otherwise it is an inner lock without a Grant
 		l.reclaim()
 	}
 	err := l.cfg.Explain(End{Why: recipes.WhyLost, Granted: true, Reason: e.Reason})
@@ -415,7 +415,7 @@ func (l *Lock) forfeit(e recipes.Lose) (report func()) {
 			l.publishLoss(lost)
 		}
 		l.mu.Unlock()
-		if !runs { // else Withdraw says when the function has ended
+		if !runs { // otherwise Withdraw reports the end of the function
 			l.drive.hand(message{input: in})
 		}
 	}

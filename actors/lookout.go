@@ -42,7 +42,7 @@ func (l *Lookout) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.
 		switch e := e.(type) {
 		case recipes.Grant:
 			l.Lock.mu.Lock()
-			l.retract() // the Grant is taken: else the node would go at a loss
+			l.retract() // the Grant is taken; otherwise a loss would delete the node
 			l.Lock.mu.Unlock()
 			l.epoch = epoch
 			l.book.Grant(epoch, e.Node)

@@ -138,7 +138,7 @@ func (q *queuer) removeHolder(holder *Lock, in recipes.Withdrawn) (all recipes.W
 	q.mu.Lock()
 	at := q.shared
 	i := slices.Index(at.holders, holder)
-	if i < 0 { // it has left before
+	if i < 0 { // it has already left
 		q.mu.Unlock()
 		return in, false
 	}

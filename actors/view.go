@@ -195,7 +195,7 @@ func (l *Lock) Wait(ctx context.Context) (grant events.Grant, held bool, err err
 		l.mu.Lock()
 		switch {
 		case l.state == holding:
-			if l.feed == nil { // else only the reader of the feed takes the Grant
+			if l.feed == nil { // otherwise only the feed's reader takes the Grant
 				l.retract()
 			}
 			grant := l.granting()

@@ -61,7 +61,7 @@ func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) 
 	}
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })() //nolint:contextcheck // the coordinator's end, beside the caller's
+	defer context.AfterFunc(c.open, func() { cancel(ErrClosed) })() //nolint:contextcheck // the coordinator ends it, too
 	return read(bounded)
 }
 

@@ -72,7 +72,7 @@ func (e *Election) term(
 	if err == nil {
 		more = yield(a, nil)
 	}
-	a.Release() // also if the body breaks, which does not wait
+	a.Release() // also if the body breaks; does not wait
 	switch {
 	case err == nil && !more:
 		return false

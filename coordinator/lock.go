@@ -203,13 +203,13 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	// Its own node would queue up after an idle node that this process keeps for a cached
 	// lock.
 	if !again && a.seat != nil && c.caching.Load() {
-		l.evictCached() //nolint:contextcheck // a holder of a cached lock may begin to watch, for as long as it holds
+		l.evictCached() //nolint:contextcheck // it may start a watch, which lasts as long as the lock is held
 	}
 	a.actor.Start(ctx, cfg.maxWait, actors.Want{
 		Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect,
 	})
 	if cfg.feed != nil && a.isDone() {
-		c.live.leave(a) // the group was closed, and has released it, before it entered
+		c.live.leave(a) // the group was closed and released it before it entered
 	}
 	return a
 }

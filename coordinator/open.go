@@ -21,7 +21,7 @@ func Connect(ctx context.Context, servers string, options ...Option) (*Coordinat
 	if err := c.Ready(ctx); err != nil {
 		parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
 		defer cancel()
-		_ = c.Shutdown(parting) // there is no session in which anything could be left
+		_ = c.Shutdown(parting) // without a session nothing can be left behind
 		return nil, err
 	}
 	return c, nil

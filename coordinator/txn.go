@@ -32,7 +32,7 @@ func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, 
 	responses, err := seat.Transact(ctx, epoch, nodesOf(grant), ops)
 	done(errors.Is(err, ErrOutcomeUnknown))
 	switch over := errors.Is(err, session.ErrGuard) || errors.Is(err, session.ErrEpochOver); {
-	case over && !a.actor.Holding(): // the lock was released meanwhile, and the delete came first; or the loss is known
+	case over && !a.actor.Holding(): // released meanwhile and deleted already, or the loss is known
 		return nil, a.notHeld(grant)
 	case errors.Is(err, session.ErrGuard):
 		lost := &LostError{Path: a.lock.path, Reason: events.ReasonNodeRemoved}

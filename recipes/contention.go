@@ -50,7 +50,7 @@ func (c *Contention) Grant(epoch Epoch, node string) {
 // a write sent within two probe intervals was answered.
 func (c *Contention) Next(waits bool, proven func() (alive, recent bool)) (known bool, request Effect) {
 	proved := c.proved
-	c.proved = false // it was for one grant, at once
+	c.proved = false // it was valid for one Grant, at once
 	switch {
 	case !c.up:
 	case c.armed || c.Found:
@@ -115,7 +115,7 @@ func (c *Contention) answered(op Op, held bool) (own bool) {
 	case op == OpArm:
 		own = c.arming
 		c.arming, c.missed = false, false
-	case op == OpClaim && !held: // else the machine's, which makes no holder in the session
+	case op == OpClaim && !held: // otherwise the machine's, which adds no holder to the session
 		own = c.proving
 		c.proving = false
 	}

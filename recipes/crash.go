@@ -111,7 +111,7 @@ func (e *Errand) claimed(p Plan, a Answer) Meaning {
 	case done, e.Record == RecordMade && record && a.Result == ResultNodeExists:
 		return Meaning{Then: ThenReadRecord}
 	default:
-		return e.refused(!record && a.Result == ResultNoNode) // if the record's part is refused, the own node is not missing
+		return e.refused(!record && a.Result == ResultNoNode) // the record was refused, so our node still exists
 	}
 }
 

@@ -187,7 +187,7 @@ func (e *Errand) notCreated(p Plan, a Answer) Meaning {
 	missing, at := a.Result == ResultNoNode, p.Refused(a)
 	switch {
 	case len(e.Leavers) > 0:
-		return Meaning{Then: ThenApart} // the parts find out why
+		return Meaning{Then: ThenApart} // each part will show why
 	case p.atOnce():
 		return e.notAtOnce(a, at)
 	case e.Layout == LayoutPlace:
@@ -216,7 +216,7 @@ func (e *Errand) notDeleted(a Answer, at Operation) Meaning {
 	missing := a.Result == ResultNoNode
 	switch {
 	case e.Layout == LayoutSeveral:
-		return Meaning{Then: ThenApart} // one node was gone, which has undone the transaction
+		return Meaning{Then: ThenApart} // one node was gone, so the transaction was rolled back
 	case at.On == OnOwn && missing:
 		return e.deleted() // an earlier try deleted it; or it was lost, and a record stays
 	case at.Do == DoSet:

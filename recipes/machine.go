@@ -229,7 +229,7 @@ func (m *Machine) passed() []Effect {
 		return m.list()
 	case m.ahead == 1:
 		return m.first()
-	case m.older[1] == "": // always so for a multi-lock
+	case m.older[1] == "": // always the case for a multi-lock
 		return m.list() // there were more than we remembered
 	default:
 		m.state = Advancing

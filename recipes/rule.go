@@ -168,7 +168,7 @@ var newcomer = events.Name{Seq: events.SeqEnd}
 // If B is a reader, it may enter.
 func replaceable(rule Rule, name string) bool {
 	c, _ := events.ParseName(name)
-	if _, ok := rule.(Multi); ok { // its member may be one that does not read
+	if _, ok := rule.(Multi); ok { // its member may not read the queue
 		return c.Kind == events.KindWrite
 	}
 	return c.Kind == events.KindWrite && rule.Exclusive()

@@ -49,7 +49,7 @@ func (m *Machine) Step(in Input) []Effect {
 	case Suspended:
 		m.up = false
 		if m.ends() {
-			return m.finish(nil) // nothing is held, and the connection may be away for long
+			return m.finish(nil) // nothing is held, and the connection may be down for long
 		}
 	case LeaseRanOut:
 		if m.ends() {
@@ -179,7 +179,7 @@ func (m *Machine) stepLooking(in Input) []Effect {
 			m.why = why
 		case room:
 			return m.create()
-		case !m.permits.full: // of permits, some may be about to be given back
+		case !m.permits.full: // some permits may be about to be released
 			m.permits.full = true
 			return []Effect{Survey{Epoch: m.epoch}}
 		default:
@@ -455,7 +455,7 @@ func (m *Machine) stepAdvancing(in Input) []Effect {
 		}
 		return nil
 	case Reconnected:
-		m.older[1] = "" // the answer may be of the connection before, and its watch with it
+		m.older[1] = "" // the answer and its watch may belong to the previous connection
 		return nil
 	case Refused:
 		return m.refused(in)
@@ -499,7 +499,7 @@ func (m *Machine) stepClaiming(in Input) []Effect {
 			return m.release()
 		case m.try:
 			return m.fail(WhyBusy)
-		default: // it claims again when the lock-delay is over, see lockdelay.go
+		default: // it claims again after the lock-delay; see lockdelay.go
 			m.state = Pausing
 			return []Effect{Queue{Delay: in.For}, Pause{Epoch: m.epoch, For: in.For}}
 		}
@@ -542,7 +542,7 @@ func (m *Machine) stepSurveying(in Input) []Effect {
 	case Refused:
 		return m.refused(in)
 	case Unknown:
-		return m.list() // the survey may have to be made on another connection
+		return m.list() // the survey may need another connection
 	default:
 		return stray(in)
 	}
@@ -602,7 +602,7 @@ func (m *Machine) stepEntering(in Input) []Effect {
 		switch {
 		case m.why != 0:
 			return m.release()
-		case in.InUse > m.permits.size: // of another contender, some may be about to be given back
+		case in.InUse > m.permits.size: // another contender may be about to release some
 			return m.recover()
 		default:
 			return m.enter(in.Fresh)
@@ -626,7 +626,7 @@ func (m *Machine) stepHeld(in Input) []Effect {
 		// From now on the servers may expire the session, and the next holder may enter.
 		return m.lose(events.ReasonLeaseRanOut)
 	case Overdue:
-		if m.by != 0 && in.By >= m.by { // else an earlier moment was reported since
+		if m.by != 0 && in.By >= m.by { // otherwise an earlier time was reported meanwhile
 			return m.lose(events.ReasonRevoked)
 		}
 	case Reconnected:
@@ -691,7 +691,7 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	case Idle, Looking:
 		return m.over()
 	case Creating:
-		// If the Create was sent, its answer says what there is to delete.
+		// If the Create was sent, its answer shows what to delete.
 		effects = []Effect{Cancel{Epoch: m.epoch}}
 	case Recovering, Entering:
 		// The answer in progress says what to delete.

@@ -181,7 +181,7 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	}
 	in, cause := classified(j.meantFor(), recipes.OpClaim, outcome, err)
 	return func(s *Session) {
-		if _, unknown := in.(recipes.Unknown); unknown { // of all of them, and each would ask again
+		if _, unknown := in.(recipes.Unknown); unknown { // again together, not each by itself
 			s.again(c, j)
 			return
 		}

@@ -323,7 +323,7 @@ func (s *Session) suspend(c *client) {
 		return
 	}
 	c.phase.Store(phaseSuspended)
-	clear(s.next) // after the outage all waiters list at once, and each would be new
+	clear(s.next) // all waiters list at once after an outage
 	s.noteAway(true)
 	lost := "connection lost"
 	if time.Now().Before(c.deadline()) { // else its locks are lost, and that was logged
@@ -555,7 +555,7 @@ func (c *client) onEvent(ev zk.Event) {
 	switch ev.Type {
 	case zk.EventNotWatching: // one per watch of an ended session, whose end is reported once
 	case zk.EventSession:
-		s.postFor(c, func() { s.happened(c, ev) }) // the client may hold any of its locks
+		s.postFor(c, func() { s.happened(c, ev) }) // the client may hold any of its mutexes
 	default:
 		if c.isOver() {
 			return // every node deleted with the session has its event
@@ -598,7 +598,7 @@ func (c *client) onAnswered(a wire.Answer) {
 		}
 	case opcode.SetWatches:
 		if a.Err != zkerr.CodeNone {
-			s.loop.Post(func() { s.rearmAll(c) }) // the client itself only logs it
+			s.loop.Post(func() { s.rearmAll(c) }) // the client only logs the error
 		}
 		// Requests are waiting for the last of these answers; see onConnection.
 		s.postFor(c, func() {

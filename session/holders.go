@@ -24,7 +24,7 @@ import (
 // that, the seat is no longer a holder. Only prove makes it one.
 func (s *Session) tell(seat *Seat, in recipes.Input, err error) (holds bool) {
 	if holds = seat.post(in, err); !holds {
-		delete(s.holders, seat) // its lease is neither renewed nor watched any more
+		delete(s.holders, seat) // stop renewing and watching its lease
 	}
 	return holds
 }
@@ -55,7 +55,7 @@ func (s *Session) noteRequest(r *seatRequest) {
 		r.turn, r.seat.passed = r.seat.passed, false
 		r.seat.turn = r.turn
 	case recipes.OpWatch:
-		r.turn = r.seat.turn // what the list request has found may be gone
+		r.turn = r.seat.turn // what the list request found may be gone
 	case recipes.OpClaim, recipes.OpAdvance, recipes.OpSurvey, recipes.OpEnter, recipes.OpArm:
 	}
 }
@@ -98,7 +98,7 @@ func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 		r.node = t.ownPath(proof.Node)
 	}
 	if proof.Unwatched {
-		s.unwatched[t] = struct{}{} // until it gives up its node: no listing will watch it
+		s.unwatched[t] = struct{}{} // until it gives up its node, because no listing watches it
 	}
 	claim, _ := r.effect.(recipes.Claim)
 	if _, claimed := in.(recipes.Claimed); claimed {
@@ -303,7 +303,7 @@ func (s *Session) tend(c *client) {
 		return
 	}
 	// One probe is enough for all holders, because it renews the whole session.
-	for seat, node := range s.holders { // a different one each time
+	for seat, node := range s.holders { // the map gives another one each time
 		s.probe(c, seat, node)
 		return
 	}
@@ -347,7 +347,7 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 		return wait
 	}
 	timeout := c.link.Timeout()
-	wait = min(wait, timeout/wire.PatiencePart/2) // the next request may be the first that is not answered
+	wait = min(wait, timeout/wire.PatiencePart/2) // the next request may be the first without an answer
 	w, since := c.dialer.Owing()
 	if !since.Equal(c.silence) { // an answer has come, or this is another silence
 		c.silence, c.others = since, wire.OthersUnknown

@@ -307,7 +307,7 @@ func (k *Known) split(dir string, stat *zk.Stat, children []string) (known []Fou
 	defer k.mu.Unlock()
 	all := k.dirs[dir]
 	for _, child := range children {
-		if f, ok := all[child]; ok && f.Stat.Czxid > stat.Czxid { // else the directory is another one
+		if f, ok := all[child]; ok && f.Stat.Czxid > stat.Czxid { // otherwise it is a different directory
 			known = append(known, f)
 		} else {
 			others = append(others, child)

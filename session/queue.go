@@ -126,7 +126,7 @@ func (s *Session) pump() {
 		switch {
 		case own && of.lane == proving: // claims of holders share transactions
 			r = of.gatherClaims(s)
-		case own && of.leads && s.quiet != nil && s.overfull(): // and deletes of the last flights
+		case own && of.leads && s.quiet != nil && s.overfull(): // and deletes from the last batches
 			r = of.gatherDeletes(s)
 		}
 		s.pending.count(r, 1)
@@ -172,7 +172,7 @@ func (s *Session) again(c *client, r request) {
 		return
 	}
 	c.afterPause(func() {
-		if call, waits := r.(*callRequest); !s.submit(r) && waits { // closed meanwhile, and its caller waits
+		if call, waits := r.(*callRequest); !s.submit(r) && waits { // closed meanwhile, while the caller waits
 			call.refuse()
 		}
 	})

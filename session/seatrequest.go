@@ -142,7 +142,7 @@ func (s *Session) mayTakePlace(r *seatRequest) (may bool) {
 func (r *seatRequest) enter(s *Session) {
 	t := r.seat
 	// A seat takes its room once, and keeps it if it queues up again in the next session.
-	if !t.counts && r.op != recipes.OpDelete { // a node that is to go takes no more room
+	if !t.counts && r.op != recipes.OpDelete { // a delete needs no more room
 		t.counts = true
 		s.budget.Take(t.load())
 		s.showFill()
@@ -208,7 +208,7 @@ func (r *seatRequest) onDequeue(s *Session) {
 		}
 		if create := r.with; create != nil {
 			create.onDequeue(s)
-			create.with = nil // a create that is made again later goes by itself
+			create.with = nil // if the create is repeated later, it is sent alone
 		}
 	}
 	r.warm = r.op == recipes.OpAdvance && recipes.Claim{}.Knowable(t.layout) && s.warmth(s.client, r).Claims()

@@ -349,7 +349,7 @@ func (s *Session) shut(grace time.Duration) {
 	}
 	s.closing = true
 	if s.names != nil {
-		s.names.Stop() // no dialer that is stopped waits for a lookup
+		s.names.Stop() // so that no stopped dialer waits for a lookup
 	}
 	s.mu.Lock()
 	s.view.closed = true

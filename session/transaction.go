@@ -149,7 +149,7 @@ func rooted(chroot string, op any) (_ any, extent int, _ error) {
 	c, creates := op.(*zk.CreateRequest)
 	if creates && c.Flags&zk.FlagSequence != 0 {
 		path += "0000000001" // as the server checks it: the number is yet to come
-		full = chroot + *to  // also if the number is the whole name: "/" is below the chroot, and not the chroot
+		full = chroot + *to  // even if the name is only the number: "/" is below the chroot
 	}
 	if err := ValidatePath(path); err != nil {
 		return nil, 0, err

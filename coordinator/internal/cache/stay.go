@@ -95,7 +95,7 @@ func (s *stay) move() {
 
 // settle acts on the state once the book has no move left.
 func (s *stay) settle() {
-	for range s.book.Excess() { // the last first: each goes before the later ones
+	for range s.book.Excess() { // the last first, because each is put in front
 		t := s.last
 		s.remove(t)
 		if t.try {

@@ -95,7 +95,7 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 		if made {
 			l.base = sent
 		} else {
-			l.later = append(l.later, frame{sent, sent.Add(-l.window)}) // the leader need not ask
+			l.later = append(l.later, frame{sent, sent.Add(-l.window)}) // the leader may not need to ask
 		}
 		return out
 	}
@@ -136,7 +136,7 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 		return out
 	}
 	l.written = sent
-	told := sent.Add(-l.window) // until then the leader has asked
+	told := sent.Add(-l.window) // the leader asked its followers no later than this
 	for i := len(l.later) - 1; i >= 0; i-- {
 		if !l.later[i].answered.After(told) {
 			l.base = l.later[i].sent

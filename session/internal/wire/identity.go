@@ -116,7 +116,7 @@ func (l *login) prove(w io.Writer, r io.Reader) error {
 			if errors.Is(err, errRefused) { // servers do not say which of the two it is
 				err = errIdentityRefused
 			}
-			if id.Scheme == "ensemble" && isEnd(err) { // a server of another name does not answer
+			if id.Scheme == "ensemble" && isEnd(err) { // a server with another name does not answer
 				err = fmt.Errorf("%w (one of: the server is of another ensemble; the connection was lost)",
 					err)
 			}
@@ -197,7 +197,7 @@ func secure(ctx context.Context, socket net.Conn, addr string, cfg *tls.Config) 
 		if err != nil {
 			return nil, fmt.Errorf("tls: %w", err)
 		}
-		cfg.ServerName, _, _ = strings.Cut(host, "%") // no certificate names the zone of an address
+		cfg.ServerName, _, _ = strings.Cut(host, "%") // certificates do not name an address's zone
 	}
 	s := new(secured)
 	own, choose := cfg.Certificates, cfg.GetClientCertificate

@@ -221,7 +221,7 @@ func (w *wire) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	n, err := w.conn.Write(p)
-	if err != nil && w.secured { // a server that resets the connection may have said why
+	if err != nil && w.secured { // the server may have sent the reason before it reset
 		if _, alert := w.conn.Read(make([]byte, 1)); errors.Is(alert, ErrDenied) {
 			err = alert
 		}
@@ -478,7 +478,7 @@ func (w *wire) received() {
 		}
 		w.order = slices.Delete(w.order, 0, answered)
 	}
-	told := !w.ended.IsZero() // a hook learned that there would be no answer
+	told := !w.ended.IsZero() // a hook was told that no answer will come
 	w.mu.Unlock()
 	if !found {
 		return
