@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -31,8 +32,13 @@ func timing(o Observation) (all []Finding) {
 		longest = max(longest, tick)
 	}
 	if len(bounds) > 1 {
+		var each []string
+		for key, of := range bounds {
+			each = append(each, fmt.Sprintf("%v to %v at %s", key[0], key[1], strings.Join(of, ", ")))
+		}
+		slices.Sort(each) // a finding is printed once, so it must always read the same
 		all = append(all, Finding{
-			Warn, "bounds", "session timeout", fmt.Sprintf("The servers have different bounds for the session timeout: %v.", slices.Collect(maps.Values(bounds))),
+			Warn, "bounds", "session timeout", "The servers have different bounds for the session timeout: " + strings.Join(each, "; ") + ".",
 			"Set the same minSessionTimeout, maxSessionTimeout and tickTime on every server: otherwise a reconnect may change a session's timeout.",
 		})
 	}
