@@ -22,9 +22,7 @@ func TestWhatAServerSaysOfItself(t *testing.T) {
 		"This ZooKeeper instance is not currently serving requests\n":                             false,
 		"Zookeeper version: 3.8.0\nMode: read-only\nNode count: 5\n":                              false,
 	} {
-		if got := says([]byte(answer)); got != want {
-			t.Errorf("%q: it serves: %v, want %v", answer, got, want)
-		}
+		equal(t, says([]byte(answer)), want, "%q: it serves", answer)
 	}
 }
 
@@ -68,11 +66,12 @@ func asking(t *testing.T, times map[string]time.Duration) *Dialer {
 func TestAskingTheOtherServers(t *testing.T) {
 	const ms = time.Millisecond
 	stagger := min(mostStagger, testTimeout/20)
-	for name, c := range map[string]struct {
+	type asked struct {
 		times map[string]time.Duration
 		want  string // next to be dialled; none: nobody answers
 		after time.Duration
-	}{
+	}
+	inBubbles(t, map[string]asked{
 		"all answer":               {map[string]time.Duration{"one:1": 0, "two:2": ms, "three:3": ms}, "either", ms},
 		"one refuses":              {map[string]time.Duration{"three:3": ms}, "three:3", ms},
 		"the other one refuses":    {map[string]time.Duration{"two:2": ms}, "two:2", ms},
@@ -81,46 +80,36 @@ func TestAskingTheOtherServers(t *testing.T) {
 		"both refuse":              {map[string]time.Duration{"one:1": 0}, "", 0},
 		"both are silent":          {map[string]time.Duration{"one:1": 0, "two:2": -1, "three:3": -1}, "", testTimeout},
 		"both answer after a time": {map[string]time.Duration{"two:2": time.Second, "three:3": time.Second}, "either", time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				d := asking(t, c.times)
-				defer d.Stop()
-				ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-				defer cancel()
-				begun := time.Now()
-				serves := d.Ask(ctx)
-				took := time.Since(begun)
-				if serves != (c.want != "") || took > c.after {
-					t.Fatalf("another one serves: %v, after %v; want %q, after %v at most", serves, took, c.want, c.after)
-				}
-				if next, _ := d.cfg.Hosts.Next(); serves && next != c.want && (c.want != "either" || next == "one:1") {
-					t.Errorf("%s is dialled next, want %s", next, c.want)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, c asked) {
+		d := asking(t, c.times)
+		defer d.Stop()
+		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+		defer cancel()
+		begun := time.Now()
+		serves := d.Ask(ctx)
+		took := time.Since(begun)
+		if serves != (c.want != "") || took > c.after {
+			t.Fatalf("another one serves: %v, after %v; want %q, after %v at most", serves, took, c.want, c.after)
+		}
+		if next, _ := d.cfg.Hosts.Next(); serves && next != c.want && (c.want != "either" || next == "one:1") {
+			t.Errorf("%s is dialled next, want %s", next, c.want)
+		}
+	})
 }
 
-// TestAskingEndsWithTheClient: a Stop ends it at once.
+// TestAskingEndsWithTheClient: a Stop ends it at once. Nobody is asked if a lookup has
+// found fewer addresses since the caller has looked.
 func TestAskingEndsWithTheClient(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		d := asking(t, map[string]time.Duration{"two:2": -1, "three:3": -1})
 		begun := time.Now()
 		time.AfterFunc(time.Second, d.Stop)
-		if d.Ask(t.Context()) || time.Since(begun) != time.Second {
-			t.Errorf("asking ends after %v, want with the client", time.Since(begun))
-		}
+		expect(t, !d.Ask(t.Context()) && time.Since(begun) == time.Second,
+			"asking ends after %v, want with the client", time.Since(begun))
+		d = asking(t, nil)
+		d.cfg.Hosts.servers = d.cfg.Hosts.servers[:0]
+		expect(t, !d.Ask(t.Context()), "another server serves, want none where there is none")
 	})
-}
-
-// TestAskingNobody: a lookup may have found fewer addresses since the caller has looked.
-func TestAskingNobody(t *testing.T) {
-	d := asking(t, nil)
-	d.cfg.Hosts.servers = d.cfg.Hosts.servers[:0]
-	if d.Ask(t.Context()) {
-		t.Error("another server serves, want none where there is none")
-	}
 }
 
 // TestEachAddressIsAServer that can be asked, and be dialled next.

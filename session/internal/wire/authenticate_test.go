@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -43,12 +42,11 @@ func (s *script) Start(_ context.Context, server string) (sasl.Exchange, error) 
 }
 
 func (s *script) Next(said []byte) (answer []byte, done bool, err error) {
+	n, heard := len(s.heard), string(said)
 	if said == nil {
-		s.heard = append(s.heard, "nil")
-	} else {
-		s.heard = append(s.heard, string(said))
+		heard = "nil"
 	}
-	n := len(s.heard) - 1
+	s.heard = append(s.heard, heard)
 	switch {
 	case n == 1 && s.fails != nil:
 		return nil, false, s.fails
@@ -61,6 +59,9 @@ func (s *script) Next(said []byte) (answer []byte, done bool, err error) {
 	}
 }
 
+// Explain is for a refusal.
+func (s *script) Explain() string { return "perhaps " + s.lines[0] }
+
 // unwilling is an exchange that fails at its first turn.
 type unwilling struct{}
 
@@ -68,33 +69,20 @@ func (unwilling) Next([]byte) (answer []byte, done bool, err error) {
 	return nil, false, errors.New("no")
 }
 
-// Explain is for a refusal.
-func (s *script) Explain() string { return "perhaps " + s.lines[0] }
-
 // turn is what the server answers to a token: a code and a body.
 type turn struct {
 	code int32
 	body []byte
 }
 
-func token(s string) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...) }
-
-var noToken = []byte{0xff, 0xff, 0xff, 0xff}
+var noToken = numbersOf(-1)
 
 // talk has the script talk to a server with these answers. The server hangs up after its
 // last turn if told to. talk returns what the client reads, and which tokens have come.
 func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (read []byte, heard []string, err error) {
 	t.Helper()
-	ours, theirs := net.Pipe()
-	defer ours.Close()
-	until := time.Now().Add(time.Second)
-	over := make(chan []string, 1)
-	go func() {
-		var tokens []string
-		defer func() { over <- tokens }()
-		peer := fakeConn{theirs}
-		defer peer.Close()
-		for piece := range slices.Chunk(greetingOf(session), 1) {
+	f := &fakeServer{serve: func(_ int, peer fakeConn) {
+		for piece := range slices.Chunk(grantFrame(testTimeout, session), 1) {
 			peer.send(piece)
 		}
 		for _, turn := range turns {
@@ -102,53 +90,51 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 			if request == nil {
 				return
 			}
-			if op := int32(binary.BigEndian.Uint32(request[4:])); op != opcode.SASL {
-				tokens = append(tokens, opcode.Name(op))
+			if op := int32At(request, 4); op != opcode.SASL {
+				heard = append(heard, opcode.Name(op))
 			}
-			tokens = append(tokens, string(request[12:]))
-			peer.send(replyFrame(int32(binary.BigEndian.Uint32(request)), turn.code, turn.body...))
+			heard = append(heard, string(request[12:]))
+			peer.send(replyFrame(int32At(request, 0), turn.code, turn.body...))
 		}
 		if !hangUp {
 			peer.ignore()
 		}
-	}()
-	who := newLogin(until, nil)
-	defer who.cancel()
-	if err = who.begin(s, "zk:2181"); err == nil {
-		read = make([]byte, len(greetingOf(session)))
+	}}
+	w, conn := awaitingGreeting(t, f)
+	if err = w.login.begin(s, "zk:2181"); err == nil {
+		read = make([]byte, len(grantFrame(0, 0)))
 		var n int
-		n, err = io.ReadFull(iotest.OneByteReader(awaitingGreeting(t, ours, until, who)), read)
+		n, err = io.ReadFull(iotest.OneByteReader(w), read)
 		read = read[:n]
 	}
-	_ = ours.Close()
-	return read, <-over, err
+	_ = conn.Close()
+	f.wg.Wait()
+	return read, heard, err
 }
 
-// awaitingGreeting is a wire whose handshake is sent, and which has this identity.
-func awaitingGreeting(t *testing.T, conn net.Conn, until time.Time, who *login) *wire {
+// awaitingGreeting is a wire whose handshake is sent, and which has a second for its login.
+func awaitingGreeting(t *testing.T, f *fakeServer) (*wire, net.Conn) {
 	t.Helper()
+	conn, err := f.dial(t.Context(), "", "")
+	eventstest.Must(t, err)
+	until := time.Now().Add(time.Second)
 	w, err := newWire(conn, conn, NewLink(Events{}), until, func(error) {})
 	eventstest.Must(t, err)
-	w.login = who
+	w.login = newLogin(until, nil)
+	t.Cleanup(w.login.cancel)
 	_, err = w.request(handshakeFrame(0), time.Now())
 	eventstest.Must(t, err)
-	return w
-}
-
-func greetingOf(session int64) []byte {
-	b := greeting(10*time.Second, 1)
-	binary.BigEndian.PutUint64(b[12:], uint64(session))
-	return b
+	return w, conn
 }
 
 // TestTheClientHearsOfItsSessionBehindTheExchange, and gets all of the server's answer to
-// the handshake.
+// the handshake. A session that has expired needs no exchange.
 func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := &script{lines: []string{"", "second", ""}}
-		read, tokens, err := talk(t, s, 7, []turn{{0, token("one")}, {0, noToken}, {0, token("")}}, false)
-		if err != nil || !slices.Equal(read, greetingOf(7)) {
-			t.Errorf("the client reads %x, %v; want %x", read, err, greetingOf(7))
+		read, tokens, err := talk(t, s, 7, []turn{{0, textOf("one")}, {0, noToken}, {0, textOf("")}}, false)
+		if greeting := grantFrame(testTimeout, 7); err != nil || !slices.Equal(read, greeting) {
+			t.Errorf("the client reads %x, %v; want %x", read, err, greeting)
 		}
 		if want := []string{"", "second", ""}; !slices.Equal(tokens, want) {
 			t.Errorf("the server hears %q, want %q", tokens, want)
@@ -156,15 +142,9 @@ func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
 		if want := []string{"nil", "one", "nil", ""}; !slices.Equal(s.heard, want) || s.server != "zk:2181" {
 			t.Errorf("the mechanism hears %q from %s, want %q from zk:2181", s.heard, s.server, want)
 		}
-	})
-}
-
-// TestASessionThatHasExpiredNeedsNoExchange.
-func TestASessionThatHasExpiredNeedsNoExchange(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := &script{lines: []string{"x"}}
-		if read, tokens, err := talk(t, s, 0, nil, false); err != nil || len(tokens) > 0 || !slices.Equal(read, greetingOf(0)) {
-			t.Errorf("the client reads %x, %v, and the server hears %q; want the handshake's answer and nothing", read, err, tokens)
+		read, tokens, err = talk(t, &script{lines: []string{"x"}}, 0, nil, false)
+		if greeting := grantFrame(testTimeout, 0); err != nil || len(tokens) > 0 || !slices.Equal(read, greeting) {
+			t.Errorf("the client reads %x, %v, and the server hears %q; want %x, nothing", read, err, tokens, greeting)
 		}
 	})
 }
@@ -172,15 +152,13 @@ func TestASessionThatHasExpiredNeedsNoExchange(t *testing.T) {
 // TestADenialIsFinal for its connection.
 func TestADenialIsFinal(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		f := &fakeServer{serve: func(_ int, c fakeConn) { c.send(greetingOf(7)); c.ignore() }}
-		ours, err := f.dial(t.Context(), "", "")
-		eventstest.Must(t, err)
-		defer ours.Close()
-		until := time.Now().Add(time.Second)
-		who := newLogin(until, nil)
-		defer who.cancel()
-		who.exchange = unwilling{}
-		w := awaitingGreeting(t, ours, until, who)
+		f := &fakeServer{serve: func(_ int, c fakeConn) {
+			c.send(grantFrame(testTimeout, 7))
+			c.ignore()
+		}}
+		w, conn := awaitingGreeting(t, f)
+		defer conn.Close()
+		w.login.exchange = unwilling{}
 		if n, err := w.Read(make([]byte, 100)); n != 0 || !errors.Is(err, ErrDenied) {
 			t.Errorf("the client reads %d bytes, %v; want none, and the denial", n, err)
 		}
@@ -207,34 +185,35 @@ func TestARefusalIsExplained(t *testing.T) {
 func TestWhatIsADenial(t *testing.T) {
 	errCause := errors.New("cause")
 	errLater := fmt.Errorf("%w: %w", sasl.ErrTemporary, errCause)
-	for name, c := range map[string]struct {
+	x, xy, a := []string{"x"}, []string{"x", "y"}, []turn{{0, textOf("a")}}
+	refused := func(code int32) []turn { return []turn{{code, noToken}} }
+	malformed := errHandshakeMalformed
+	type denial struct {
 		script script
 		turns  []turn
 		hangUp bool
 		denied bool
 		is     error
-	}{
-		"the server refuses":         {script{lines: []string{"x"}}, []turn{{zkerr.CodeAuthFailed, noToken}}, false, true, nil},
-		"the server wants SASL":      {script{lines: []string{"x"}}, []turn{{zkerr.CodeSASLRequired, noToken}}, false, true, nil},
-		"the server does not know":   {script{lines: []string{"x"}}, []turn{{zkerr.CodeUnimplemented, nil}}, false, true, nil},
+	}
+	inBubbles(t, map[string]denial{
+		"the server refuses":         {script{lines: x}, refused(zkerr.CodeAuthFailed), false, true, nil},
+		"the server wants SASL":      {script{lines: x}, refused(zkerr.CodeSASLRequired), false, true, nil},
+		"the server does not know":   {script{lines: x}, []turn{{zkerr.CodeUnimplemented, nil}}, false, true, nil},
 		"the mechanism cannot begin": {script{begins: errCause}, nil, false, true, errCause},
-		"the mechanism is not happy": {script{lines: []string{"x", "y"}, fails: errCause}, []turn{{0, token("a")}}, false, true, errCause},
+		"the mechanism is not happy": {script{lines: xy, fails: errCause}, a, false, true, errCause},
 		"the mechanism has nothing":  {script{absent: true}, nil, false, true, nil},
 		"the mechanism has to wait":  {script{begins: errLater}, nil, false, false, errCause},
-		"it has to wait later":       {script{lines: []string{"x", "y"}, fails: errLater}, []turn{{0, token("a")}}, false, false, errCause},
-		"there is no end":            {script{endless: true}, slices.Repeat([]turn{{0, token("a")}}, mostTurns), false, true, nil},
-		"the server hangs up":        {script{lines: []string{"x"}}, nil, true, false, nil},
-		"the server is silent":       {script{lines: []string{"x"}}, nil, false, false, nil},
-		"no length":                  {script{lines: []string{"x"}}, []turn{{0, []byte{0, 0}}}, false, false, errHandshakeMalformed},
-		"a wrong length":             {script{lines: []string{"x"}}, []turn{{0, []byte{0, 0, 0, 9, 'a'}}}, false, false, errHandshakeMalformed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				read, _, err := talk(t, &c.script, 7, c.turns, c.hangUp)
-				if err == nil || len(read) > 0 || errors.Is(err, ErrDenied) != c.denied || c.is != nil && !errors.Is(err, c.is) {
-					t.Errorf("the client reads %x, %v; want nothing, a denial: %v, and %v", read, err, c.denied, c.is)
-				}
-			})
-		})
-	}
+		"it has to wait later":       {script{lines: xy, fails: errLater}, a, false, false, errCause},
+		"there is no end":            {script{endless: true}, slices.Repeat(a, mostTurns), false, true, nil},
+		"the server hangs up":        {script{lines: x}, nil, true, false, nil},
+		"the server is silent":       {script{lines: x}, nil, false, false, nil},
+		"no length":                  {script{lines: x}, []turn{{0, []byte{0, 0}}}, false, false, malformed},
+		"a wrong length":             {script{lines: x}, []turn{{0, []byte{0, 0, 0, 9, 'a'}}}, false, false, malformed},
+	}, func(t *testing.T, c denial) {
+		read, _, err := talk(t, &c.script, 7, c.turns, c.hangUp)
+		denied := errors.Is(err, ErrDenied)
+		if err == nil || len(read) > 0 || denied != c.denied || c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("the client reads %x, %v; want nothing, a denial: %v, and %v", read, err, c.denied, c.is)
+		}
+	})
 }

@@ -25,10 +25,11 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 		request int
 		read    bool
 	}
-	for name, test := range map[string]struct {
+	type backlog struct {
 		before []lost
 		want   []time.Duration // until the answer to each of several requests, a millisecond apart, can be read
-	}{
+	}
+	inBubbles(t, map[string]backlog{
 		"nothing left":       {nil, []time.Duration{0}},
 		"one may be left":    {[]lost{{}}, []time.Duration{ms, 0}},
 		"it was not left":    {[]lost{{}}, []time.Duration{restoreMax}},
@@ -40,46 +41,36 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 		"waited in vain":     {[]lost{{}, {0, true}}, []time.Duration{0}},
 		"a short one unread": {[]lost{{short, false}}, []time.Duration{0}},
 		"a long one unread":  {[]lost{{watchesMax, false}}, []time.Duration{0}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				l := NewLink(Events{})
-				resume := func() *played {
-					p := play(t, l)
-					p.greet(7)
-					return p
+	}, func(t *testing.T, test backlog) {
+		l := NewLink(Events{})
+		resume := func() *played {
+			p := play(t, l)
+			p.greet(7)
+			return p
+		}
+		for _, b := range test.before {
+			p := resume()
+			switch {
+			case b.request > 0:
+				if p.watches(b.request); b.read {
+					p.receive(4 + minReply)
 				}
-				for _, b := range test.before {
-					p := resume()
-					switch {
-					case b.request > 0:
-						if p.watches(b.request); b.read {
-							p.receive(4 + minReply)
-						}
-					case b.read: // a client without watches
-						if took := p.hear(replyFrame(9, 0)); took != restoreMax {
-							t.Errorf("the answer waited for %v, want %v", took, restoreMax)
-						}
-					}
-					eventstest.Check(t, p.Close())
-				}
-				p := resume()
-				go func() {
-					for i := range test.want {
-						if i > 0 {
-							time.Sleep(ms)
-						}
-						p.watches(short)
-					}
-				}()
-				for i, want := range test.want {
-					if got := p.receive(4 + minReply); got != want {
-						t.Errorf("answer %d was read after %v, want %v", i, got, want)
-					}
-				}
-			})
-		})
-	}
+			case b.read: // a client without watches
+				equal(t, p.hear(replyFrame(9, 0)), restoreMax, "the answer waited for")
+			}
+			eventstest.Check(t, p.Close())
+		}
+		p := resume()
+		go func() {
+			for i := range test.want {
+				time.Sleep(time.Duration(min(i, 1)) * ms)
+				p.watches(short)
+			}
+		}()
+		for i, want := range test.want {
+			equal(t, p.receive(4+minReply), want, "answer %d was read after", i)
+		}
+	})
 }
 
 // TestWhenTheWatchesAreRestored: when the last request of a connection's own is answered.
@@ -99,7 +90,6 @@ func TestWhenTheWatchesAreRestored(t *testing.T) {
 }
 
 func restoredAfter(t *testing.T, read int32, steps string) {
-	t.Helper()
 	const longest, last = "/the/longest", watchesMax - lengthSize - len("/the/longest")
 	var restored bool
 	l := NewLink(Events{OnAnswered: func(a Answer) { restored = a.Restored }})
@@ -117,12 +107,12 @@ func restoredAfter(t *testing.T, read int32, steps string) {
 			}
 			oldest = xid + 1
 		case 's', 'l':
-			length := last
+			paths := make([]byte, last-minRequest)
 			if step == 'l' {
-				length++
+				paths = append(paths, 0)
 			}
 			xid++
-			p.noteOut(requestFrame(xid, opcode.SetWatches, make([]byte, length-minRequest)...))
+			p.noteOut(requestFrame(xid, opcode.SetWatches, paths...))
 		default:
 			code := zkerr.CodeNone
 			if step == 'e' {
@@ -180,8 +170,7 @@ func TestTheClientFillsItsRequestsForWatches(t *testing.T) {
 			r.await(zk.StateHasSession, zk.StateDisconnected, zk.StateHasSession)
 			synctest.Wait()
 		})
-		if !slices.Equal(got, want) {
-			t.Errorf("with %d paths the requests for watches are answered by %+v, want %+v", paths, got, want)
-		}
+		expect(t, slices.Equal(got, want),
+			"with %d paths the requests for watches are answered by %+v, want %+v", paths, got, want)
 	}
 }

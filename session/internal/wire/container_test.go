@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"testing"
@@ -14,9 +13,7 @@ import (
 // TestAContainerIsReported with the path that was asked for and the zxid of the reply, if
 // a server has made it.
 func TestAContainerIsReported(t *testing.T) {
-	named := func(path string) []byte {
-		return append(append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...), "data and ACL"...)
-	}
+	named := func(path string) []byte { return append(textOf(path), "data and ACL"...) }
 	long := "/locks/" + string(make([]byte, 5000))
 	var made []string
 	p := established(t, Events{OnAnswered: func(a Answer) {
@@ -36,17 +33,12 @@ func TestAContainerIsReported(t *testing.T) {
 		p.noteIn(replyFrame(xid, 0))
 	}
 	want := []string{"/exactly---1299", "/exactly--1299", "/exactly-1299", "/exactly1299", "/a99", long + "99"}
-	if !slices.Equal(made, want) {
-		t.Errorf("made are %.200q, want %.200q", made, want)
-	}
+	expect(t, slices.Equal(made, want), "made are %.200q, want %.200q", made, want)
 }
 
 // TestAnAwaitedCreateIsReported when it is sent, and with the zxid of its reply, once, by
 // its path. Nothing else is, and nothing is after Forget.
 func TestAnAwaitedCreateIsReported(t *testing.T) {
-	named := func(path string) []byte {
-		return append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
-	}
 	p := established(t, Events{})
 	is := func(x *Creation, sent bool, zxid int64) {
 		t.Helper()
@@ -56,25 +48,24 @@ func TestAnAwaitedCreateIsReported(t *testing.T) {
 			closed = true
 		default:
 		}
-		if closed != sent || x.Zxid() != zxid {
-			t.Errorf("sent %v, zxid %d; want %v, %d", closed, x.Zxid(), sent, zxid)
-		}
+		expect(t, closed == sent && x.Zxid() == zxid,
+			"sent %v, zxid %d; want %v, %d", closed, x.Zxid(), sent, zxid)
 	}
 	earlier, gone := p.link.Await("/a", nil), p.link.Await("/b", nil)
 	dir := p.link.Await("/a", nil)
 	node := p.link.Await("/a/lock-", dir)
 	p.link.Forget(earlier, gone)
-	p.noteOut(requestFrame(1, opcode.GetData, named("/a")...))
-	p.noteOut(requestFrame(2, opcode.Create, named("/a/lock-2")...))
+	p.noteOut(requestFrame(1, opcode.GetData, textOf("/a")...))
+	p.noteOut(requestFrame(2, opcode.Create, textOf("/a/lock-2")...))
 	p.noteOut(requestFrame(3, opcode.Create))
 	p.noteIn(replyFrame(1, 0))
 	is(dir, false, 0)
-	p.noteOut(requestFrame(4, opcode.CreateContainer, named("/a")...))
+	p.noteOut(requestFrame(4, opcode.CreateContainer, textOf("/a")...))
 	is(dir, true, 0)
 	is(node, false, 0)
-	p.noteOut(requestFrame(5, opcode.Create, named("/a/lock-")...))
-	p.noteOut(requestFrame(6, opcode.Create, named("/b")...))
-	p.noteOut(requestFrame(7, opcode.CreateContainer, named("/a")...))
+	p.noteOut(requestFrame(5, opcode.Create, textOf("/a/lock-")...))
+	p.noteOut(requestFrame(6, opcode.Create, textOf("/b")...))
+	p.noteOut(requestFrame(7, opcode.CreateContainer, textOf("/a")...))
 	p.noteIn(replyFrame(4, zkerr.CodeNodeExists))
 	p.noteIn(replyFrame(7, 0))
 	is(dir, true, 0)
@@ -91,16 +82,13 @@ func TestAnAwaitedCreateIsReported(t *testing.T) {
 // path takes its place, and it is no write that could prove anything. If the other create
 // was not sent, it is not bound to anything.
 func TestACreateBehindAnotherIsSentOnItsConnectionOnly(t *testing.T) {
-	named := func(path string) []byte {
-		return append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
-	}
 	for _, c := range []struct{ first, apart bool }{{true, false}, {true, true}, {false, true}} {
 		p := established(t, Events{})
-		node := requestFrame(2, opcode.Create, named("/a/lock-")...)
+		node := requestFrame(2, opcode.Create, textOf("/a/lock-")...)
 		dir := p.link.Await("/a", nil)
 		p.link.Await("/a/lock-", dir)
 		if c.first {
-			p.noteOut(requestFrame(1, opcode.CreateContainer, named("/a")...))
+			p.noteOut(requestFrame(1, opcode.CreateContainer, textOf("/a")...))
 		}
 		if c.first && c.apart {
 			dir.on = &wire{} // an earlier one
@@ -111,7 +99,7 @@ func TestACreateBehindAnotherIsSentOnItsConnectionOnly(t *testing.T) {
 		p.mu.Unlock()
 		want, wantOp := node, opcode.Create
 		if c.first && c.apart {
-			want, wantOp = requestFrame(2, opcode.GetData, append(named("/a/lock-"), 0)...), opcode.GetData
+			want, wantOp = requestFrame(2, opcode.GetData, append(textOf("/a/lock-"), 0)...), opcode.GetData
 		}
 		if err != nil || !bytes.Equal(frame, want) || op != wantOp {
 			t.Errorf("%+v: %q, %v is sent as %s; want %q as %s", c, frame, err, opcode.Name(op), want, opcode.Name(wantOp))

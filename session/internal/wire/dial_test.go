@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -16,13 +17,12 @@ import (
 )
 
 func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
-	const life = testTimeout / 10
 	eventstest.Bubble(t, func(t *testing.T) {
 		var attempts []time.Duration
 		var at time.Time // of the last drop
 		f := &fakeServer{serve: func(n int, c fakeConn) {
 			c.grant(testTimeout, 7)
-			time.Sleep(life - time.Duration(n-1)*time.Millisecond) // the second one is too short
+			time.Sleep(testTimeout/10 - time.Duration(n-1)*time.Millisecond) // the second one is too short
 			at = time.Now()
 		}}
 		dials := 0
@@ -47,9 +47,8 @@ func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 		}
 		for i := 1; i < 4; i++ {
 			gap, full := attempts[i]-attempts[i-1], backoffMin<<(i-1)
-			if gap < full/2 || gap > full {
-				t.Errorf("attempt %d after another %v, want %v to %v", i, gap, full/2, full)
-			}
+			expect(t, gap >= full/2 && gap <= full,
+				"attempt %d after another %v, want %v to %v", i, gap, full/2, full)
 		}
 		// The connection of attempt 6 was too short to wipe out the four failures before
 		// it.
@@ -95,6 +94,12 @@ func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 		}
 
 		f := &fakeServer{serve: func(_ int, c fakeConn) { c.ignore() }}
+		start = time.Now()
+		d = dialerOf(t, Events{}, Dialing{Dial: f.dial, TLS: func() *tls.Config { return &tls.Config{} }})
+		if _, err := d.Dial("tcp", "zk.example.com:2181", 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a handshake of TLS that is never answered ends with %v, want the deadline", err)
+		}
+		took(t, "a handshake of TLS that is never answered", start, testTimeout*3/10)
 		var began time.Time
 		r := newRig(t, Events{}, Dialing{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if began.IsZero() {
@@ -156,9 +161,8 @@ func TestHostsGoRoundInOneShuffledOrder(t *testing.T) {
 		}
 	}
 	first := all[:len(names)]
-	if !slices.Equal(sorted(first), given) || !slices.Equal(all, slices.Repeat(first, 3)) {
-		t.Errorf("the order is %v, want each of %v once in a round, and all rounds alike", all, given)
-	}
+	expect(t, slices.Equal(sorted(first), given) && slices.Equal(all, slices.Repeat(first, 3)),
+		"the order is %v, want each of %v once in a round, and all rounds alike", all, given)
 	if err := NewHosts(nil, testRand()).Init([]string{"a:1"}); err == nil {
 		t.Error("an empty list of hosts is accepted, want an error")
 	}
@@ -195,24 +199,21 @@ func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
 // its queue are answered.
 func TestAClientWithoutAConnectionEndsAtOnce(t *testing.T) {
 	refused := func(context.Context, string, string) (net.Conn, error) { return nil, errDown }
-	for name, dial := range map[string]DialFunc{"while it dials": never, "between two attempts": refused} {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				r := newRig(t, Events{}, Dialing{Dial: dial}, "a:1")
-				queued := make(chan error, 1)
-				go func() {
-					_, _, err := r.conn.Get("/x")
-					queued <- err
-				}()
-				time.Sleep(10 * time.Millisecond)
-				if took := r.end(); took > 0 {
-					t.Errorf("the client ends after %v, want at once", took)
-				}
-				err := <-queued
-				if outcome, _ := zkerr.Classify(err); err == nil || outcome != zkerr.Unknown {
-					t.Errorf("a request that no server has seen ends with %v (%v), want an error that is Unknown", err, outcome)
-				}
-			})
-		})
-	}
+	cases := map[string]DialFunc{"while it dials": never, "between two attempts": refused}
+	inBubbles(t, cases, func(t *testing.T, dial DialFunc) {
+		r := newRig(t, Events{}, Dialing{Dial: dial}, "a:1")
+		queued := make(chan error, 1)
+		go func() {
+			_, _, err := r.conn.Get("/x")
+			queued <- err
+		}()
+		time.Sleep(10 * time.Millisecond)
+		start := time.Now()
+		r.end()
+		took(t, "the end of the client", start, 0)
+		err := <-queued
+		if outcome, _ := zkerr.Classify(err); err == nil || outcome != zkerr.Unknown {
+			t.Errorf("a request that no server has seen ends with %v (%v), want one that is Unknown", err, outcome)
+		}
+	})
 }

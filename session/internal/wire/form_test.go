@@ -96,6 +96,7 @@ var forms = []struct {
 	{"no path", opcode.Create, nil, false},
 	{"a part of a path", opcode.Create, textOf("/a/lock-0000000001")[:20], false},
 	{"a path of negative length", opcode.Create, numbersOf(-1), false},
+	{"a path that is as long as can be", opcode.Create, numbersOf(1<<31 - 1), false},
 	{"a container", opcode.CreateContainer, textOf("/a"), true},
 	{"a part of a container's path", opcode.CreateContainer, textOf("/a")[:5], false},
 	{"nothing", opcode.Delete, nil, true},
@@ -181,8 +182,8 @@ func isWellFormed(op int32, body []byte) bool {
 
 // numberOf returns which of the decoded operations it is.
 func numberOf(op int32) int {
-	for i, d := range decoded {
-		if d.op == op {
+	for i := range decoded {
+		if decoded[i].op == op {
 			return i
 		}
 	}
@@ -217,27 +218,14 @@ func answered(t *testing.T, i int, body []byte) (err, ended error) {
 	return err, ended
 }
 
-// TestTheClientGetsAnswersOfTheRightForm, and no others: what it cannot decode, and what
-// does not answer the request, ends the connection. Then nobody knows what became of the
-// request.
-func TestTheClientGetsAnswersOfTheRightForm(t *testing.T) {
-	for _, c := range forms {
-		t.Run(c.what, func(t *testing.T) {
-			if got := isWellFormed(c.op, c.body); got != c.right {
-				t.Fatalf("the test takes the answer for right: %v, want %v", got, c.right)
-			}
-			err, ended := answered(t, numberOf(c.op), c.body)
-			if lost := errors.Is(err, zk.ErrConnectionClosed); lost == c.right || errors.Is(ended, errForm) == c.right {
-				t.Errorf("the client says %v, and the connection has ended: %v; want it kept: %v", err, ended, c.right)
-			}
-		})
-	}
-}
-
 // FuzzAnswer: whatever a server answers, the client decodes it as it is or does not get
-// to see it.
+// to see it. What it cannot decode, and what does not answer the request, ends the
+// connection. Then nobody knows what became of the request.
 func FuzzAnswer(f *testing.F) {
 	for _, c := range forms {
+		if got := isWellFormed(c.op, c.body); got != c.right {
+			f.Errorf("the test takes %s for right: %v, want %v", c.what, got, c.right)
+		}
 		f.Add(numberOf(c.op), c.body)
 	}
 	f.Fuzz(func(t *testing.T, i int, body []byte) {
@@ -264,7 +252,11 @@ func TestFormsAreFoundInPieces(t *testing.T) {
 			frame := replyFrame(xidEvent, 0, c.body...)
 			if c.op != opEvent {
 				frame = replyFrame(1, 0, c.body...)
-				p.pending[1] = sent{op: c.op, operations: operations{}.all(inMulti)}
+				asked := sent{op: c.op}
+				for _, kind := range inMulti {
+					asked.operations = asked.operations.with(kind)
+				}
+				p.pending[1] = asked
 			}
 			p.in.Reset(bytes.NewReader(frame))
 			read, err := 0, error(nil)
@@ -280,14 +272,6 @@ func TestFormsAreFoundInPieces(t *testing.T) {
 			}
 		}
 	}
-}
-
-// all adds the operations.
-func (o operations) all(kinds []int32) operations {
-	for _, kind := range kinds {
-		o = o.with(kind)
-	}
-	return o
 }
 
 // TestAnAnswerToAReadInPlaceOfACreate is an error. With any other the client would take
@@ -306,10 +290,10 @@ func TestAnAnswerToAReadInPlaceOfACreate(t *testing.T) {
 	}
 }
 
-// TestAnnouncedLengthsAreNotTrusted: few bytes announce a lot, and the client makes no
-// room for it.
+// TestAnnouncedLengthsAreNotTrusted: few bytes announce a lot, as data, as 4 Mi names, or
+// as a password. The client makes no room for it.
 func TestAnnouncedLengthsAreNotTrusted(t *testing.T) {
-	const announced, most = 1 << 28, 32 << 20
+	const announced, names, most = 1 << 28, 1 << 22, 32 << 20
 	measure := func(what string, f func()) {
 		t.Helper()
 		var before, after runtime.MemStats
@@ -320,11 +304,13 @@ func TestAnnouncedLengthsAreNotTrusted(t *testing.T) {
 			t.Errorf("%s has the process allocate %d bytes, want at most %d", what, got, most)
 		}
 	}
-	measure("an answer", func() {
-		if err, _ := answered(t, numberOf(opcode.GetData), numbersOf(announced)); !errors.Is(err, zk.ErrConnectionClosed) {
-			t.Errorf("the client reads an answer that is not there with %v", err)
-		}
-	})
+	for op, n := range map[int32]int32{opcode.GetData: announced, opcode.GetChildren2: names} {
+		measure(opcode.Name(op), func() {
+			if err, _ := answered(t, numberOf(op), numbersOf(n)); !errors.Is(err, zk.ErrConnectionClosed) {
+				t.Errorf("the client reads an answer to %s that is not there with %v", opcode.Name(op), err)
+			}
+		})
+	}
 	measure("a handshake", func() {
 		f := &fakeServer{serve: func(_ int, c fakeConn) {
 			c.handshake()
@@ -342,35 +328,41 @@ func TestAnnouncedLengthsAreNotTrusted(t *testing.T) {
 	})
 }
 
-// TestFormsCostNothing: following the form of an answer takes no allocation.
-func TestFormsCostNothing(t *testing.T) {
+// TestRequestsCostNothing: following a request and the form of its answer takes no
+// allocation. Nor does renewing the lease.
+func TestRequestsCostNothing(t *testing.T) {
 	requests := map[int32][]byte{
 		opcode.GetData: requestFrame(1, opcode.GetData), opcode.GetChildren2: requestFrame(1, opcode.GetChildren2),
 		opcode.Multi: requestFrame(1, opcode.Multi, slices.Concat(
-			result(opcode.Create, slices.Concat(textOf("/a/lock-"), textOf("data"), numbersOf(1, 31), textOf("world"), textOf("anyone"), numbersOf(3))...),
-			result(opcode.SetData, slices.Concat(textOf("/a"), textOf("more"), numbersOf(7))...),
-			result(opcode.Delete, append(textOf("/b"), numbersOf(-1)...)...),
-			result(opcode.Check, append(textOf("/c"), numbersOf(-1)...)...), end)...),
+			result(opcode.Create, bytesOf("/a/lock-", "data", int32(1), int32(31), "world", "anyone", int32(3))...),
+			result(opcode.SetData, bytesOf("/a", "more", int32(7))...),
+			result(opcode.Delete, bytesOf("/b", int32(-1))...),
+			result(opcode.Check, bytesOf("/c", int32(-1))...), end)...),
 	}
-	for _, c := range forms {
-		request := requests[c.op]
-		if request == nil || !c.right {
-			continue
-		}
-		p := established(t, Events{})
-		frame := replyFrame(1, 0, c.body...)
-		reader, buf := bytes.NewReader(nil), make([]byte, len(frame))
-		if n := testing.AllocsPerRun(100, func() {
-			p.noteOut(request)
-			reader.Reset(frame)
-			p.in.Reset(reader)
-			for read := 0; read < len(frame); {
-				n, err := p.Read(buf)
-				eventstest.Must(t, err)
-				read += n
+	for what, events := range map[string]Events{
+		"without a hook":                 {},
+		"with a hook that does nothing":  {OnRequest: func(Request) {}},
+		"with a hook beside what is new": {OnAnswered: func(Answer) {}},
+	} {
+		for _, c := range forms {
+			request := requests[c.op]
+			if request == nil || !c.right {
+				continue
 			}
-		}); n > 0 {
-			t.Errorf("%s takes %v allocations, want none", c.what, n)
+			p := established(t, events)
+			frame := replyFrame(1, 0, c.body...)
+			reader, buf := bytes.NewReader(nil), make([]byte, len(frame))
+			n := testing.AllocsPerRun(100, func() {
+				p.noteOut(request)
+				reader.Reset(frame)
+				p.in.Reset(reader)
+				for read := 0; read < len(frame); {
+					n, err := p.Read(buf)
+					eventstest.Must(t, err)
+					read += n
+				}
+			})
+			equal(t, n, 0, "%s the allocations for %s", what, c.what)
 		}
 	}
 }

@@ -62,18 +62,14 @@ func TestANewClientTrustsNoEarlierLookup(t *testing.T) {
 		}
 		z.set(func() { z.slow = 0 })
 		time.Sleep(lookupMax) // the lookup that goes on is given up
-		if got := c.tries(1); !slices.Equal(got, []string{"10.0.0.2:2181"}) {
-			t.Errorf("after a lookup of its own the client dials %s, want 10.0.0.2:2181", got)
-		}
+		are(t, c.tries(1), "10.0.0.2:2181", "after a lookup of its own the client dials")
 		// A lookup that began before the session ended and ended after it is good.
 		z.set(func() { z.names["zk"], z.slow = "10.0.0.3", testTimeout })
 		names.find("zk")
 		c = z.client(t, names, false, "zk:2181")
 		for c.next() != nil {
 		}
-		if got := z.dialledNow(); !slices.Equal(got, []string{"10.0.0.3:2181"}) {
-			t.Errorf("the new client dials %s, want 10.0.0.3:2181", got)
-		}
+		are(t, z.dialledNow(), "10.0.0.3:2181", "the new client dials")
 	})
 }
 
@@ -89,11 +85,11 @@ func TestALookupOutlastsTheAttempt(t *testing.T) {
 			if err = c.next(); err != nil && !errors.Is(err, errSlow) && !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
-			lookups := 0
-			z.set(func() { lookups = z.lookups })
-			if time.Since(start) < takes && lookups != 1 {
-				t.Fatalf("%d lookups after %v, want one for all attempts and both ports", lookups, time.Since(start))
-			}
+			z.set(func() {
+				if time.Since(start) < takes && z.lookups != 1 {
+					t.Errorf("%d lookups after %v, want one for all attempts and both ports", z.lookups, time.Since(start))
+				}
+			})
 		}
 		// The lookup may end in a pause between two attempts, the length of which is
 		// random.
@@ -148,8 +144,7 @@ func TestALookupWithoutANameServerSaysSo(t *testing.T) {
 		if !errors.Is(got, c.err) || c.unread != nil && c.says != "" && !errors.Is(got, c.unread) {
 			t.Errorf("%v with %q becomes %v, want both errors in it", c.err, c.conf, got)
 		}
-		if c.says == "" && got.Error() != c.err.Error() || !strings.Contains(got.Error(), c.says) {
-			t.Errorf("%v with %q, %v becomes %q, want %q added", c.err, c.conf, c.unread, got, c.says)
-		}
+		expect(t, (c.says != "" || got.Error() == c.err.Error()) && strings.Contains(got.Error(), c.says),
+			"%v with %q, %v becomes %q, want %q added", c.err, c.conf, c.unread, got, c.says)
 	}
 }

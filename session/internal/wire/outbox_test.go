@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +16,6 @@ import (
 type slowConn struct {
 	net.Conn // nil: nothing else is called
 	turn     chan error
-	mu       sync.Mutex
 	writes   [][]byte
 	by       time.Time
 }
@@ -26,8 +24,6 @@ func (c *slowConn) Write(p []byte) (int, error) {
 	if err := <-c.turn; err != nil {
 		return 0, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.writes = append(c.writes, bytes.Clone(p))
 	return len(p), nil
 }
@@ -35,8 +31,6 @@ func (c *slowConn) Write(p []byte) (int, error) {
 func (c *slowConn) Close() error { return nil }
 
 func (c *slowConn) SetWriteDeadline(t time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.by = t
 	return nil
 }
@@ -61,14 +55,6 @@ func withOutbox(t *testing.T, test func(t *testing.T, o *sending)) {
 	})
 }
 
-// putBy puts a frame that is to be sent by a time.
-func (o *sending) putBy(p string, by time.Time) {
-	o.mu.Lock()
-	o.writeBy = by
-	o.mu.Unlock()
-	o.put([]byte(p), false)
-}
-
 // turns lets writes happen, one after the other.
 func (o *sending) turns(ends ...error) {
 	for _, err := range ends {
@@ -88,13 +74,19 @@ func (o *sending) wantSent(t *testing.T, want string, started int) {
 func TestOutboxSendsInOrderAndWithFewCalls(t *testing.T) {
 	withOutbox(t, func(t *testing.T, o *sending) {
 		by := time.Now().Add(time.Second)
-		o.putBy("a", by)
+		put := func(frame string, by time.Time) {
+			o.mu.Lock()
+			o.writeBy = by
+			o.mu.Unlock()
+			o.put([]byte(frame), false)
+		}
+		put("a", by)
 		synctest.Wait() // it is being sent
-		for _, p := range []string{"b", "c", "d"} {
-			o.putBy(p, by.Add(time.Second))
+		for _, frame := range []string{"b", "c", "d"} {
+			put(frame, by.Add(time.Second))
 		}
 		o.turns(nil, nil)
-		o.putBy("e", by)
+		put("e", by)
 		o.turns(nil)
 		if o.wantSent(t, "a|bcd|e", 2); !o.conn.by.Equal(by) || len(o.told) > 0 {
 			t.Errorf("the deadline is %v, and %v is told; want %v and nothing", o.conn.by, o.told, by)
@@ -118,9 +110,7 @@ func TestOutboxMakesAWriterWaitWhenItIsFull(t *testing.T) {
 			t.Errorf("%d puts did not wait, want 2", n)
 		}
 		o.turns(nil)
-		if n := len(put); n != 4 {
-			t.Errorf("%d were put when there was room again, want all 4", n)
-		}
+		equal(t, len(put), 4, "were put when there was room again")
 		o.turns(os.ErrDeadlineExceeded)
 	})
 }
@@ -141,9 +131,8 @@ func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
 		<-waits // a connection that is gone makes no writer wait
 		o.put([]byte("b"), false)
 		synctest.Wait()
-		if len(o.told) != 1 || !errors.Is(o.told[0], net.ErrClosed) || len(o.conn.writes) != 0 {
-			t.Errorf("told %v after %d writes, want the one error and no write", o.told, len(o.conn.writes))
-		}
+		expect(t, len(o.told) == 1 && errors.Is(o.told[0], net.ErrClosed) && len(o.conn.writes) == 0,
+			"told %v after %d writes, want the one error and no write", o.told, len(o.conn.writes))
 	})
 }
 

@@ -163,17 +163,21 @@ func (c zoneClient) tries(attempts int) []string {
 // sorted returns the list in order.
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
+// are checks a list, the elements of which have no spaces.
+func are(t *testing.T, got []string, want, what string) {
+	t.Helper()
+	equal(t, strings.Join(got, " "), want, "%s", what)
+}
+
 func TestEachAddressOfANameIsAServer(t *testing.T) {
 	names := map[string]string{"zk": "10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.1", "other": "10.0.0.9"}
 	inZone(t, names, true, "zk:2181 other:2181 [::1]:2181", func(z *zone, c zoneClient) {
 		if n := c.cfg.Hosts.Len(); n != 3 {
 			c.Errorf("before any lookup there are %d servers, want 3: the entries of the connect string", n)
 		}
-		for round := range 3 {
-			want := []string{"10.0.0.1:2181", "10.0.0.2:2181", "10.0.0.3:2181", "10.0.0.9:2181", "[::1]:2181"}
-			if got := c.tries(5); !slices.Equal(sorted(got), want) {
-				c.Errorf("round %d tries %v, want each of %v once", round, got, want)
-			}
+		for range 3 {
+			const all = "10.0.0.1:2181 10.0.0.2:2181 10.0.0.3:2181 10.0.0.9:2181 [::1]:2181"
+			are(c.T, sorted(c.tries(5)), all, "each round tries")
 		}
 		if n := c.cfg.Hosts.Len(); n != 5 || z.lookups != 4*3 {
 			c.Errorf("%d servers, and %d lookups; want 5, and 12: one for each attempt by a name", n, z.lookups)
@@ -185,13 +189,9 @@ func TestAChangedAnswerIsFollowedAtTheNextDial(t *testing.T) {
 	inZone(t, map[string]string{"zk": "10.0.0.1 10.0.0.2"}, true, "zk:2181", func(z *zone, c zoneClient) {
 		c.tries(2)
 		z.set(func() { z.names["zk"] = "10.0.0.1 10.0.0.7" })
-		if got := c.tries(1); !slices.Equal(got, []string{"10.0.0.7:2181"}) {
-			c.Errorf("the first attempt after the change goes to %s, want the address that is new", got)
-		}
+		are(c.T, c.tries(1), "10.0.0.7:2181", "the first attempt after the change goes to the new address")
 		z.set(func() { z.names["zk"] = "10.0.0.8" })
-		if got := c.tries(2); !slices.Equal(got, []string{"10.0.0.8:2181", "10.0.0.8:2181"}) {
-			c.Errorf("after the second change %s are tried, want the new address only", got)
-		}
+		are(c.T, c.tries(2), "10.0.0.8:2181 10.0.0.8:2181", "after the second change, tried")
 	})
 }
 
@@ -201,17 +201,12 @@ func TestAVanishedNameHasTheAddressesItHad(t *testing.T) {
 		c.link.Events.OnUnresolved = func(server string, err error) { told = append(told, fmt.Sprint(server, ": ", err)) }
 		c.tries(1)
 		z.set(func() { z.names["zk"] = "" })
-		if got := c.tries(2); !slices.Equal(sorted(got), []string{"10.0.0.1:2181", "10.0.0.2:2181"}) {
-			c.Errorf("without the name %v are tried, want both earlier addresses", got)
-		}
-		if want := slices.Repeat([]string{"zk:2181: no such host"}, 2); !slices.Equal(told, want) {
-			c.Errorf("told: %q, want %q", told, want)
-		}
+		are(c.T, sorted(c.tries(2)), "10.0.0.1:2181 10.0.0.2:2181", "without the name, tried")
+		are(c.T, told, "zk:2181: no such host zk:2181: no such host", "told")
 		z.set(func() { z.network["10.0.0.1:2181"], z.network["10.0.0.2:2181"] = "down", "down" })
 		err := c.next()
-		if !errors.Is(err, errGone) || !errors.Is(err, errDown) || !errors.Is(c.LastError(), errGone) {
-			c.Errorf("without the name and the servers: %v, want both causes", err)
-		}
+		expect(c.T, errors.Is(err, errGone) && errors.Is(err, errDown) && errors.Is(c.LastError(), errGone),
+			"without the name and the servers: %v, want both causes", err)
 		z.set(func() { z.names["zk"] = "10.0.0.3" })
 		c.tries(1)
 	})
@@ -229,24 +224,23 @@ func TestANewSessionBeginsWhereTheNameLeadsNow(t *testing.T) {
 				failed++
 			}
 		}
-		if got := z.dialledNow(); !slices.Equal(got, []string{"[::1]:2181", "[::1]:2181"}) || failed != 2 {
-			c.Errorf("without the name %s are tried, and %d attempts fail; want the other server twice, and 2", got, failed)
-		}
+		are(c.T, z.dialledNow(), "[::1]:2181 [::1]:2181", "without the name, tried")
+		equal(c.T, failed, 2, "attempts that fail")
 	})
 }
 
 func TestASlowLookupDelaysNoKnownAddress(t *testing.T) {
 	const soon = testTimeout / 10
-	old, both, young := []string{"10.0.0.1:2181"}, []string{"10.0.0.1:2181", "10.0.0.2:2181"}, []string{"10.0.0.2:2181"}
+	const old, young = "10.0.0.1:2181", "10.0.0.2:2181"
 	for name, test := range map[string]struct {
 		state string // of the known address
 		slow  time.Duration
-		want  []string
+		want  string
 		after time.Duration
 		fails error
 	}{
 		"the known address answers":         {"", time.Hour, old, soon, nil},
-		"it is down, and the lookup ends":   {"down", 2 * soon, both, 2 * soon, nil},
+		"it is down, and the lookup ends":   {"down", 2 * soon, old + " " + young, 2 * soon, nil},
 		"it is silent, and the lookup ends": {"silent", 2 * soon, old, 3 * soon, context.DeadlineExceeded},
 		"neither ends":                      {"silent", time.Hour, old, 3 * soon, context.DeadlineExceeded},
 		"the lookup is soon enough":         {"", soon - 1, young, soon - 1, nil},
@@ -261,9 +255,8 @@ func TestASlowLookupDelaysNoKnownAddress(t *testing.T) {
 				start := time.Now()
 				err := c.next()
 				took(c.T, "the attempt", start, test.after)
-				if got := z.dialledNow(); !slices.Equal(got, test.want) || !errors.Is(err, test.fails) {
-					c.Errorf("dialled: %s, with %v; want %s, with %v", got, err, test.want, test.fails)
-				}
+				are(c.T, z.dialledNow(), test.want, "dialled")
+				expect(c.T, errors.Is(err, test.fails), "dialled with %v, want %v", err, test.fails)
 			})
 		})
 	}
@@ -292,13 +285,14 @@ func TestADeadAddressCostsAMoment(t *testing.T) {
 				z.set(func() { z.network[order[0]], z.network[order[1]] = test.first, test.second })
 				start := time.Now()
 				got := c.tries(1)
-				if took(c.T, "the attempt", start, test.after); !slices.Equal(got, order[:test.dialled]) || z.open != 0 {
-					c.Errorf("dialled: %v, %d connections open; want %v, and none", got, z.open, order[:test.dialled])
+				took(c.T, "the attempt", start, test.after)
+				are(c.T, got, strings.Join(order[:test.dialled], " "), "dialled")
+				equal(c.T, z.open, 0, "connections that are open")
+				var again []string
+				for _, i := range test.again {
+					again = append(again, order[i])
 				}
-				want := []string{order[test.again[0]], order[test.again[1]], order[test.again[2]]}
-				if got := c.cfg.Hosts.addresses("zk:2181"); !slices.Equal(got, want) {
-					c.Errorf("the next attempt tries %v, want %v", got, want)
-				}
+				are(c.T, c.cfg.Hosts.addresses("zk:2181"), strings.Join(again, " "), "the next attempt tries")
 			})
 		})
 	}
@@ -342,9 +336,8 @@ func TestADialerOfThePrograms(t *testing.T) {
 		conn, err := dialerOf(t, Events{}, Dialing{Dial: z.dial, Names: names}).Dial("tcp", addr, 0)
 		eventstest.Must(t, err)
 		eventstest.Check(t, conn.Close())
-		if got := z.dialledNow(); !slices.Equal(got, []string{addr}) || z.lookups > 0 {
-			t.Errorf("dialled: %s, with %d lookups; want %s, with none", got, z.lookups, addr)
-		}
+		are(t, z.dialledNow(), addr, "dialled")
+		equal(t, z.lookups, 0, "lookups")
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
-func TestWhenASessionHangsUp(t *testing.T) {
+// TestWhatASessionDoesAboutASilentServer: it asks the other ones before its patience ends,
+// and hangs up behind that if one of them serves.
+func TestWhatASessionDoesAboutASilentServer(t *testing.T) {
 	const (
 		T     = 10 * time.Second
 		ms    = time.Millisecond
@@ -32,18 +34,34 @@ func TestWhenASessionHangsUp(t *testing.T) {
 		"a third time":                {0, []time.Duration{3 * time.Second, 9 * time.Second}, never},
 		"a third time, much later":    {0, []time.Duration{3 * time.Second, 10 * T}, 2 * T / 5},
 	} {
-		q := Silence{Timeout: T, Took: c.took}
-		for i, ago := range c.before {
-			q.Before[i] = now.Add(-ago)
-		}
-		if wait, ok := q.Left(now); ok {
-			t.Errorf("%s: with nothing owed it looks again after %v, want it left to the client", name, wait)
-		}
-		for _, silent := range []time.Duration{0, T / 10, T / 5, 2 * T / 5, T / 2, 2 * T / 3, T, 20 * T} {
-			q.Since = now.Add(-silent)
-			wait, ok := q.Left(now)
-			if ok != (c.want != never) || ok && wait != c.want-silent {
-				t.Errorf("%s: after a silence of %v: wait %v, %v; want it to tolerate %v", name, silent, wait, ok, c.want)
+		for _, others := range []Others{OthersUnknown, OthersAsked, OthersServe} {
+			q := Silence{Timeout: T, Took: c.took, Others: others}
+			for i, ago := range c.before {
+				q.Before[i] = now.Add(-ago)
+			}
+			if move, _ := q.Next(now); move != MoveNone {
+				t.Errorf("%s: with nothing owed the move is %d, want it left to the client", name, move)
+			}
+			for silent := time.Duration(0); silent <= 2*T; silent += 50 * ms {
+				want, least, most := MoveWait, c.want-silent, c.want-silent
+				switch {
+				case c.want == never:
+					want, least, most = MoveNone, 0, 0
+				case others == OthersUnknown && silent >= c.want*3/4:
+					want, least, most = MoveAsk, 0, max(0, c.want-silent)
+				case others == OthersUnknown:
+					least, most = c.want*3/4-silent, c.want*3/4-silent
+				case silent < c.want:
+				case others == OthersServe:
+					want, least, most = MoveHangUp, 0, 0
+				default:
+					least, most = ms, T
+				}
+				q.Since = now.Add(-silent)
+				if move, wait := q.Next(now); move != want || wait < least || wait > most {
+					t.Fatalf("%s, others %d, silent for %v: move %d, and again in %v; want %d, and again in %v to %v",
+						name, others, silent, move, wait, want, least, most)
+				}
 			}
 		}
 	}
@@ -55,9 +73,8 @@ func TestSinceWhenAServerOwesAnAnswer(t *testing.T) {
 		want := func(when string, since time.Duration) {
 			t.Helper()
 			got := p.owing()
-			if since < 0 && !got.IsZero() || since >= 0 && got.Sub(start) != since {
-				t.Errorf("%s an answer is owed since %v, want since %v after the start", when, got.Sub(start), since)
-			}
+			expect(t, (since >= 0 || got.IsZero()) && (since < 0 || got.Sub(start) == since),
+				"%s an answer is owed since %v, want since %v after the start", when, got.Sub(start), since)
 		}
 		const nothing = -1
 		asks := func(xids ...int32) {
@@ -112,52 +129,10 @@ func TestSinceWhenAServerOwesAnAnswer(t *testing.T) {
 func TestForHowLongARequestWaits(t *testing.T) {
 	const T = 20 * time.Second
 	for waited, want := range map[time.Duration]time.Duration{
-		0: 18 * time.Second, 10 * time.Second: 8 * time.Second, 17 * time.Second: time.Second, 18 * time.Second: time.Second, time.Hour: time.Second,
+		0: 18 * time.Second, 10 * time.Second: 8 * time.Second, 17 * time.Second: time.Second,
+		18 * time.Second: time.Second, time.Hour: time.Second,
 	} {
-		if got := requestPatience(T, waited); got != want {
-			t.Errorf("a request that has waited for %v waits for %v longer, want %v", waited, got, want)
-		}
-	}
-}
-
-// TestWhatASessionDoesAboutASilentServer: it asks the other ones before its patience
-// ends, and hangs up behind that if one of them serves.
-func TestWhatASessionDoesAboutASilentServer(t *testing.T) {
-	const T, ms = 10 * time.Second, time.Millisecond
-	now := time.Unix(1000, 0)
-	for _, took := range []time.Duration{0, 900 * ms, 1500 * ms, T / 3} {
-		for _, hungUp := range []bool{false, true} {
-			for _, others := range []Others{OthersUnknown, OthersAsked, OthersServe} {
-				for silent := -ms; silent <= T; silent += 50 * ms {
-					q := Silence{Timeout: T, Took: took, Others: others}
-					patience := max(T/5, 2*took)
-					if hungUp {
-						q.Before[0] = now.Add(-T)
-						patience *= 2
-					}
-					if silent >= 0 {
-						q.Since = now.Add(-silent)
-					}
-					want, least, most := MoveNone, time.Duration(0), time.Duration(0)
-					switch {
-					case silent < 0 || patience >= ClientPatience(T):
-					case others == OthersUnknown && silent >= patience*3/4:
-						want, most = MoveAsk, patience
-					case others == OthersUnknown:
-						want, least, most = MoveWait, patience*3/4-silent, patience*3/4-silent
-					case silent < patience:
-						want, least, most = MoveWait, patience-silent, patience-silent
-					case others == OthersServe:
-						want = MoveHangUp
-					default:
-						want, least, most = MoveWait, ms, T
-					}
-					if move, wait := q.Next(now); move != want || wait < least || wait > most {
-						t.Fatalf("took %v, hung up before: %v, others %d, silent for %v: move %d, and again in %v; want %d, and again in %v to %v",
-							took, hungUp, others, silent, move, wait, want, least, most)
-					}
-				}
-			}
-		}
+		equal(t, requestPatience(T, waited), want,
+			"a request that has waited for %v waits for longer", waited)
 	}
 }

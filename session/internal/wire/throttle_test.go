@@ -17,9 +17,8 @@ func TestPausesGrowWhileRequestsAreTurnedAway(t *testing.T) {
 			pause := th.Pause(now, T)
 			least, most = min(least, pause), max(most, pause)
 		}
-		if least < full/2 || least > full*6/10 || most < full*9/10 || most > full {
-			t.Errorf("%s pauses take %v to %v, want from half of %v to all of it", when, least, most, full)
-		}
+		expect(t, least >= full/2 && least <= full*6/10 && most >= full*9/10 && most <= full,
+			"%s pauses take %v to %v, want from half of %v to all of it", when, least, most, full)
 	}
 	want("before any is turned away", 100*ms)
 	for _, full := range []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, T / 4, T / 4, T / 4} {

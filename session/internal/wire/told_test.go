@@ -47,56 +47,36 @@ func TestEachRequestIsToldOnce(t *testing.T) {
 			{"ping", "zk1:2181", 4 + 8, time.Second, zk.ErrConnectionClosed},
 			{"exists", "zk1:2181", 4 + 8, 2 * time.Second, zk.ErrConnectionClosed},
 		}
-		if !slices.Equal(told, want) {
-			t.Errorf("when the connection has ended these were told:\n%+v\nwant\n%+v", told, want)
-		}
+		expect(t, slices.Equal(told, want),
+			"when the connection has ended these were told:\n%+v\nwant\n%+v", told, want)
 	})
 }
 
 // TestAGreetingThatIsNotAnswered: a hook hears of it as of any request, also if the
 // server answers it with the end of the session.
 func TestAGreetingThatIsNotAnswered(t *testing.T) {
-	for _, want := range []error{zk.ErrSessionExpired, zk.ErrConnectionClosed} {
+	for want, answered := range map[error]bool{zk.ErrSessionExpired: true, zk.ErrConnectionClosed: false} {
 		var told []Request
 		p := play(t, NewLink(Events{OnRequest: func(r Request) { told = append(told, r) }}))
 		p.noteOut(handshakeFrame(7))
-		if errors.Is(want, zk.ErrSessionExpired) {
+		if answered {
 			p.noteIn(grantFrame(0, 0))
 		}
 		eventstest.Check(t, p.Close())
-		if len(told) != 1 || told[0].Op != "connect" || !errors.Is(told[0].Err, want) {
-			t.Errorf("told %+v, want one connect with %v", told, want)
-		}
-	}
-}
-
-// TestRequestsCostNothingWithoutHooks: following a request and its answer takes no
-// allocation. Nor does renewing the lease.
-func TestRequestsCostNothingWithoutHooks(t *testing.T) {
-	for what, events := range map[string]Events{
-		"without a hook":                 {},
-		"with a hook that does nothing":  {OnRequest: func(Request) {}},
-		"with a hook beside what is new": {OnAnswered: func(Answer) {}},
-	} {
-		p := established(t, events)
-		request, reply := requestFrame(1, opcode.GetData, 1, 2, 3), replyFrame(1, 0, 1, 2)
-		if n := testing.AllocsPerRun(1000, func() {
-			p.noteOut(request)
-			p.noteIn(reply)
-		}); n > 0 {
-			t.Errorf("%s a request takes %v allocations, want none", what, n)
-		}
+		expect(t, len(told) == 1 && told[0].Op == "connect" && errors.Is(told[0].Err, want),
+			"told %+v, want one connect with %v", told, want)
 	}
 }
 
 // TestOperationsHaveNames, for the hook.
 func TestOperationsHaveNames(t *testing.T) {
-	for op, want := range map[int32]string{
-		opcode.Connect: "connect", opcode.Create: "create", opcode.Multi: "multi", opcode.GetChildren2: "getChildren2", opcode.CloseSession: "closeSession",
-		opcode.SASL: "sasl", 103: "operation 103", 10: "operation 10", -5: "operation -5",
+	const want = "connect create multi getChildren2 closeSession sasl operation 103 operation 10 operation -5 "
+	got := ""
+	for _, op := range []int32{
+		opcode.Connect, opcode.Create, opcode.Multi, opcode.GetChildren2, opcode.CloseSession, opcode.SASL,
+		103, 10, -5,
 	} {
-		if got := opcode.Name(op); got != want {
-			t.Errorf("operation %d is named %q, want %q", op, got, want)
-		}
+		got += opcode.Name(op) + " "
 	}
+	expect(t, got == want, "the operations are named %q, want %q", got, want)
 }

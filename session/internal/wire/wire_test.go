@@ -55,17 +55,11 @@ func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
 }
 
 func TestSecondSessionIsRefused(t *testing.T) {
-	var mu sync.Mutex
-	var asked []int64
-	var replaced []error
+	asked := make(chan int64, 10_000)
 	f := &fakeServer{serve: func(n int, c fakeConn) {
-		id, ok := c.handshake()
-		if !ok {
-			return
+		if id, ok := c.handshake(); ok {
+			asked <- id
 		}
-		mu.Lock()
-		asked = append(asked, id)
-		mu.Unlock()
 		switch n {
 		case 1:
 			c.send(grantFrame(testTimeout, 7)) // and closes
@@ -77,13 +71,7 @@ func TestSecondSessionIsRefused(t *testing.T) {
 			c.echo()
 		}
 	}}
-	events := Events{OnFailed: func(err error) {
-		if errors.Is(err, ErrReplaced) {
-			mu.Lock()
-			defer mu.Unlock()
-			replaced = append(replaced, err)
-		}
-	}}
+	events, replaced := failing(ErrReplaced)
 	withRig(t, events, f, func(r *rig) {
 		// It goes on trying.
 		r.await(zk.StateExpired, zk.StateConnected, zk.StateDisconnected, zk.StateDisconnected)
@@ -92,12 +80,8 @@ func TestSecondSessionIsRefused(t *testing.T) {
 				err, r.link.Session(), f.closed(2), errSecondSession)
 		}
 	}, "b:1")
-	if want := []int64{0, 7}; !slices.Equal(asked, want) {
-		t.Errorf("servers were asked for sessions %d, want %d", asked, want)
-	}
-	if len(replaced) == 0 || !errors.Is(replaced[0], errSecondSession) {
-		t.Errorf("told of %v, want %v", replaced, errSecondSession)
-	}
+	expect(t, len(asked) == 2 && <-asked == 0 && <-asked == 7, "servers were asked for others than 0 and 7")
+	expect(t, len(replaced) > 0 && errors.Is(<-replaced, errSecondSession), "not told of %v", errSecondSession)
 }
 
 func TestReplacedSessionIsNoticed(t *testing.T) {
@@ -106,28 +90,17 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 			c.echo()
 		}
 	}}
-	replaced := make(chan error, 10_000)
-	withRig(t, Events{OnFailed: func(err error) {
-		if errors.Is(err, ErrReplaced) {
-			replaced <- err
-		}
-	}}, f, func(r *rig) {
+	events, replaced := failing(ErrReplaced)
+	withRig(t, events, f, func(r *rig) {
 		r.await(zk.StateHasSession, zk.StateConnected, zk.StateDisconnected, zk.StateDisconnected)
 		for len(r.states) > 0 {
-			if <-r.states == zk.StateHasSession {
-				r.Error("the client took the other session, want it refused")
-			}
+			expect(r.T, <-r.states != zk.StateHasSession,
+				"the client took the other session, want it refused")
 		}
-		if r.link.Session() != 7 || r.conn.SessionID() != 7 {
-			r.Errorf("the link is in session %d and the client in %d, want 7", r.link.Session(), r.conn.SessionID())
-		}
+		expect(r.T, r.link.Session() == 7 && r.conn.SessionID() == 7,
+			"the link is in session %d and the client in %d, want 7", r.link.Session(), r.conn.SessionID())
 	})
-	if len(replaced) == 0 {
-		t.Fatal("the replacement was not told, want it told")
-	}
-	if err := <-replaced; !errors.Is(err, errSessionReplaced) {
-		t.Errorf("told %v, want %v", err, errSessionReplaced)
-	}
+	expect(t, len(replaced) > 0 && errors.Is(<-replaced, errSessionReplaced), "not told of %v", errSessionReplaced)
 }
 
 // TestBadFramesCloseTheConnection, in a handshake and after it. Only a server that hangs
@@ -154,25 +127,19 @@ func TestBadFramesCloseTheConnection(t *testing.T) {
 		"no answer":                 {func(c fakeConn) { c.handshake() }, errHandshakeRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			refused := make(chan error, 10_000)
-			events := Events{OnFailed: func(err error) {
-				if !errors.Is(err, ErrRefused) {
-					return
-				}
-				explained := strings.Contains(err.Error(), "without a quorum")
-				if !errors.Is(err, errHandshakeRefused) || !errors.Is(err, io.EOF) || !explained {
-					t.Error(err)
-				}
-				refused <- err
-			}}
+			events, refused := failing(ErrRefused)
 			f := &fakeServer{serve: func(_ int, conn fakeConn) { c.serve(conn) }}
 			withRig(t, events, f, func(r *rig) {
 				r.await(zk.StateDisconnected)
 				if err := r.dialer.LastError(); !errors.Is(err, c.want) || !f.closed(1) {
 					r.Errorf("%v, and the socket is closed: %v; want %v, and it closed", err, f.closed(1), c.want)
 				}
-				if told := len(refused) > 0; told != errors.Is(c.want, errHandshakeRefused) {
-					r.Errorf("a refusal was told: %v, want that only for a closed connection", told)
+				equal(r.T, len(refused) > 0, errors.Is(c.want, errHandshakeRefused), "a refusal was told")
+				for len(refused) > 0 {
+					err := <-refused
+					explained := strings.Contains(err.Error(), "without a quorum")
+					expect(r.T, errors.Is(err, errHandshakeRefused) && errors.Is(err, io.EOF) && explained,
+						"refused with %v, want the reasons", err)
 				}
 			})
 		})
@@ -212,9 +179,8 @@ func TestBytesPassUnchanged(t *testing.T) {
 				got = append(got, buf[:n]...)
 			}
 			server.Wait()
-			if !bytes.Equal(arrived, out) || !bytes.Equal(got, back) {
-				t.Errorf("in pieces of %d the bytes change on their way, want them as they are", size)
-			}
+			expect(t, bytes.Equal(arrived, out) && bytes.Equal(got, back),
+				"in pieces of %d the bytes change on their way, want them as they are", size)
 			want := []answer{{op: opcode.Connect}, {op: 4}, {op: opcode.Ping}, {op: 14, zkErr: -5}}
 			if l := p.link; !slices.Equal(answers, want) || l.Session() != 7 || l.Timeout() != testTimeout {
 				t.Errorf("%v in session %d with timeout %v, want %v in session 7 with %v",

@@ -3,6 +3,8 @@ package wire
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -21,43 +23,41 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testTimeout = 9 * time.Second
 
-// frameOf puts the length in front of a body.
-func frameOf(body []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+// expect fails the test unless the condition holds.
+func expect(tb testing.TB, holds bool, format string, args ...any) {
+	tb.Helper()
+	if !holds {
+		tb.Errorf(format, args...)
+	}
 }
 
-// handshakeFrame asks for a session.
-func handshakeFrame(id int64) []byte {
-	body := make([]byte, 44)
-	binary.BigEndian.PutUint64(body[16:], uint64(id))
-	return frameOf(body)
+// equal fails the test unless got is what is wanted. what says what that is.
+func equal[T comparable](tb testing.TB, got, want T, what string, args ...any) {
+	tb.Helper()
+	if got != want {
+		tb.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), got, want)
+	}
 }
 
-// grantFrame answers a handshake.
-func grantFrame(timeout time.Duration, id int64) []byte {
-	body := binary.BigEndian.AppendUint32(nil, 0)
-	body = binary.BigEndian.AppendUint32(body, uint32(timeout/time.Millisecond))
-	body = binary.BigEndian.AppendUint64(body, uint64(id))
-	body = binary.BigEndian.AppendUint32(body, 16)
-	return frameOf(append(body, make([]byte, 16)...))
+// bytesOf are numbers, texts with their lengths in front, and bytes, as the protocol has them.
+func bytesOf(parts ...any) (b []byte) {
+	for _, part := range parts {
+		switch part := part.(type) {
+		case int32:
+			b = binary.BigEndian.AppendUint32(b, uint32(part))
+		case int64:
+			b = binary.BigEndian.AppendUint64(b, uint64(part))
+		case string:
+			b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...)
+		case []byte:
+			b = append(b, part...)
+		}
+	}
+	return b
 }
 
-// requestFrame and replyFrame are frames with so many bytes after their headers.
-func requestFrame(xid, op int32, tail ...byte) []byte {
-	body := binary.BigEndian.AppendUint32(nil, uint32(xid))
-	return frameOf(append(binary.BigEndian.AppendUint32(body, uint32(op)), tail...))
-}
+func textOf(s string) []byte { return bytesOf(s) }
 
-func replyFrame(xid, code int32, tail ...byte) []byte {
-	body := binary.BigEndian.AppendUint32(nil, uint32(xid))
-	body = binary.BigEndian.AppendUint64(body, 99)
-	return frameOf(append(binary.BigEndian.AppendUint32(body, uint32(code)), tail...))
-}
-
-// textOf is a text, or data, as the protocol has it: with its length in front.
-func textOf(s string) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...) }
-
-// numbersOf are numbers one after the other.
 func numbersOf(numbers ...int32) (b []byte) {
 	for _, n := range numbers {
 		b = binary.BigEndian.AppendUint32(b, uint32(n))
@@ -65,10 +65,25 @@ func numbersOf(numbers ...int32) (b []byte) {
 	return b
 }
 
+// frameOf puts the length in front of a body.
+func frameOf(parts ...any) []byte { return bytesOf(string(bytesOf(parts...))) }
+
+// handshakeFrame asks for a session, and grantFrame answers that.
+func handshakeFrame(id int64) []byte { return frameOf(make([]byte, 16), id, make([]byte, 20)) }
+
+func grantFrame(timeout time.Duration, id int64) []byte {
+	return frameOf(int32(0), int32(timeout/time.Millisecond), id, int32(16), make([]byte, 16))
+}
+
+// requestFrame and replyFrame are frames with so many bytes after their headers.
+func requestFrame(xid, op int32, tail ...byte) []byte { return frameOf(xid, op, tail) }
+
+func replyFrame(xid, code int32, tail ...byte) []byte { return frameOf(xid, int64(99), code, tail) }
+
 // eventFrame says that the node at the path is deleted.
 func eventFrame(path string) []byte {
 	const deleted, connected = 2, 3
-	return replyFrame(xidEvent, 0, append(numbersOf(deleted, connected), textOf(path)...)...)
+	return replyFrame(xidEvent, 0, bytesOf(int32(deleted), int32(connected), path)...)
 }
 
 // fakeConn is the server's end of a connection. If the client has gone, the next recv
@@ -81,7 +96,7 @@ func (c fakeConn) recv() []byte {
 	if _, err := io.ReadFull(c, prefix[:]); err != nil {
 		return nil
 	}
-	body := make([]byte, binary.BigEndian.Uint32(prefix[:]))
+	body := make([]byte, int32At(prefix[:], 0))
 	if _, err := io.ReadFull(c, body); err != nil {
 		return nil
 	}
@@ -92,11 +107,10 @@ func (c fakeConn) send(frame []byte) { _, _ = c.Write(frame) }
 
 // handshake reads the request and returns the session id in it.
 func (c fakeConn) handshake() (asked int64, ok bool) {
-	body := c.recv()
-	if body == nil {
-		return 0, false
+	if body := c.recv(); body != nil {
+		return int64At(body, 16), true
 	}
-	return int64(binary.BigEndian.Uint64(body[16:])), true
+	return 0, false
 }
 
 // grant answers a handshake.
@@ -108,12 +122,22 @@ func (c fakeConn) grant(timeout time.Duration, id int64) {
 // echo answers every request with success until the client goes.
 func (c fakeConn) echo() {
 	for request := c.recv(); request != nil; request = c.recv() {
-		c.send(replyFrame(int32(binary.BigEndian.Uint32(request)), 0))
+		c.send(replyFrame(int32At(request, 0), 0))
 	}
 }
 
 // ignore reads until the client goes.
 func (c fakeConn) ignore() { _, _ = io.Copy(io.Discard, c) }
+
+// inBubbles runs the test in virtual time for each case.
+func inBubbles[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			eventstest.Bubble(t, func(t *testing.T) { test(t, c) })
+		})
+	}
+}
 
 // fakeServer plays the servers of an ensemble over in-memory pipes, one goroutine a
 // connection. serve decides what it does on each, and gets the number of the connection,
@@ -172,10 +196,19 @@ func dialerOf(t *testing.T, events Events, cfg Dialing) *Dialer {
 	return NewDialer(t.Context(), NewLink(events), cfg)
 }
 
+// failing returns the failures of the kind, as they are told.
+func failing(kind error) (Events, <-chan error) {
+	told := make(chan error, 10_000)
+	return Events{OnFailed: func(err error) {
+		if errors.Is(err, kind) {
+			told <- err
+		}
+	}}, told
+}
+
 // rig is the real client on our hosts, dialer and wire.
 type rig struct {
 	*testing.T
-	hosts  *Hosts
 	dialer *Dialer
 	link   *Link
 	conn   *zk.Conn
@@ -197,13 +230,13 @@ func withRig(t *testing.T, events Events, f *fakeServer, test func(r *rig), name
 // newRig connects a client; call end before the bubble does.
 func newRig(t *testing.T, events Events, cfg Dialing, names ...string) *rig {
 	t.Helper()
-	r := &rig{T: t, states: make(chan zk.State, 10_000), hosts: NewHosts(names, testRand())}
-	cfg.Hosts = r.hosts
-	r.dialer = dialerOf(t, events, cfg)
-	r.link = r.dialer.link
+	cfg.Hosts = NewHosts(names, testRand())
+	d := dialerOf(t, events, cfg)
+	r := &rig{T: t, states: make(chan zk.State, 10_000), dialer: d, link: d.link}
 	var err error
 	r.conn, r.done, err = zk.Connect(names, testTimeout,
-		zk.WithHostProvider(r.hosts), zk.WithDialer(r.dialer.Dial), zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false),
+		zk.WithHostProvider(cfg.Hosts), zk.WithDialer(d.Dial),
+		zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false),
 		zk.WithEventCallback(func(e zk.Event) {
 			if e.Type == zk.EventSession {
 				select {
@@ -219,13 +252,12 @@ func newRig(t *testing.T, events Events, cfg Dialing, names ...string) *rig {
 // await waits for states, one after the other.
 func (r *rig) await(wants ...zk.State) {
 	r.Helper()
-	timeout := time.NewTimer(5 * time.Minute)
-	defer timeout.Stop()
+	timeout := time.After(5 * time.Minute)
 	for _, want := range wants {
 		for got := zk.State(-1); got != want; {
 			select {
 			case got = <-r.states:
-			case <-timeout.C:
+			case <-timeout:
 				err := r.dialer.LastError()
 				r.end()
 				r.Fatalf("no %v; last error: %v", want, err)
@@ -234,25 +266,20 @@ func (r *rig) await(wants ...zk.State) {
 	}
 }
 
-// end closes the client and waits until its goroutines have ended. It returns how long
-// that took.
-func (r *rig) end() time.Duration {
+// end closes the client and waits until its goroutines have ended.
+func (r *rig) end() {
 	r.Helper()
-	start := time.Now()
 	r.dialer.Stop()
 	r.conn.Close()
 	eventstest.Check(r, r.dialer.HardClose())
 	for range r.done {
 	}
-	return time.Since(start)
 }
 
 // took fails the test unless exactly so much time has passed since start.
 func took(t *testing.T, what string, start time.Time, want time.Duration) {
 	t.Helper()
-	if got := time.Since(start); got != want {
-		t.Errorf("%s takes %v, want %v", what, got, want)
-	}
+	equal(t, time.Since(start), want, "%s takes", what)
 }
 
 // played is a wire without a client. The test reads and writes at both ends.
