@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/actors"
@@ -17,6 +18,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // What a cached lock does that the explorer of package recipes and the tests of package
 // coordinator do not see: a session that a test scripts says each thing at the moment at
@@ -81,10 +84,12 @@ type rig struct {
 	house  *actors.House
 	handle *cache.Handle
 	lastID uint64
-	gone   int // acquisitions of which nothing is left
+	gone   int  // acquisitions of which nothing is left
+	over   bool // the node is deleted
 }
 
-// withRig runs a test in virtual time with a cached lock.
+// withRig runs a test in virtual time with a cached lock. In the end the lock is lost, and
+// its node is deleted: an idle one would stay for an hour.
 func withRig(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -94,39 +99,39 @@ func withRig(t *testing.T, test func(t *testing.T, r *rig)) {
 			port: &port{until: time.Now().Add(time.Hour)}, t: t,
 			house: &actors.House{Loop: actors.NewLoop(group, nil), Stream: stream, Logger: zap.NewNop()},
 		}
-		r.handle = &cache.Handle{Caches: cache.New(cache.Config{Size: 1, Idle: time.Hour}), Path: "/locks/a", Keeper: keeper{r}}
+		r.handle = &cache.Handle{Caches: cache.New(cache.Config{Size: 1, Idle: time.Hour}), Path: "/locks/a", Keeper: r}
 		test(t, r)
+		if !r.over {
+			r.say(recipes.LeaseRanOut{})
+			r.deleted()
+		}
 		stream.Close(time.Second)
 		group.Close()
 	})
 }
 
-// keeper makes the acquisition that gets the node.
-type keeper struct{ *rig }
-
-func (k keeper) Queue(_ string, tell actors.Beside) (*actors.Lookout, error) {
-	return actors.NewLookout(actors.Config{Path: "/locks/a", Owner: owner(k), House: k.house}, recipes.Mutex{}, k.port, tell), nil
+// Queue makes the acquisition that gets the node.
+func (r *rig) Queue(_ string, tell actors.Beside) (*actors.Lookout, error) {
+	cfg := actors.Config{Path: "/locks/a", Owner: r, House: r.house}
+	return actors.NewLookout(cfg, recipes.Mutex{}, r.port, tell), nil
 }
 
-type owner struct{ *rig }
+func (r *rig) Gone() { r.gone++ }
 
-func (o owner) Explain(end actors.End) error { return explain(end) }
-func (o owner) Gone()                        { o.gone++ }
-
-type endError struct{ actors.End }
-
-func (e endError) Error() string { return fmt.Sprintf("ended: %+v", e.End) }
-
-func explain(end actors.End) error {
+func (r *rig) Explain(end actors.End) error {
 	if end.Why == recipes.WhyReleased && end.Granted {
 		return nil
 	}
 	return endError{end}
 }
 
+type endError struct{ actors.End }
+
+func (e endError) Error() string { return fmt.Sprintf("ended: %+v", e.End) }
+
 func (r *rig) config() actors.Config {
 	r.lastID++
-	return actors.Config{ID: r.lastID, Path: "/locks/a", Owner: owner{r}, House: r.house}
+	return actors.Config{ID: r.lastID, Path: "/locks/a", Owner: r, House: r.house}
 }
 
 // say posts the inputs, and waits until they were handled.
@@ -137,11 +142,18 @@ func (r *rig) say(inputs ...recipes.Input) {
 	synctest.Wait()
 }
 
+// waiter returns the lock of a caller that waits.
+func (r *rig) waiter() *actors.Lock {
+	l := r.handle.Lock(r.config())
+	l.Start(r.t.Context(), 0, actors.Want{})
+	synctest.Wait()
+	return l
+}
+
 // holder returns the lock of a caller that holds.
 func (r *rig) holder() *actors.Lock {
 	r.t.Helper()
-	l := r.handle.Lock(r.config())
-	l.Start(r.t.Context(), 0, actors.Want{})
+	l := r.waiter()
 	r.say(
 		recipes.Opened{Epoch: epoch, Session: 1}, recipes.Created{Epoch: epoch, Node: own},
 		recipes.Listed{Epoch: epoch, Queue: []events.Name{own}, Own: recipes.Own{Name: own, Owner: 1, Token: 7}},
@@ -161,14 +173,6 @@ func (r *rig) mustTake(l *actors.Lock) {
 	}
 }
 
-// waiter returns the lock of a caller that waits.
-func (r *rig) waiter() *actors.Lock {
-	l := r.handle.Lock(r.config())
-	l.Start(r.t.Context(), 0, actors.Want{})
-	synctest.Wait()
-	return l
-}
-
 // claims checks how many claims were made so far, and that a waiter has no Grant.
 func (r *rig) claims(want int, waits *actors.Lock, when string) {
 	r.t.Helper()
@@ -183,6 +187,7 @@ func (r *rig) admit(by *actors.Lock) *actors.Lock { return by.Admit(r.config()) 
 // deleted answers the delete of the node.
 func (r *rig) deleted() {
 	r.t.Helper()
+	r.over = true
 	if n := r.requests(recipes.OpDelete); n != 1 {
 		r.t.Errorf("%d requests for the node to go, want 1", n)
 	}
@@ -212,19 +217,16 @@ func TestNoTurnIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 	} {
 		withRig(t, func(t *testing.T, r *rig) {
 			holder := r.holder()
-			if r.admit(holder) == nil {
+			inner := r.admit(holder)
+			if inner == nil {
 				t.Fatal("a holder's lock is not entered again")
 			}
-		})
-		withRig(t, func(t *testing.T, r *rig) {
-			holder := r.holder()
+			inner.Fail(errors.New("not started"))
 			ends(r, holder)
 			if r.admit(holder) != nil {
 				t.Errorf("%s: a lock is entered again, want none", name)
 			}
 			holder.Withdraw(recipes.WhyReleased)
-			r.say(recipes.LeaseRanOut{}) // an idle node would stay for an hour
-			r.deleted()
 		})
 	}
 }
@@ -249,7 +251,6 @@ func TestNoTurnIsTakenAfterALoss(t *testing.T) {
 		if !heard || !isOver(outer) || !isOver(inner) {
 			t.Errorf("told: %v, over: %v and %v; want all of it", heard, isOver(outer), isOver(inner))
 		}
-		r.deleted()
 	})
 }
 
@@ -270,7 +271,6 @@ func TestTheEndComesAfterTheLoss(t *testing.T) {
 		if want := []string{"events.Grant", "events.Lost", "events.Ended"}; !slices.Equal(said, want) {
 			t.Errorf("the stream has %v, want %v", said, want)
 		}
-		r.deleted()
 	})
 }
 
@@ -308,8 +308,7 @@ func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
 func TestAChangedDirectoryIsReadOnceAnInterval(t *testing.T) {
 	withRig(t, func(t *testing.T, r *rig) {
 		holder := r.holder()
-		next := r.handle.Lock(r.config())
-		next.Start(t.Context(), 0, actors.Want{})
+		next := r.waiter()
 		holder.Withdraw(recipes.WhyReleased)
 		armed := []recipes.Input{recipes.Armed{Epoch: epoch}, recipes.Changed{Epoch: epoch}}
 		r.say(armed[0])
@@ -324,8 +323,7 @@ func TestAChangedDirectoryIsReadOnceAnInterval(t *testing.T) {
 		read() // an interval later
 		r.say(armed...)
 		read()
-		waits := r.handle.Lock(r.config())
-		waits.Start(t.Context(), 0, actors.Want{})
+		waits := r.waiter()
 		read() // there is a holder
 		next.Withdraw(recipes.WhyReleased)
 		read() // there is none
@@ -334,8 +332,6 @@ func TestAChangedDirectoryIsReadOnceAnInterval(t *testing.T) {
 		if want := []int{2, 2, 3, 3, 3, 4}; !slices.Equal(reads, want) {
 			t.Errorf("the directory was read %v times, want %v", reads, want)
 		}
-		r.say(recipes.LeaseRanOut{})
-		r.deleted()
 	})
 }
 
@@ -362,8 +358,6 @@ func TestAVerificationEndsNoRest(t *testing.T) {
 		r.claims(3, waits, "when it is verified")
 		r.say(recipes.Claimed{Epoch: epoch, Fresh: true})
 		r.mustTake(waits)
-		r.say(recipes.LeaseRanOut{})
-		r.deleted()
 	})
 }
 
@@ -383,7 +377,5 @@ func TestAClaimIsProofForOneTurn(t *testing.T) {
 		r.claims(3, second, "for the next turn")
 		r.say(recipes.Claimed{Epoch: epoch, Fresh: true})
 		r.mustTake(second)
-		r.say(recipes.LeaseRanOut{})
-		r.deleted()
 	})
 }

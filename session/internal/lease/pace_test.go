@@ -120,20 +120,6 @@ func TestTheLargestLatencyThatALeaseBears(t *testing.T) {
 	}
 }
 
-// TestProbesThatAreNeverAnswered: there is a bound.
-func TestProbesThatAreNeverAnswered(t *testing.T) {
-	const T = 10 * time.Second
-	p := Pace{Interval: T / 10, Timeout: T}
-	for now := time.Unix(1000, 0); now.Before(time.Unix(1100, 0)); now = now.Add(T / 1000) {
-		if p.Due(now) <= 0 {
-			p.UnderWay, p.Probed = p.UnderWay+1, now
-		}
-	}
-	if p.UnderWay != 10 {
-		t.Errorf("%d probes are under way, want 10", p.UnderWay)
-	}
-}
-
 // TestHowLongTheNewestWriteTook: reads and pings do not count.
 func TestHowLongTheNewestWriteTook(t *testing.T) {
 	start := time.Unix(1000, 0)

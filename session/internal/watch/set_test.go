@@ -16,8 +16,10 @@ const path = "/dir/node"
 
 // TestAPathIsArmedUntilItFires: a path that is armed when the answer comes is not armed
 // again, and a path that may not be armed is not taken for armed. ASK is to arm, and ask
-// is not. done and fail answer the latest caller that armed, and has no answer. A
-// connection is lost, and on the next one all is restored, or not.
+// is not. done and fail answer the latest caller that armed, and has no answer, and first
+// the one before all others. A connection is lost, and on the next one all is restored, or
+// not. It is sure that a path is armed once a reading on the present connection that armed
+// it was answered, and until it fires.
 func TestAPathIsArmedUntilItFires(t *testing.T) {
 	for name, steps := range map[string]string{
 		"armed once":               "ASK done ask ask",
@@ -39,6 +41,17 @@ func TestAPathIsArmedUntilItFires(t *testing.T) {
 		"it fires as it is restored":   "ASK done lose fire restore ASK",
 		"it fires before it is":        "ASK done lose ASK done fire ASK",
 		"restored on one, not another": "ASK done lose restore ask lose ASK",
+
+		"asked":                      "ASK unsure",
+		"answered":                   "ASK done sure",
+		"changed":                    "ASK done change unsure",
+		"changed before the answer":  "ASK change done unsure",
+		"resumed":                    "ASK done resume unsure",
+		"asked for on another":       "ASK resume done unsure",
+		"armed, and not for certain": "ASK resume done ask unsure",
+		"of an earlier reading":      "ASK change ASK first unsure",
+		"failed":                     "ASK fail unsure",
+		"failed, and asked again":    "ASK fail ASK unsure",
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &watch.Set[string, struct{}]{}
@@ -63,6 +76,16 @@ func TestAPathIsArmedUntilItFires(t *testing.T) {
 					l.Suspended()
 				case "restore":
 					l.Restored()
+				case "resume":
+					l.Resumed()
+				case "change":
+					l.Changed(path)
+				case "sure", "unsure":
+					if got := l.Sure(path); got != (step == "sure") {
+						t.Errorf("step %d: armed for certain %v, want %v", i, got, !got)
+					}
+				case "first":
+					l.Answered(path, arming[0], true)
 				default:
 					last := len(arming) - 1
 					l.Answered(path, arming[last], step == "done")
@@ -73,33 +96,9 @@ func TestAPathIsArmedUntilItFires(t *testing.T) {
 	}
 }
 
-// TestAPathWithoutSubscribersIsNotRemembered: a path that is not armed and has no subscriber is not remembered.
-func TestAPathWithoutSubscribersIsNotRemembered(t *testing.T) {
-	l, a, b := &watch.Set[string, struct{}]{}, "first", "second"
-	_, fires := l.Ask(path, a)
-	l.Ask(path, a)
-	l.Answered(path, fires, true)
-	l.Answered(path, fires, false)
-	l.Ask(path, b)
-	l.Drop(path, a)
-	l.Drop(path, a)
-	if told := l.Fired(path); len(told) != 1 || told[0] != b {
-		t.Errorf("%v are told, want only the second", told)
-	}
-	if !l.Empty() || len(l.Reset()) != 0 {
-		t.Error("a path is remembered without a subscriber, want none")
-	}
-	l.Drop(path, b)
-	if _, fires = l.Ask(path, ""); l.Empty() {
-		t.Error("nothing is known of a path that is about to be armed, want it remembered")
-	}
-	l.Answered(path, fires, false)
-	if told := l.Fired(path); len(told) != 0 || !l.Empty() {
-		t.Errorf("%v are told after a failure, and none remembered: %v; want none", told, l.Empty())
-	}
-}
-
-// TestOneArmsForAll that ask after its answer, and which subscribers are told: of a change none, of an end each once.
+// TestOneArmsForAll that ask after its answer, and which subscribers are told: of a change
+// none, of an end each once. A path that is not armed and has no subscriber is not
+// remembered.
 func TestOneArmsForAll(t *testing.T) {
 	var s watch.Set[string, struct{}]
 	all := []string{"first", "second", "third"}
@@ -112,6 +111,12 @@ func TestOneArmsForAll(t *testing.T) {
 		return ticket
 	}
 	arm := func(who string) { s.Answered(path, ask(who, true), true) }
+	fires := func(want ...string) {
+		t.Helper()
+		if told := s.Fired(path); !slices.Equal(told, want) || !s.Empty() || len(s.Reset()) > 0 {
+			t.Errorf("%v are told of the end, and none remembered: %v; want %v, and none", told, s.Empty(), want)
+		}
+	}
 	if !s.Add(path, all[0]) || !s.Add(path, all[1]) || s.Armed() {
 		t.Errorf("two have added themselves, and a path is armed: %v; want none", s.Armed())
 	}
@@ -135,16 +140,24 @@ func TestOneArmsForAll(t *testing.T) {
 		t.Errorf("after a reset %v are to be armed again, want %s, and none armed", wanted, path)
 	}
 	arm("")
-	if told := s.Fired(path); !slices.Equal(told, all[:2]) {
-		t.Errorf("%v are told of the end, want %v", told, all[:2])
-	}
-	if told := s.Fired(path); len(told) > 0 || !s.Empty() {
-		t.Errorf("%v are told again, and none remembered: %v; want none", told, s.Empty())
-	}
+	fires(all[:2]...)
+	fires()
 	arm(all[0])
 	if s.Drop(path, all[0]); s.Empty() || s.Changed(path) || !s.Empty() {
 		t.Error("without a subscriber: want the path remembered until it fires, and then not armed again")
 	}
+	s.Answered(path, ask("", true), false) // until then it is remembered
+	fires()
+	ticket := ask(all[0], true) // and asks, drops and is answered twice
+	s.Ask(path, all[0])
+	s.Answered(path, ticket, true)
+	s.Answered(path, ticket, false)
+	s.Ask(path, all[1])
+	s.Drop(path, all[0])
+	s.Drop(path, all[0])
+	fires(all[1])
+	s.Drop(path, all[1])
+	fires()
 }
 
 // TestANoteHoldsUntilThePathFires, and is remembered as long as the path.
@@ -193,48 +206,5 @@ func TestANoteHoldsUntilThePathFires(t *testing.T) {
 		if before := s.Note(path, func(was int) int { return was }); before != 0 {
 			t.Errorf("%s: of a path that was forgotten %d is noted, want nothing", forget, before)
 		}
-	}
-}
-
-// TestAPathIsArmedForCertain once a reading on the present connection that armed it was answered, and until it fires.
-func TestAPathIsArmedForCertain(t *testing.T) {
-	for steps, want := range map[string]bool{
-		"answered":               true,
-		"":                       false,
-		"answered changed":       false,
-		"changed answered":       false,
-		"answered resumed":       false,
-		"resumed answered":       false, // asked for on another connection
-		"changed asked answered": false, // the answer is not of the reading that armed it anew
-		"failed":                 false,
-		"failed asked":           false,
-	} {
-		var s watch.Set[string, struct{}]
-		_, ticket := s.Ask(path, "a")
-		for step := range strings.FieldsSeq(steps) {
-			switch step {
-			case "answered":
-				s.Answered(path, ticket, true)
-			case "changed":
-				s.Changed(path)
-			case "asked":
-				s.Ask(path, "b")
-			case "resumed":
-				s.Resumed()
-			case "failed":
-				s.Answered(path, ticket, false)
-			}
-		}
-		if got := s.Sure(path); got != want {
-			t.Errorf("asked, %s: armed for certain %v, want %v", steps, got, want)
-		}
-	}
-	// The client restores the watch on the next connection: it is armed, and not for certain.
-	var s watch.Set[string, struct{}]
-	_, ticket := s.Ask(path, "a")
-	s.Resumed()
-	s.Answered(path, ticket, true)
-	if arm, _ := s.Ask(path, "b"); arm || s.Sure(path) {
-		t.Errorf("after another connection the path is to be armed: %v, for certain: %v; want neither", arm, s.Sure(path))
 	}
 }

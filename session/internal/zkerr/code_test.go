@@ -30,7 +30,7 @@ func clientError(code int) error {
 	if err := known[code]; err != nil {
 		return err
 	}
-	return fmt.Errorf("unknown error: %v", zk.ErrCode(code))
+	return codeError(code)
 }
 
 func TestEveryCodeOfAServerIsToldInWords(t *testing.T) {
@@ -48,11 +48,15 @@ func TestEveryCodeOfAServerIsToldInWords(t *testing.T) {
 				t.Errorf("%s: the error of %s is %v, and not the client's %v", name, what, err, fromClient)
 			}
 		}
-		if outcome, again := Classify(fmt.Errorf("asked for: %w", InWords(fromClient))); again == nil || outcome != answerTo(int32(code)).outcome {
-			t.Errorf("%s: in words and wrapped it is %v, want %v as before", name, outcome, answerTo(int32(code)).outcome)
+		outcome := answerTo(int32(code)).outcome
+		got, again := Classify(fmt.Errorf("asked for: %w", InWords(fromClient)))
+		if again == nil || got != outcome {
+			t.Errorf("%s: in words and wrapped it is %v, want %v as before", name, got, outcome)
 		}
-		outcome, _ := Classify(fromClient)
-		if again := !outcome.Settled() && code != int(CodeSessionExpired); IsMadeAgain(int32(code)) != again {
+		if got, _ := Classify(fromClient); got != outcome {
+			t.Errorf("%s: it is %v, want %v", name, got, outcome)
+		}
+		if again := !outcome.Settled() && int32(code) != CodeSessionExpired; IsMadeAgain(int32(code)) != again {
 			t.Errorf("%s: IsMadeAgain = %v, want %v, as the request is made again or not", name, !again, again)
 		}
 		if a, b := classified.Error(), ErrorOf(int32(code)).Error(); a != b {
@@ -65,10 +69,11 @@ func TestEveryCodeOfAServerIsToldInWords(t *testing.T) {
 	}
 }
 
+// TestACodeThatIsNotZooKeepersIsShown: the code is all there is to tell.
 func TestACodeThatIsNotZooKeepersIsShown(t *testing.T) {
 	for _, err := range []error{ErrorOf(-999), InWords(codeError(-999))} {
 		if text := err.Error(); !strings.Contains(text, "-999") || strings.Contains(text, "unknown error") {
-			t.Errorf("the error of code -999 is %q, want the code, which is all there is to tell", text)
+			t.Errorf("the error of code -999 is %q, want the code", text)
 		}
 	}
 	if ErrorOf(CodeNone) != nil {

@@ -86,22 +86,10 @@ func TestClassifyMulti(t *testing.T) {
 		{nil, nil, Done, nil, nil, -1},
 	} {
 		outcome, failed, err := ClassifyMulti(c.res, c.err)
-		if outcome != c.outcome || (err == nil) != (outcome == Done) ||
+		if outcome != c.outcome || failed != c.failed || (err == nil) != (outcome == Done) ||
 			c.want != nil && !errors.Is(err, c.want) || c.sentinel != nil && !errors.Is(err, c.sentinel) {
-			t.Errorf("case %d: %v, %v; want %v, %v, %v", i, outcome, err, c.outcome, c.want, c.sentinel)
-		}
-		if failed != c.failed {
-			t.Errorf("case %d: operation %d has failed, want %d", i, failed, c.failed)
-		}
-	}
-}
-
-func TestOutcomeString(t *testing.T) {
-	for o, want := range map[Outcome]string{
-		0: "Outcome(0)", Done: "Done", Refused: "Refused", Unknown: "Unknown", TurnedAway: "TurnedAway", 5: "Outcome(5)",
-	} {
-		if got := o.String(); got != want {
-			t.Errorf("%d: %q, want %q", uint8(o), got, want)
+			t.Errorf("case %d: %v of operation %d, %v; want %v of %d, %v, %v",
+				i, outcome, failed, err, c.outcome, c.failed, c.want, c.sentinel)
 		}
 	}
 }
