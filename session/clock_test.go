@@ -17,9 +17,7 @@ func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
 	c := clock{func() time.Duration { return slept }}
 	before := c.now()
 	deadline := before.Add(time.Hour)
-	if got := c.ordinary(deadline).Sub(deadline); got != 0 {
-		t.Errorf("before any suspend the clocks differ by %v, want 0", got)
-	}
+	equal(t, c.ordinary(deadline).Sub(deadline), 0, "before any suspend the clocks differ by")
 	slept = 30 * time.Minute
 	if passed := c.now().Sub(before); passed < slept || passed > slept+time.Minute {
 		t.Errorf("in a suspend of %v the clock has gone on by %v, want as much", slept, passed)
@@ -27,9 +25,7 @@ func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
 	if left := time.Until(c.ordinary(deadline)); left > 30*time.Minute || left < 29*time.Minute {
 		t.Errorf("after half an hour's suspend %v are left of an hour, want the other half", left)
 	}
-	if !c.ordinary(time.Time{}).IsZero() {
-		t.Error("the zero time has become another one, want it to stay zero")
-	}
+	expect(t, c.ordinary(time.Time{}).IsZero(), "the zero time has become another one, want it to stay zero")
 }
 
 // In a bubble time is virtual, and the kernel's clocks are not.
@@ -41,7 +37,8 @@ func TestTheSystemsClockIsExactInABubble(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if got := c.now().Sub(start); got != 1000*time.Minute || !c.now().Equal(time.Now()) {
-			t.Errorf("%v have passed, and the clock is %v off; want 1000 min and 0, if the machine was not suspended meanwhile", got, time.Since(c.now()))
+			t.Errorf("%v have passed, and the clock is %v off; want 1000 min and 0, unless the machine was suspended",
+				got, time.Since(c.now()))
 		}
 	})
 }
@@ -53,9 +50,9 @@ func TestReadingTheClockAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The wall clock can be set. If a lease were counted on it, the lease would grow by as much as the clock is set back. A time knows whether
-// it has a reading of the monotonic clock, and says so at the end of its text. A time without such a reading makes every difference and
-// every comparison one of wall clocks.
+// The wall clock can be set. If a lease were counted on it, the lease would grow by as much
+// as the clock is set back. A time with a reading of the monotonic clock says so at the end
+// of its text. Differences with any other are those of wall clocks.
 func TestTheClockIsNotTheWallClock(t *testing.T) {
 	c := systemClock(t)
 	now := c.now()
@@ -67,9 +64,8 @@ func TestTheClockIsNotTheWallClock(t *testing.T) {
 		"a deadline for the caller": c.ordinary(l.Deadline()),
 		"the time of an answer":     wire.NewLink(wire.Events{}).Events.Now(),
 	} {
-		if !strings.Contains(at.String(), " m=") {
-			t.Errorf("%s is %v, which is the wall clock's; want a monotonic reading", what, at)
-		}
+		expect(t, strings.Contains(at.String(), " m="),
+			"%s is %v, which is the wall clock's; want a monotonic reading", what, at)
 	}
 }
 
@@ -80,4 +76,23 @@ func systemClock(t *testing.T) clock {
 		t.Fatal(err)
 	}
 	return clock{slept}
+}
+
+func TestATimeoutThatServersChangeImpliesTheirTick(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	for _, c := range []struct{ asked, granted, told, implied, long time.Duration }{
+		{10 * s, 10 * s, 2 * s, 0, 0},
+		{10 * s, 12 * s, 2 * s, 6 * s, 6 * s},    // HBASE-22700
+		{10 * s, 12 * s, 6 * s, 6 * s, 0},        // it was told
+		{1 * s, 4 * s, 2 * s, 2 * s, 0},          // the default tick of servers
+		{1 * s, 4 * s, 500 * ms, 2 * s, 2 * s},   // less was told
+		{time.Hour, 40 * s, 2 * s, 2 * s, 0},     // the longest that servers with the default grant
+		{time.Hour, 60 * s, 2 * s, 3 * s, 3 * s}, // and others
+		{60 * s, 10 * s, 2 * s, 500 * ms, 0},
+	} {
+		equal(t, longTick(c.asked, c.granted, 0), c.implied,
+			"of %v, %v were granted: a tick of", c.asked, c.granted)
+		equal(t, longTick(c.asked, c.granted, c.told), c.long,
+			"of %v, %v were granted, and a tick of %v was told: too long is", c.asked, c.granted, c.told)
+	}
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -46,46 +47,35 @@ func TestParseConnectString(t *testing.T) {
 }
 
 func TestParseConnectStringRefuses(t *testing.T) {
-	for _, c := range []struct{ in, says string }{
-		{"", "no host"},
-		{"  \t", "no host"},
-		{"/app", "no host"},
-		{" /app", "no host"},
-		{",", `host 1 ""`},
-		{"h1,,h2", "host 2"},
-		{"h1,", "host 2"},
-		{",h1", "host 1"},
-		{"h:", `port ""`},
-		{"h:0", `port "0"`},
-		{"h:65536", "65536"},
-		{"h:-1", `"-1"`},
-		{"h:+1", `"+1"`},
-		{"h:2181x", `"2181x"`},
-		{"h: 2181", `" 2181"`},
-		{":2181", "empty host name"},
-		{"h h:2181", `' '`},
-		{"zk://h:2181", "has a scheme"},
-		{"user@h", `'@'`},
-		{"::1", "brackets"},
-		{"::1:2181", "brackets"},
-		{"[::1", "not closed"},
-		{"[::1]2181", "after the bracket"},
-		{"[::1]:", `port ""`},
-		{"[127.0.0.1]:2181", "IPv6"},
-		{"[h]:2181", "IPv6"},
-		{"[]", "IPv6"},
-		{"[::1%a b]", "IPv6"},
-		{"h]:1", `']'`},
-		{"a..b", "part of the host name"},
-		{".", "part of the host name"},
-		{strings.Repeat("a", 64), "longer than 63"},
-		{strings.Repeat("a.", 127) + "b", "more than 253"},
-		{"h:2181/app,h2:2181", "after the last host"},
-		{"h1/a,h2/a", "after the last host"},
+	for says, texts := range map[string][]string{
+		"no host":               {"", "  \t", "/app", " /app"},
+		`host 1 ""`:             {",", ",h1"},
+		"host 2":                {"h1,,h2", "h1,"},
+		`port ""`:               {"h:", "[::1]:"},
+		`port "0"`:              {"h:0"},
+		"65536":                 {"h:65536"},
+		`"-1"`:                  {"h:-1"},
+		`"+1"`:                  {"h:+1"},
+		`"2181x"`:               {"h:2181x"},
+		`" 2181"`:               {"h: 2181"},
+		"empty host name":       {":2181"},
+		`' '`:                   {"h h:2181"},
+		"has a scheme":          {"zk://h:2181"},
+		`'@'`:                   {"user@h"},
+		"brackets":              {"::1", "::1:2181"},
+		"not closed":            {"[::1"},
+		"after the bracket":     {"[::1]2181"},
+		"IPv6":                  {"[127.0.0.1]:2181", "[h]:2181", "[]", "[::1%a b]"},
+		`']'`:                   {"h]:1"},
+		"part of the host name": {"a..b", "."},
+		"longer than 63":        {strings.Repeat("a", 64)},
+		"more than 253":         {strings.Repeat("a.", 127) + "b"},
+		"after the last host":   {"h:2181/app,h2:2181", "h1/a,h2/a"},
 	} {
-		got, err := ParseConnectString(c.in)
-		if !errors.Is(err, ErrConnectString) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("ParseConnectString(%q) = %+v, %v; want an ErrConnectString that says %q", c.in, got, err, c.says)
+		for _, in := range texts {
+			got, err := ParseConnectString(in)
+			expect(t, errors.Is(err, ErrConnectString) && strings.Contains(err.Error(), says),
+				"ParseConnectString(%q) = %+v, %v; want an ErrConnectString that says %q", in, got, err, says)
 		}
 	}
 	for _, in := range []string{"h//", "h//a", "h/a/", "h/a//b", "h/.", "h/a/..", "h/\x00", "h/\xff"} {
@@ -104,38 +94,31 @@ func TestValidatePath(t *testing.T) {
 			t.Errorf("ValidatePath(%q): %v", path, err)
 		}
 	}
-	for _, c := range []struct{ path, says string }{
-		{"", "empty"},
-		{"a", "start with a slash"},
-		{"a/b", "start with a slash"},
-		{" /a", "start with a slash"},
-		{"//", "ends with a slash"},
-		{"/a/", "ends with a slash"},
-		{"//a", "empty component at byte 1"},
-		{"/a//b", "empty component at byte 3"},
-		{"/.", `relative component "." at byte 1`},
-		{"/..", `relative component ".." at byte 1`},
-		{"/a/./b", `relative component "." at byte 3`},
-		{"/a/../b", `relative component ".." at byte 3`},
-		{"/a/b/..", `relative component ".." at byte 5`},
-		{"/\x00", "U+0000 at byte 1"},
-		{"/a\x01", "U+0001 at byte 2"},
-		{"/\x1f", "U+001F"},
-		{"/\x7f", "U+007F"},
-		{"/\u0080", "U+0080"},
-		{"/\u009f", "U+009F"},
-		{"/\ue000", "U+E000"},
-		{"/\uf8ff", "U+F8FF"},
-		{"/\ufff0", "U+FFF0"},
-		{"/\ufffd", "U+FFFD"},
-		{"/\uffff", "U+FFFF"},
-		{"/\U00010000", "U+10000"},
-		{"/\U0001F512", "U+1F512"},
-		{"/\xff", "U+FFFD"},
-		{"/\xed\xa0\x80", "U+FFFD"}, // a surrogate in UTF-8
+	for says, paths := range map[string][]string{
+		"empty":                             {""},
+		"start with a slash":                {"a", "a/b", " /a"},
+		"ends with a slash":                 {"//", "/a/"},
+		"empty component at byte 1":         {"//a"},
+		"empty component at byte 3":         {"/a//b"},
+		`relative component "." at byte 1`:  {"/."},
+		`relative component ".." at byte 1`: {"/.."},
+		`relative component "." at byte 3`:  {"/a/./b"},
+		`relative component ".." at byte 3`: {"/a/../b"},
+		`relative component ".." at byte 5`: {"/a/b/.."},
+		"U+0000 at byte 1":                  {"/\x00"},
+		"U+0001 at byte 2":                  {"/a\x01"},
+		"U+FFFD":                            {"/\ufffd", "/\xff", "/\xed\xa0\x80"},
 	} {
-		if err := ValidatePath(c.path); !errors.Is(err, ErrPath) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("ValidatePath(%q): %v; want an ErrPath that says %q", c.path, err, c.says)
+		for _, path := range paths {
+			if err := ValidatePath(path); !errors.Is(err, ErrPath) || !strings.Contains(err.Error(), says) {
+				t.Errorf("ValidatePath(%q): %v; want an ErrPath that says %q", path, err, says)
+			}
+		}
+	}
+	for _, r := range "\x1f\x7f\u0080\u009f\ue000\uf8ff\ufff0\uffff\U00010000\U0001F512" {
+		says := fmt.Sprintf("%U", r)
+		if err := ValidatePath("/" + string(r)); !errors.Is(err, ErrPath) || !strings.Contains(err.Error(), says) {
+			t.Errorf("a path with %s: %v; want an ErrPath that says so", says, err)
 		}
 	}
 }

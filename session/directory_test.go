@@ -14,21 +14,14 @@ func TestDirectoriesAreNotRememberedWithoutBound(t *testing.T) {
 	for i := range mostDirectories + 1000 {
 		d.read(fmt.Sprint("/locks/", i), recipes.Marker(), &zk.Stat{Czxid: 1})
 	}
-	if n := len(d.known); n != mostDirectories {
-		t.Errorf("%d directories are remembered, want %d", n, mostDirectories)
-	}
+	equal(t, len(d.known), mostDirectories, "directories are remembered")
 	if last := fmt.Sprint("/locks/", mostDirectories+999); d.book(last).Writable() != 1 {
 		t.Error("the latest directory is forgotten, want it among those that are remembered")
 	}
-}
-
-func TestAnEmptyBookIsNotKept(t *testing.T) {
-	d := newDirectories()
+	d = newDirectories() // which keeps no empty book
 	d.read("/locks/a", recipes.Marker(), &zk.Stat{Czxid: 1})
 	d.learn("/locks/a", recipes.Meaning{Note: recipes.NoteGone})
-	if len(d.known) != 0 {
-		t.Errorf("%v are kept, want nothing", d.known)
-	}
+	expect(t, len(d.known) == 0, "%v are kept, want nothing", d.known)
 }
 
 func newDirectories() *directories {

@@ -1,10 +1,29 @@
 package session
 
 import (
+	"fmt"
 	"reflect"
+	"testing"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
+
+// expect fails the test unless the condition holds.
+func expect(tb testing.TB, holds bool, format string, args ...any) {
+	tb.Helper()
+	if !holds {
+		tb.Errorf(format, args...)
+	}
+}
+
+// equal fails the test unless got is what is wanted. what says what that is.
+func equal[T comparable](tb testing.TB, got, want T, what string, args ...any) {
+	tb.Helper()
+	if got != want {
+		tb.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), got, want)
+	}
+}
 
 // Session returns the id of the epoch's session, or 0.
 func (t *Seat) Session(epoch recipes.Epoch) int64 {
@@ -14,73 +33,58 @@ func (t *Seat) Session(epoch recipes.Epoch) int64 {
 	return 0
 }
 
-// FindGone has the session take the answer to a watch of the seat: there is no such node.
-func (t *Seat) FindGone(e recipes.Watch) {
-	t.AnswerWith(e.Epoch, recipes.OpWatch, func() recipes.Input { return recipes.Gone{Epoch: e.Epoch, Node: e.Node} })
+// altered is a request that is made in another way.
+type altered struct {
+	request
+	run func(c *client) (func(*Session), error)
+}
+
+func (a altered) do(c *client) (func(*Session), error) { return a.run(c) }
+
+func (a altered) admit(s *Session) {
+	switch r := a.request.(type) {
+	case *seatRequest:
+		s.noteRequest(r)
+	case *verification:
+		if !r.isDue() {
+			return
+		}
+	}
+	s.pending.add(a)
+}
+
+// late is a request with an answer that reaches the session late: pass is called before.
+func late(r request, pass func()) altered {
+	return altered{r, func(c *client) (func(*Session), error) {
+		defer pass()
+		return r.do(c)
+	}}
 }
 
 // AnswerWith has the session take the answer to a request, when the function that runs
 // the request returns.
 func (t *Seat) AnswerWith(epoch recipes.Epoch, op recipes.Op, run func() recipes.Input) {
-	t.session.submit(scripted{&seatRequest{seat: t, epoch: epoch, op: op}, run})
+	r := &seatRequest{seat: t, epoch: epoch, op: op}
+	t.session.submit(altered{r, func(c *client) (func(*Session), error) {
+		in := run()
+		return func(s *Session) { r.settle(s, c, in, nil) }, nil
+	}})
 }
 
-// scripted is a request with an answer of the test's.
-type scripted struct {
-	*seatRequest
-	answer func() recipes.Input
-}
-
-func (r scripted) admit(s *Session) {
-	s.noteRequest(r.seatRequest)
-	s.pending.add(r)
-}
-
-func (r scripted) do(c *client) (func(*Session), error) {
-	in := r.answer()
-	return func(s *Session) { r.settle(s, c, in, nil) }, nil
+// FindGone has the session take the answer to a watch of the seat: there is no such node.
+func (t *Seat) FindGone(node string) {
+	t.AnswerWith(1, recipes.OpWatch, func() recipes.Input {
+		return recipes.Gone{Epoch: 1, Node: events.Name{Text: node}}
+	})
 }
 
 // ClaimLate makes the claim, and calls the function between its answer and the session.
-func (t *Seat) ClaimLate(e recipes.Claim, pass func()) { t.session.submit(lateClaim{t.ask(e), pass}) }
-
-// lateClaim is a claim with an answer that reaches the session late.
-type lateClaim struct {
-	*seatRequest
-	pass func()
-}
-
-func (l lateClaim) admit(s *Session) {
-	s.noteRequest(l.seatRequest)
-	s.pending.add(l)
-}
-
-func (l lateClaim) do(c *client) (func(*Session), error) {
-	defer l.pass()
-	return l.seatRequest.do(c)
-}
-
-// lateLook is a look with an answer that reaches the session late.
-type lateLook struct {
-	*verification
-	pass func()
-}
-
-func (l lateLook) admit(s *Session) {
-	if l.isDue() {
-		s.pending.add(l)
-	}
-}
-
-func (l lateLook) do(c *client) (func(*Session), error) {
-	defer l.pass()
-	return l.verification.do(c)
-}
+func (t *Seat) ClaimLate(e recipes.Claim, pass func()) { t.session.submit(late(t.ask(e), pass)) }
 
 // Verify has the session look whether the node is the seat's, and calls the function
 // between the answer and the session.
 func (t *Seat) Verify(pass func()) {
-	t.session.submit(lateLook{&verification{epoch: 1, seat: t, born: t.token(t.single.node)}, pass})
+	t.session.submit(late(&verification{epoch: 1, seat: t, born: t.token(t.single.node)}, pass))
 }
 
 // Replaced has the session hear that a server has given out another session.

@@ -5,76 +5,67 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// fastGrants are the two ways to a grant that are not a claim. Each makes a request, which is answered with want if the answer is
-// seen in time.
-func fastGrants() map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, request func(), want recipes.Input) {
-	return map[string]func(r *sessiontest.Rig) (s *sessiontest.Seat, request func(), want recipes.Input){
-		"by a create": func(r *sessiontest.Rig) (*sessiontest.Seat, func(), recipes.Input) {
+// fastGrants are the two ways to a grant that are not a claim. Each has a seat, and the
+// request that is about to be granted.
+func fastGrants() map[string]func(r *rig) (*seat, recipes.Effect) {
+	return map[string]func(r *rig) (*seat, recipes.Effect){
+		"by a create": func(r *rig) (*seat, recipes.Effect) {
 			r.Warm()
-			s := r.Seated()
-			return s, func() { s.Do(recipes.Create{Epoch: 1, Attempt: 1}) }, recipes.Created{Alone: true, Fresh: true}
+			return r.Seated(), recipes.Create{Epoch: 1, Attempt: 1}
 		},
-		"by an advance": func(r *sessiontest.Rig) (*sessiontest.Seat, func(), recipes.Input) {
-			r.Warm()
-			r.Plant("lock-0000000000")
-			pred, s := r.Seat(), r.Seated()
-			node := pred.CreateNode(1).Text
-			pred.ListNodes(1)
-			own := s.CreateNode(1).Text
-			s.WatchNode(node)
-			s.Want("")
-			pred.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
-			s.WantGone(node)
-			advance := recipes.Advance{Epoch: 1, Node: events.Name{Text: own}, Past: events.Name{Text: node}, Next: events.Name{Text: "lock-0000000000"}}
-			return s, func() { s.Do(advance) }, recipes.Advanced{Floor: true, Fresh: true}
+		"by an advance": func(r *rig) (*seat, recipes.Effect) {
+			l := r.Line()
+			l.Leave(true)
+			return l.waiter, l.advance
 		},
 	}
 }
 
-// proof returns the part of an answer that matters for a grant.
-func proof(in recipes.Input) recipes.Input {
+// grants returns whether an answer proves that the seat is the first, and whether in
+// time.
+func grants(in recipes.Input) (first, fresh bool) {
 	switch in := in.(type) {
 	case recipes.Created:
-		return recipes.Created{Alone: in.Alone, Fresh: in.Fresh}
+		return in.Alone, in.Fresh
 	case recipes.Advanced:
-		return recipes.Advanced{Floor: in.Floor, Fresh: in.Fresh}
+		return in.Floor, in.Fresh
 	default:
-		return in
+		return false, false
 	}
 }
 
 // TestEachHolderIsToldOfTheEndOfTheLease, however it was granted.
 func TestEachHolderIsToldOfTheEndOfTheLease(t *testing.T) {
 	for name, prepare := range fastGrants() {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
-			s, request, want := prepare(r)
-			request()
-			if in := s.Answer(); proof(in) != want {
-				r.Fatalf("the request is answered %+v, want %+v", in, want)
+		run(t, name, func(r *rig) {
+			s, request := prepare(r)
+			s.Do(request)
+			in := s.Answer()
+			if first, fresh := grants(in); !first || !fresh {
+				r.Fatalf("the request is answered %+v, want a grant", in)
 			}
 			multis := r.Multis()
 			time.Sleep(time.Minute)
 			multis(int(time.Minute/probe), int(time.Minute/probe), "in a minute with one holder")
 			s.Want("")
 			r.Server.MuteAll(true)
-			time.Sleep(sessiontest.Timeout)
+			time.Sleep(sessionTimeout)
 			s.Want("Suspended LeaseRanOut")
 			r.Server.MuteAll(false)
 		})
 	}
 }
 
-// TestAProofThatIsSeenTooLateIsNotFresh: a process is held up, and finds the answer when it has no value any more.
+// TestAProofThatIsSeenTooLateIsNotFresh: a process is held up, and finds the answer when
+// it has no value any more.
 func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	for name, prepare := range fastGrants() {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
-			s, request, want := prepare(r)
+		run(t, name, func(r *rig) {
+			s, request := prepare(r)
 			slow := r.Seated()
 			r.Server.Intercept(func(q zktest.Request) zktest.Action {
 				switch q.Op {
@@ -84,36 +75,26 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 					return zktest.Swallow()
 				}
 			})
-			request()
+			s.Do(request)
 			synctest.Wait()
-			slow.Hears(func(recipes.Input) { time.Sleep(sessiontest.Lease + time.Second) }) // a pause of the whole process
-			slow.Do(recipes.Delete{Epoch: 99, Node: events.Name{Text: "n"}})
-			time.Sleep(sessiontest.Lease + 2*time.Second)
-			var got []recipes.Input
-			for _, in := range s.Fresh() {
-				if _, news := in.(recipes.Suspended); !news {
-					got = append(got, proof(in))
-				}
+			slow.Hears(func(recipes.Input) { time.Sleep(leaseTime + time.Second) }) // the whole process pauses
+			slow.Do(recipes.Delete{Epoch: 99, Node: named("n")})
+			time.Sleep(leaseTime + 2*time.Second)
+			got := s.FreshAnswers()
+			if len(got) != 1 {
+				r.Fatalf("told %+v, want one answer", got)
 			}
-			switch stale := want.(type) {
-			case recipes.Created:
-				stale.Fresh = false
-				want = stale
-			case recipes.Advanced:
-				stale.Fresh = false
-				want = stale
-			}
-			if len(got) != 1 || got[0] != want {
-				r.Errorf("told %+v, want %+v", got, want)
+			if first, fresh := grants(got[0]); !first || fresh {
+				r.Errorf("told %+v, want a proof that is not fresh", got)
 			}
 		})
 	}
 }
 
-// TestALoneHoldersNodeIsWatchedAfterAWhile: a short cycle costs no watch, and a holder that holds on is told at once that its node is
-// gone.
+// TestALoneHoldersNodeIsWatchedAfterAWhile: a short cycle costs no watch, and a holder
+// that holds on is told at once that its node is gone.
 func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		r.Warm()
 		s := r.Seated()
 		asked := r.Asked()
@@ -121,7 +102,8 @@ func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
 			s.DeleteNode(s.Makes(attempt + 1).Node.Text)
 		}
 		if got := asked(); got[zktest.OpGetData] != 0 || r.Server.Watches() != 0 {
-			t.Errorf("after ten short cycles the server was asked for %v and has %d watches, want no watch", got, r.Server.Watches())
+			t.Errorf("after ten short cycles the server was asked for %v and has %d watches, want no watch",
+				got, r.Server.Watches())
 		}
 		node := s.Makes(11).Node.Text
 		time.Sleep(probe + time.Millisecond)

@@ -5,22 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
-	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // probe is how often the session writes while something is held.
-const probe = sessiontest.Timeout / 10
+const probe = sessionTimeout / 10
 
 func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		multis := r.Multis()
 		time.Sleep(time.Hour)
 		multis(0, 0, "while nothing is held")
-		var seats []*sessiontest.Seat
+		var seats []*seat
 		for i := range 1000 {
 			node := fmt.Sprint("n", i)
 			r.Plant(node)
@@ -29,7 +27,7 @@ func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
 			seats = append(seats, s)
 		}
 		multis(1000, 1000, "with 1000 claims")
-		least := sessiontest.Lease
+		least := leaseTime
 		for second := range 3600 {
 			time.Sleep(time.Second)
 			if second >= 10 { // before that the newest proven answer is that of a ping
@@ -37,14 +35,13 @@ func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
 			}
 		}
 		multis(int(time.Hour/probe), int(time.Hour/probe), "in an hour with 1000 holders")
-		// A probe proves the newest answer that is older than the window: that of the probe before. The last look before the next probe
-		// comes a second early.
-		if want := sessiontest.Lease - 2*probe + time.Second; least != want {
+		// A probe proves the newest answer that is older than the window: that of the probe
+		// before. The last look before the next probe comes a second early.
+		if want := leaseTime - 2*probe + time.Second; least != want {
 			t.Errorf("the lease was as short as %v, want %v", least, want)
 		}
 		for i, s := range seats {
-			s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: fmt.Sprint("n", i)}})
-			s.Want("Deleted")
+			s.Deletes(fmt.Sprint("n", i))
 		}
 		multis(0, 1000, "with 1000 deletions")
 		time.Sleep(time.Hour)
@@ -52,8 +49,10 @@ func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
 	})
 }
 
-func TestOtherWritesCountAsProbes(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+// TestWhenAProbeIsMade: an interval after any write, on a connection, and whether the
+// probes before were answered or not. Those of a timeout are under way at most.
+func TestWhenAProbeIsMade(t *testing.T) {
+	inSession(t, func(r *rig) {
 		r.Plant("n")
 		s, other := r.Seated(), r.Seated()
 		s.ClaimNode(1, "n")
@@ -63,62 +62,24 @@ func TestOtherWritesCountAsProbes(t *testing.T) {
 			other.WriteNothing()
 		}
 		multis(0, 0, "beside 600 writes")
-		s.WantLease(sessiontest.Lease-3*probe, sessiontest.Lease)
+		s.WantLease(leaseTime-3*probe, leaseTime)
 		time.Sleep(10 * probe)
 		multis(10, 10, "in 10 intervals, once nothing else is written")
-	})
-}
-
-func TestTheProbeIntervalCanBeSetAndStaysBelowTheTimeout(t *testing.T) {
-	for _, c := range []struct{ set, want time.Duration }{{time.Second, time.Second}, {sessiontest.Timeout / 4, sessiontest.Timeout / 4}, {time.Minute, sessiontest.Timeout / 4}} {
-		sessiontest.Run(t, fmt.Sprint(c.set), func(r *sessiontest.Rig) {
-			r.Plant("n")
-			s := r.Seated()
-			s.ClaimNode(1, "n")
-			multis := r.Multis()
-			time.Sleep(time.Hour)
-			multis(int(time.Hour/c.want), int(time.Hour/c.want), "in an hour")
-			s.Want("")
-		}, session.OptionFunc(func(c2 *session.Config) { c2.ProbeInterval = c.set }))
-	}
-}
-
-func TestAProbeThatFindsNoNodeTellsTheSeat(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Plant("a", "b")
-		a, b := r.Seat(), r.Seat()
-		a.ClaimNode(1, "a") // without a listing, so its own node is not watched
-		b.ClaimNode(1, "b")
-		r.DeleteNode("a")
-		a.Want("")
-		b.Want("")
-		multis := r.Multis()
-		r.Until("the seat is told", func() bool { return len(a.Fresh()) > 0 })
-		if got := a.Inputs[len(a.Inputs)-1]; got != (recipes.Gone{Epoch: 1, Node: events.Name{Text: "a"}}) {
-			t.Errorf("told %+v", got)
-		}
-		multis(0, 50, "until a probe has found that the node is gone") // one of the two is probed at random
-		b.Want("")
-		time.Sleep(100 * probe)
-		a.Want("")
-		b.Want("")
-		multis(100, 100, "in 100 intervals for the one that is left")
-	})
-}
-
-// TestAProbeAnIntervalAnsweredOrNot: probes do not wait for each other, and at most those of a timeout are under way.
-func TestAProbeAnIntervalAnsweredOrNot(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Plant("n")
-		s := r.Seat()
-		s.ClaimNode(1, "n")
 		r.On(zktest.OpMulti, zktest.Delay(5*time.Second/2-time.Millisecond)) // a little more than the interval
-		multis := r.Multis()
 		time.Sleep(40 * probe)
 		multis(40, 40, "in 40 intervals with answers that take longer than one")
 		s.Want("")
+		r.Server.Down(true)
+		r.Server.Intercept(nil)
+		time.Sleep(5 * time.Second)
+		r.Server.Down(false)
+		r.Settle()
+		s.Want("Suspended Reconnected")
+		multis(0, 0, "without a connection")
+		time.Sleep(10 * probe)
+		multis(9, 10, "in the 10 intervals after the outage")
+		s.WantLease(leaseTime-3*probe, leaseTime)
 		r.On(zktest.OpMulti, zktest.Swallow())
-		multis = r.Multis()
 		time.Sleep(40 * probe)
 		multis(1, 10, "in 40 intervals without answers")
 		if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 {
@@ -127,32 +88,46 @@ func TestAProbeAnIntervalAnsweredOrNot(t *testing.T) {
 	})
 }
 
-func TestNoProbeWithoutAConnectionAndOneAsSoonAsItIsDue(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Plant("n")
-		s := r.Seated()
-		s.ClaimNode(1, "n")
+func TestTheProbeIntervalCanBeSetAndStaysBelowTheTimeout(t *testing.T) {
+	const short, most = time.Second, sessionTimeout / 4
+	for set, want := range map[time.Duration]time.Duration{short: short, most: most, time.Minute: most} {
+		run(t, fmt.Sprint(set), func(r *rig) {
+			r.Plant("n")
+			s := r.Seated()
+			s.ClaimNode(1, "n")
+			multis := r.Multis()
+			time.Sleep(time.Hour)
+			multis(int(time.Hour/want), int(time.Hour/want), "in an hour")
+			s.Want("")
+		}, configured(func(c *session.Config) { c.ProbeInterval = set }))
+	}
+}
+
+func TestAProbeThatFindsNoNodeTellsTheSeat(t *testing.T) {
+	inSession(t, func(r *rig) {
+		r.Plant("a", "b")
+		a, b := r.Seated(), r.Seated()
+		a.ClaimNode(1, "a") // without a listing, so its own node is not watched
+		b.ClaimNode(1, "b")
+		r.DeleteNode("a")
 		multis := r.Multis()
-		r.Server.Down(true)
-		time.Sleep(5 * time.Second)
-		r.Server.Down(false)
-		r.Settle()
-		s.Want("Suspended Reconnected")
-		multis(0, 0, "without a connection")
-		time.Sleep(10 * probe)
-		multis(9, 10, "in the 10 intervals after the outage")
-		s.WantLease(sessiontest.Lease-3*probe, sessiontest.Lease)
+		a.WantAnswer(recipes.Gone{Epoch: 1, Node: named("a")})
+		multis(0, 50, "until a probe has found that the node is gone") // one of the two is probed at random
+		time.Sleep(100 * probe)
+		a.Want("")
+		b.Want("")
+		multis(100, 100, "in 100 intervals for the one that is left")
 	})
 }
 
-// A claim that is answered after the seat has given its node up makes it no holder again.
+// TestALateClaimMakesNoHolder: it is answered after the seat has given its node up.
 func TestALateClaimMakesNoHolder(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		r.Plant("n")
 		s := r.Seated()
 		r.On(zktest.OpMulti, zktest.Delay(time.Second))
-		s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "n"}})
-		s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "n"}})
+		s.Do(recipes.Claim{Epoch: 1, Node: named("n")})
+		s.Do(recipes.Delete{Epoch: 1, Node: named("n")})
 		time.Sleep(time.Second)
 		s.Fresh()
 		multis := r.Multis()

@@ -62,7 +62,5 @@ func TestIdentitiesChangeWithoutANode(t *testing.T) {
 		}
 	}
 	play("", identities{}, 0, nil)
-	if stories < 1000 {
-		t.Errorf("%d stories, want thousands", stories)
-	}
+	expect(t, stories >= 1000, "%d stories, want thousands", stories)
 }

@@ -3,7 +3,6 @@ package session_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,34 +13,16 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
-	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // A lock is lost, and its node stays for a function that still runs.
 
-// count returns how many of the inputs are of the type.
-func count[T recipes.Input](inputs []recipes.Input) (n int) {
-	for _, in := range inputs {
-		if _, ok := in.(T); ok {
-			n++
-		}
-	}
-	return n
-}
-
-// refusesAPlace checks that no reader gets the place of a writer that does not hold.
-func refusesAPlace(r *sessiontest.Rig, reader *sessiontest.Seat) {
-	r.Helper()
-	if in := sessiontest.AnswerOf[recipes.Refused](reader); in.Op != recipes.OpCreate {
-		r.Errorf("answered %+v, want the create refused", in)
-	}
-}
-
-// TestNoReaderTakesThePlaceOfAnOverdueWriter: a reader has asked for the place before the lock has to be given back. It does not get it
-// after that. The message of the deadline is in the mailbox behind the request.
+// TestNoReaderTakesThePlaceOfAnOverdueWriter: a reader has asked for the place before
+// the lock has to be given back. It does not get it after that. The message of the
+// deadline is in the mailbox behind the request.
 func TestNoReaderTakesThePlaceOfAnOverdueWriter(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		w, _ := r.Writer()
 		reader := r.InPlaceOf(w)
 		w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Second))})
@@ -54,31 +35,26 @@ func TestNoReaderTakesThePlaceOfAnOverdueWriter(t *testing.T) {
 	})
 }
 
-// TestADeadlineIsToldOnce, and not to a seat that was closed before. A sooner deadline replaces it.
+// TestADeadlineIsToldOnce, and not to a seat that was closed before. A sooner deadline
+// replaces it.
 func TestADeadlineIsToldOnce(t *testing.T) {
 	for name, closes := range map[string]bool{"held": false, "closed before": true} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+		run(t, name, func(r *rig) {
 			w, node := r.Writer()
 			first := actors.MomentOf(time.Now().Add(time.Second))
 			w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Minute))})
 			w.Do(recipes.Revoke{By: first})
 			time.Sleep(time.Second - 1)
 			w.Want("")
-			want := "Overdue"
 			if closes {
 				w.Close()
-				want = ""
-			}
-			time.Sleep(2 * time.Minute)
-			told := w.Want(want)
-			if closes {
+				time.Sleep(2 * time.Minute)
+				w.Want("")
 				return
 			}
-			if told[0] != (recipes.Overdue{By: first}) {
-				t.Errorf("told %+v, want the first deadline", told)
-			}
-			w.Do(recipes.Claim{Epoch: 1, Node: node, Held: true})
-			w.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true, Held: true})
+			time.Sleep(2 * time.Minute)
+			w.WantOnly(recipes.Overdue{By: first})
+			w.Asks(recipes.Claim{Epoch: 1, Node: node, Held: true}, recipes.Claimed{Epoch: 1, Fresh: true, Held: true})
 			reader := r.InPlaceOf(w)
 			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 			refusesAPlace(r, reader)
@@ -86,73 +62,83 @@ func TestADeadlineIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestNoTransactionBehindALoss: the one node of a lock; suspended counts as lost, and the node is kept for a function that still runs. In
-// the outage the node is removed by hand, before it was ever watched, and another contender makes the next one. A transaction of the seat
-// that has lost, in a goroutine that was late, is not executed under the other node.
+// strictly has suspended count as lost.
+func strictly() session.Option {
+	return configured(func(c *session.Config) { c.LossOnSuspend = true })
+}
+
+// transacts makes a transaction under the one node of a lock.
+func transacts(ctx context.Context, s *seat) error {
+	ops := []any{&zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}}
+	_, err := s.Transact(ctx, 1, []string{taskNode}, ops)
+	return err
+}
+
+// TestNoTransactionBehindALoss: suspended counts as lost, and the one node of a lock is
+// kept for a function that still runs. In the outage the node is removed by hand,
+// before it was ever watched, and another contender makes the next one. A transaction
+// of the seat that has lost, in a goroutine that was late, is not executed under the
+// other node.
 func TestNoTransactionBehindALoss(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		s := r.Owner()
 		s.Strict = true
 		s.MakesAlone()
 		admin := r.Admin()
-		defer admin.Close()
 		r.Server.Cut(s.Session(1))
 		s.Want("Suspended")
-		r.Must(r.Server.Delete(sessiontest.TaskNode))
-		if _, err := admin.Create(sessiontest.TaskNode, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
+		r.Must(r.Server.Delete(taskNode))
+		_, err := admin.Create(taskNode, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		r.Must(err)
 		r.Settle()
-		ops := []any{&zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
-		_, err := s.Transact(ctx, 1, []string{sessiontest.TaskNode}, ops)
-		if !errors.Is(err, session.ErrGuard) {
+		if err := transacts(ctx, s); !errors.Is(err, session.ErrGuard) {
 			t.Errorf("a transaction after a loss, with another contender's node: %v, want %v", err, session.ErrGuard)
 		}
 		synctest.Wait()
 	}, strictly())
 }
 
-// A create may prove all that a grant needs, and the machine claims all the same: for a record, or because it heard of the proof when the
-// connection was gone. Its hold by the create may end before the claim is in the mailbox, or is answered.
+// A create may prove all that a grant needs, and the machine claims all the same: for a
+// record, or because it heard of the proof when the connection was gone. Its hold by the
+// create may end before the claim is in the mailbox, or is answered.
 
-func strictly() session.Option {
-	return session.OptionFunc(func(c *session.Config) { c.LossOnSuspend = true })
-}
-
-// TestTheNodeOfALateClaimIsWatched: a holder by a claim hears that the lock is asked back, however often it has ceased to hold before the
-// claim.
+// TestTheNodeOfALateClaimIsWatched: a holder by a claim hears that the lock is asked
+// back, however often it has ceased to hold before the claim.
 func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []session.Option
-		ends    func(r *sessiontest.Rig, s *sessiontest.Seat, claim func())
+		before  func(r *rig, s *seat) // the claim
 	}{
-		"cut before the claim": {[]session.Option{strictly()}, func(r *sessiontest.Rig, _ *sessiontest.Seat, claim func()) {
+		"cut before the claim": {[]session.Option{strictly()}, func(r *rig, _ *seat) {
 			r.Server.CutAll()
 			r.Settle()
-			claim()
 		}},
-		"cut after the claim": {[]session.Option{strictly()}, func(r *sessiontest.Rig, _ *sessiontest.Seat, claim func()) {
-			r.Once(zktest.CutBefore(), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
-			claim()
+		"cut after the claim": {[]session.Option{strictly()}, func(r *rig, _ *seat) {
+			r.Once(zktest.CutBefore(), isA(zktest.OpMulti))
 		}},
-		"lease ran out before the claim": {nil, func(r *sessiontest.Rig, s *sessiontest.Seat, claim func()) {
+		"lease ran out before the claim": {nil, func(r *rig, s *seat) {
 			r.On(zktest.OpMulti, zktest.Swallow()) // the probes
 			r.Until("the lease runs out", func() bool { return count[recipes.LeaseRanOut](s.Fresh()) > 0 })
 			r.Server.Intercept(nil)
-			claim()
 		}},
 	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+		run(t, name, func(r *rig) {
 			r.Warm()
-			s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Detect: true})
+			s := r.SeatedAt(session.Place{Dir: lockDir, Detect: true})
 			s.Strict = c.options != nil
-			created := s.Makes(1)
-			c.ends(r, s, func() { s.Recorded(created.Node.Text) })
+			node := s.Makes(1).Node.Text
+			c.before(r, s)
+			claim := recipes.Claim{Epoch: 1, Node: named(node), Record: recipes.RecordMade}
+			for granted := false; !granted; {
+				s.Do(claim)
+				in, ok := s.Answer().(recipes.Claimed)
+				granted = ok && in.Fresh
+			}
 			time.Sleep(3 * probe)
 			synctest.Wait()
-			r.Must(r.Server.SetData(sessiontest.Dir+"/"+created.Node.Text, []byte("__REVOKE__")))
+			r.Must(r.Server.SetData(lockDir+"/"+node, []byte("__REVOKE__")))
 			time.Sleep(time.Second)
 			if told := s.Fresh(); count[recipes.AskedBack](told) != 1 {
 				r.Errorf("asked back once, the seat is told %+v, want one AskedBack", told)
@@ -163,18 +149,14 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 
 // TestTheOneNodeOfALateClaimIsKnown: a transaction of its holder goes through.
 func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		s := r.Owner()
 		s.Strict = true
-		created := s.MakesAlone()
-		r.Once(zktest.CutBefore(), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
-		claim := recipes.Claim{Epoch: 1, Node: created.Node}
-		s.Do(claim)
-		sessiontest.AnswerOf[recipes.Unknown](s)
-		s.Do(claim)
-		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
-		ops := []any{&zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}}
-		if _, err := s.Transact(context.Background(), 1, []string{sessiontest.TaskNode}, ops); err != nil {
+		claim := recipes.Claim{Epoch: 1, Node: s.MakesAlone().Node}
+		r.Once(zktest.CutBefore(), isA(zktest.OpMulti))
+		ask[recipes.Unknown](s, claim)
+		s.Asks(claim, recipes.Claimed{Epoch: 1, Fresh: true})
+		if err := transacts(r.Context(), s); err != nil {
 			t.Errorf("a transaction of the holder: %v, want success", err)
 		}
 	}, strictly())
@@ -186,25 +168,21 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 //  2. Its lease runs out, and it is told.
 //  3. The answer comes, and the lease goes on.
 //
-// The seat holds nothing, though its node is there until its function ends, and no reader may take its place.
+// The seat holds nothing, though its node is there until its function ends, and no reader
+// may take its place.
 func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Kind: events.KindWrite})
+	inSession(t, func(r *rig) {
+		s := r.SeatedAt(session.Place{Dir: lockDir, Kind: events.KindWrite})
 		node := s.CreateNode(1)
 		s.ListNodes(1)
 		s.ClaimNode(1, node.Text)
 		time.Sleep(100 * time.Second)
-		var swallowed atomic.Int32
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op != zktest.OpMulti {
-				return zktest.Pass()
-			}
-			swallowed.Add(1)
-			return zktest.Swallow()
-		})
-		r.Until("a probe is lost", func() bool { return swallowed.Load() > 0 })
+		lost := r.Multis()
+		r.On(zktest.OpMulti, zktest.Swallow())
+		time.Sleep(probe)
+		lost(1, 2, "in an interval, which are not answered")
 		time.Sleep(s.Until() - time.Second)
-		r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(2 * time.Second) })
+		r.OnAll(zktest.Delay(2 * time.Second))
 		s.Do(recipes.Claim{Epoch: 1, Node: node, Held: true})
 		time.Sleep(1500 * time.Millisecond)
 		s.Want("LeaseRanOut")
@@ -213,5 +191,74 @@ func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 		reader := r.InPlaceOf(s)
 		reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		refusesAPlace(r, reader)
+	})
+}
+
+// A reader takes the place of a writer.
+
+// TestAPlaceIsNotJoinedToARelease: a create in another seat's place names the place, and
+// is no part of a release's request.
+func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
+	inSession(t, func(r *rig) {
+		w, node := r.Writer()
+		reader, other := r.InPlaceOf(w), r.Seated()
+		r.Plant("of-another")
+		asked := r.Asked()
+		r.Together(func() {
+			other.Do(recipes.Delete{Epoch: 1, Node: named("of-another")})
+			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
+		})
+		other.WantAnswer(recipes.Deleted{Epoch: 1})
+		if in := answerOf[recipes.Created](reader); in.Node.Seq != node.Seq {
+			r.Errorf("the reader is answered %+v, want the place of %v", in, node)
+		}
+		r.WantAsked(asked(), zktest.OpDelete, zktest.OpMulti)
+	})
+}
+
+// refusesAPlace checks that the reader does not get the place of a writer.
+func refusesAPlace(r *rig, reader *seat) {
+	r.Helper()
+	if in := answerOf[recipes.Refused](reader); in.Op != recipes.OpCreate {
+		r.Errorf("answered %+v, want the create refused", in)
+	}
+}
+
+// TestAPlaceIsGivenByAHolderOnly: a seat that does not hold, or is about to leave, may
+// have a request under way that would be right only without a reader in its place.
+func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
+	inSession(t, func(r *rig) {
+		w, node := r.Writer()
+		second := r.SeatedAt(session.Place{Dir: lockDir, Kind: events.KindWrite})
+		second.Makes(1)
+		second.ListNodes(1)
+		reader, later := r.InPlaceOf(second), r.InPlaceOf(w)
+		reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
+		refusesAPlace(r, reader)
+		r.WantChildren(2)
+		asked := r.Asked()
+		r.Together(func() {
+			w.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+			later.Do(recipes.Create{Epoch: 1, Attempt: 1})
+		})
+		refusesAPlace(r, later)
+		equal(r, len(asked()), 1, "kinds of requests")
+	})
+}
+
+// TestAWriterThatGaveItsPlaceLeavesNoFloor: the reader in its place is older than the
+// reader of the floor.
+func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
+	inSession(t, func(r *rig) {
+		w, node := r.Writer()
+		made := r.InPlaceOf(w).Makes(1)
+		expect(r, made.Node.Seq == node.Seq && made.Alone,
+			"the reader has %+v, want the place of %v, and no older contender", made, node)
+		if owner := r.Server.Owner(lockDir + "/" + made.Node.Text); owner != r.Only() {
+			r.Errorf("%s is owned by 0x%x, want a node of the session", made.Node.Text, owner)
+		}
+		w.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
+		w.Want("Deleted")
+		r.WantData(ourData)
 	})
 }

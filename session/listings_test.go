@@ -277,9 +277,7 @@ func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
 		t.Errorf("%v goes first, want a listing that no waiter needs at once behind the handover", next)
 	}
 	lists(s, true, "d")
-	if next := s.pending.next(); next != request(s.client.listings["d"]) {
-		t.Errorf("next is %v when the turn of one may have come, want its listing", next)
-	}
+	equal(t, s.pending.next(), request(s.client.listings["d"]), "next is when the turn of one may have come")
 }
 
 // TestUrgentListingsDoNotWaitBehindABurst: while large directories are read one at a

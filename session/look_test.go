@@ -4,52 +4,53 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// heard returns a word that an observer has not read yet, and whether there is any, the end included.
-func heard(words <-chan events.Leader) (l events.Leader, ok, closed bool) {
-	synctest.Wait()
-	select {
-	case l, open := <-words:
-		return l, true, !open
-	default:
-		return l, false, false
-	}
-}
-
-// TestObserveBelowAChroot: nodes are named as the caller names the path. A path may be the chroot itself.
+// TestObserveBelowAChroot: nodes are named as the caller names the path. A path may be the
+// chroot itself.
 func TestObserveBelowAChroot(t *testing.T) {
 	for _, chroot := range []string{"", "/app"} {
 		for _, dir := range []string{"/", "/e", "/deep/e"} {
-			t.Run(fmt.Sprint(chroot, " ", dir), func(t *testing.T) {
-				sessiontest.Bubble(t, func(r *sessiontest.Rig) {
-					r.Open(chroot)
-					words := r.Session.Observe(r.Context(), dir)
-					if l, ok, closed := heard(words); !ok || closed || l.Node != "" {
-						t.Fatalf("an election without a leader begins with %+v (%v, closed %v), want no leader", l, ok, closed)
+			bubble(t, func(r *rig) {
+				r.Open(chroot)
+				words := r.Session.Observe(r.Context(), dir)
+				word := func() (l events.Leader) {
+					r.Helper()
+					synctest.Wait()
+					select {
+					case l, open := <-words:
+						if open {
+							return l
+						}
+					default:
 					}
-					below := dir + "/lock-0000000007"
-					if dir == "/" {
-						below = "/lock-0000000007"
-					}
-					r.Must(r.Server.Create(chroot+below, []byte("ann")))
-					if l, ok, _ := heard(words); !ok || l.Node != below || string(l.Data) != "ann" || l.Token == 0 {
-						t.Errorf("%+v, %v, want %s", l, ok, below)
-					}
-				})
+					r.Fatalf("%s%s: an observer reads nothing, want a word", chroot, dir)
+					return l
+				}
+				if l := word(); l.Node != "" {
+					t.Fatalf("an election without a leader begins with %+v, want no leader", l)
+				}
+				below := strings.TrimSuffix(dir, "/") + "/lock-0000000007"
+				r.Make(chroot+below, "ann")
+				if l := word(); l.Node != below || string(l.Data) != "ann" || l.Token == 0 {
+					t.Errorf("%s leads with %+v, want %s", chroot, l, below)
+				}
 			})
 		}
 	}
 }
 
-// endingContext has ended as soon as the test says so. Its channel is closed a moment later, as with any context.
+// endingContext has ended as soon as the test says so. Its channel is closed a moment
+// later, as with any context.
 type endingContext struct {
 	context.Context
 	over atomic.Bool
@@ -68,10 +69,10 @@ func (c *endingContext) Err() error {
 //  2. What was read is answered.
 //  3. Only now the caller could see that the context has ended.
 func TestHalfASurveyIsNone(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		const nodes = 200
 		for i := range nodes {
-			r.Must(r.Server.Create(fmt.Sprintf("%s/%d", sessiontest.Dir, i), nil))
+			r.Plant(fmt.Sprint(i))
 		}
 		ctx := &endingContext{Context: r.Context()}
 		readings := 0
@@ -83,8 +84,57 @@ func TestHalfASurveyIsNone(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		if found, err := r.Session.ReadQueue(ctx, sessiontest.Dir, nil); !errors.Is(err, context.Canceled) || found != nil || readings == nodes {
+		found, err := r.Session.ReadQueue(ctx, lockDir, nil)
+		if !errors.Is(err, context.Canceled) || found != nil || readings == nodes {
 			t.Errorf("%d of %d nodes are found, %v; want the end of the context and none", len(found), nodes, err)
+		}
+	})
+}
+
+// TestInspectSaysOfEachNodeWhatStandsThere, and which parts of it may not be seen.
+func TestInspectSaysOfEachNodeWhatStandsThere(t *testing.T) {
+	bubble(t, func(r *rig) {
+		for _, node := range []string{"d/+a", "d/c", "d/+b", "d/a", "hidden/x", "half/+x", "half/y"} {
+			r.Make("/app/"+node, "/app/"+node)
+		}
+		r.Open("/app")
+		own := r.SeatedAt(session.Place{Dir: "/own"}).CreateNode(1).Text
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
+			if q.Path == "/app/hidden" || q.Path == "/app/half/+x" {
+				return zktest.Fail(zktest.NoAuth)
+			}
+			return zktest.Pass()
+		})
+		nodes := []string{"/d", "/none", "/hidden", "/half", "/own/" + own, "/d/a"}
+		seen, err := r.Session.Inspect(r.Context(), nodes, session.Inspection{Wanted: func(name string) bool {
+			return strings.HasPrefix(name, "+")
+		}})
+		if err != nil || len(seen) != len(nodes) {
+			t.Fatalf("%d nodes are seen, %v; want %d", len(seen), err, len(nodes))
+		}
+		for i, want := range []string{
+			"+a=/app/d/+a +b=/app/d/+b | [a c]", "absent | []", "absent no permission | []",
+			"no permission | [y]", own + "= | [] ephemeral", " | []",
+		} {
+			n, got := seen[i], ""
+			if n.Stat == nil {
+				got = "absent "
+			}
+			if errors.Is(n.Err, session.ErrNoAuth) {
+				got += "no permission "
+			}
+			var found []string
+			for _, f := range n.Found {
+				found = append(found, f.Name+"="+string(f.Data))
+			}
+			slices.Sort(found)
+			got = strings.TrimSpace(got+strings.Join(found, " ")) + fmt.Sprintf(" | %v", n.Rest)
+			if n.Stat != nil && session.Ephemeral(n.Stat) {
+				got += " ephemeral"
+			}
+			if got != want {
+				t.Errorf("%s is seen as %q, want %q", nodes[i], got, want)
+			}
 		}
 	})
 }

@@ -10,40 +10,32 @@ import (
 )
 
 func TestWishesAreReadAsTheyAreWritten(t *testing.T) {
-	for _, c := range []struct {
-		data    string
-		stands  bool
-		bounded bool
-		grace   time.Duration
-		user    string
+	for data, c := range map[string]struct {
+		want wish
+		user string
 	}{
-		{"", false, false, 0, ""},
-		{"job 17", false, false, 0, "job 17"},
-		{"__REVOKE__", true, false, 0, ""},
-		{"__REVOKE__ 0\n", true, true, 0, ""},
-		{"__REVOKE__ 1500\njob 17", true, true, 1500 * time.Millisecond, "job 17"},
-		{"__REVOKE__ 1500\na\nb", true, true, 1500 * time.Millisecond, "a\nb"},
-		{"__REVOKE__ 1500\n__REVOKE__", true, true, 1500 * time.Millisecond, "__REVOKE__"},
-		{"__REVOKE__ 9223372036854775807\nx", true, true, mostGrace, "x"},
-		{"__REVOKE__ 9223372036854775808\nx", false, false, 0, "__REVOKE__ 9223372036854775808\nx"},
-		{"__REVOKE__ -5\nx", false, false, 0, "__REVOKE__ -5\nx"},
-		{"__REVOKE__ +5\nx", false, false, 0, "__REVOKE__ +5\nx"},
-		{"__REVOKE__ \nx", false, false, 0, "__REVOKE__ \nx"},
-		{"__REVOKE__\nx", false, false, 0, "__REVOKE__\nx"},
-		{"__REVOKE__5\nx", false, false, 0, "__REVOKE__5\nx"},
-		{"__REVOKE__ 5", false, false, 0, "__REVOKE__ 5"},
-		{"__REVOKE__ 5ms\nx", false, false, 0, "__REVOKE__ 5ms\nx"},
-		{" __REVOKE__", false, false, 0, " __REVOKE__"},
+		"__REVOKE__":                        {wish{stands: true}, ""},
+		"__REVOKE__ 0\n":                    {within(0), ""},
+		"__REVOKE__ 1500\njob 17":           {within(1500 * time.Millisecond), "job 17"},
+		"__REVOKE__ 1500\na\nb":             {within(1500 * time.Millisecond), "a\nb"},
+		"__REVOKE__ 1500\n__REVOKE__":       {within(1500 * time.Millisecond), "__REVOKE__"},
+		"__REVOKE__ 9223372036854775807\nx": {within(mostGrace), "x"},
 	} {
-		w, user := read([]byte(c.data))
-		if want := (wish{c.stands, c.bounded, c.grace}); w != want || string(user) != c.user || string(UserData("lock-0000000001", []byte(c.data))) != c.user {
-			t.Errorf("%q: %+v, %q; want %+v, %q", c.data, w, user, want, c.user)
+		w, user := read([]byte(data))
+		if w != c.want || string(user) != c.user || string(UserData("lock-0000000001", []byte(data))) != c.user {
+			t.Errorf("%q: %+v, %q; want %+v, %q", data, w, user, c.want, c.user)
 		}
-		if w.stands && w.grace < mostGrace && !bytes.Equal(w.data(user), []byte(c.data)) {
-			t.Errorf("the data are written again as %q, want %q", w.data(user), c.data)
-		}
-		if w.stands && !Reserved([]byte(c.data)) {
-			t.Errorf("%q is free for callers, want it reserved", c.data)
+		expect(t, w.grace >= mostGrace || string(w.data(user)) == data,
+			"the data are written again as %q, want %q", w.data(user), data)
+		expect(t, Reserved([]byte(data)), "%q is free for callers, want it reserved", data)
+	}
+	for _, data := range []string{
+		"", "job 17", "__REVOKE__ 9223372036854775808\nx", "__REVOKE__ -5\nx", "__REVOKE__ +5\nx", "__REVOKE__ \nx",
+		"__REVOKE__\nx", "__REVOKE__5\nx", "__REVOKE__ 5", "__REVOKE__ 5ms\nx", " __REVOKE__",
+	} {
+		w, user := read([]byte(data))
+		if w != (wish{}) || string(user) != data || string(UserData("lock-0000000001", []byte(data))) != data {
+			t.Errorf("%q: %+v, %q; want all of it the user's", data, w, user)
 		}
 	}
 }
@@ -64,24 +56,21 @@ func TestAWishIsWrittenIfItSaysSomethingNew(t *testing.T) {
 	none, curators := wish{}, wish{stands: true}
 	for _, c := range []struct {
 		want, standing wish
-		asked          bool
-		adds           bool
+		adds, asked    bool // if the holder was not asked before, and if it was
 	}{
-		{within(5), none, false, true},
 		{within(5), none, true, true},
-		{within(5), curators, false, true},
 		{within(5), curators, true, true},
 		{within(time.Second), within(time.Second), false, false},
-		{within(time.Second), within(time.Minute), false, true},
-		{within(time.Minute), within(time.Second), false, false},
 		{within(time.Second), within(time.Minute), true, false},
-		{curators, none, false, true},
+		{within(time.Minute), within(time.Second), false, false},
 		{curators, none, true, true},
 		{curators, curators, false, false},
 		{curators, within(5), false, false},
 	} {
-		if got := c.want.adds(c.standing, c.asked); got != c.adds {
-			t.Errorf("%+v beside %+v, asked %v: %v", c.want, c.standing, c.asked, got)
+		got, asked := c.want.adds(c.standing, false), c.want.adds(c.standing, true)
+		if got != c.adds || asked != c.asked {
+			t.Errorf("%+v beside %+v adds: %v, and %v if asked before; want %v and %v",
+				c.want, c.standing, got, asked, c.adds, c.asked)
 		}
 	}
 }
@@ -95,9 +84,7 @@ func TestWatchesKnowTheSoonestWish(t *testing.T) {
 		t.Error("there is a time before any was set, want none")
 	}
 	for _, e := range []struct{ by, want int64 }{{9, 9}, {12, 9}, {0, 9}, {5, 5}, {6, 5}} {
-		if got := int64(c.wish("/a", recipes.Moment(e.by))); got != e.want {
-			t.Errorf("by %d: %d, want %d", e.by, got, e.want)
-		}
+		equal(t, int64(c.wish("/a", recipes.Moment(e.by))), e.want, "by %d", e.by)
 		if by, wished := c.requestIn("/b", "/a"); !wished || int64(by) != e.want {
 			t.Errorf("the wish is by %d (%v), want %d", by, wished, e.want)
 		}
@@ -108,9 +95,7 @@ func TestWatchesKnowTheSoonestWish(t *testing.T) {
 	}
 	_, ticket = c.watches.Ask("/a", nil)
 	c.watches.Answered("/a", ticket, true)
-	if by := c.wish("/a", 7); by != 5 {
-		t.Errorf("read anew, the wish is by %d, want 5", by)
-	}
+	equal(t, c.wish("/a", 7), 5, "read anew, the wish is by")
 	c.watches.Unnote("/a")
 	if _, wished := c.requestIn("/a"); wished || c.wish("/a", 7) != 7 {
 		t.Error("a wish that was taken back is there, want it gone")
@@ -140,9 +125,8 @@ func TestTheTimeoutIsReadAsItIsWritten(t *testing.T) {
 		{nil, math.MaxInt32 * time.Millisecond, "zkgrant-timeout 2147483647ms\n"},
 	} {
 		data := withTimeout(c.user, c.timeout)
-		if string(data) != c.data || len(data) > len(c.user)+TimeoutSize {
-			t.Errorf("%q with %v is written as %q, want %q", c.user, c.timeout, data, c.data)
-		}
+		expect(t, string(data) == c.data && len(data) <= len(c.user)+TimeoutSize,
+			"%q with %v is written as %q, want %q", c.user, c.timeout, data, c.data)
 		if user, timeout := splitTimeout(data); !same(user, c.user) || timeout != c.timeout {
 			t.Errorf("%q is read as %q, %v; want %q, %v", data, user, timeout, c.user, c.timeout)
 		}
@@ -166,16 +150,19 @@ func TestTheTimeoutIsReadAsItIsWritten(t *testing.T) {
 }
 
 func TestDataWithoutATimeoutAreTheUsers(t *testing.T) {
-	for _, data := range [][]byte{
-		nil, {}, []byte("job 17"), []byte("\n"), []byte("zkgrant-timeout"), []byte("zkgrant-timeout \n"), []byte("zkgrant-timeout ms\n"),
-		[]byte("zkgrant-timeout 5ms"), []byte("zkgrant-timeout 5\n"), []byte("zkgrant-timeout 5s\n"), []byte("zkgrant-timeout -5ms\n"),
-		[]byte("zkgrant-timeout +5ms\n"), []byte("zkgrant-timeout 05ms\n"), []byte("zkgrant-timeout -0ms\n"),
-		[]byte("zkgrant-timeout 2147483648ms\n"), []byte("zkgrant-timeout 5ms\nmore"), []byte("zkgrant-timeout 5ms\n\n"),
-		[]byte("job 17zkgrant-timeout 5ms\n"), []byte("job 17\n zkgrant-timeout 5ms\n"), []byte("job 17\nzkgrant-timeout  5ms\n"),
+	for _, data := range []string{
+		"", "job 17", "\n", "zkgrant-timeout", "zkgrant-timeout \n", "zkgrant-timeout ms\n", "zkgrant-timeout 5ms",
+		"zkgrant-timeout 5\n", "zkgrant-timeout 5s\n", "zkgrant-timeout -5ms\n", "zkgrant-timeout +5ms\n",
+		"zkgrant-timeout 05ms\n", "zkgrant-timeout -0ms\n", "zkgrant-timeout 2147483648ms\n",
+		"zkgrant-timeout 5ms\nmore", "zkgrant-timeout 5ms\n\n", "job 17zkgrant-timeout 5ms\n",
+		"job 17\n zkgrant-timeout 5ms\n", "job 17\nzkgrant-timeout  5ms\n",
 	} {
-		if user, timeout := splitTimeout(data); !same(user, data) || timeout != 0 {
+		if user, timeout := splitTimeout([]byte(data)); !same(user, []byte(data)) || timeout != 0 {
 			t.Errorf("%q is read as %q, %v; want all of it, and no timeout", data, user, timeout)
 		}
+	}
+	if user, timeout := splitTimeout(nil); user != nil || timeout != 0 {
+		t.Errorf("no data are read as %q, %v; want none, and no timeout", user, timeout)
 	}
 }
 
@@ -211,9 +198,7 @@ func FuzzTimeoutLine(f *testing.F) {
 		if user, got := splitTimeout(data); got > 0 && !bytes.Equal(withTimeout(user, got), data) || got == 0 && len(user) > len(data) {
 			t.Errorf("%q is read as %q, %v, which is not written like that", data, user, got)
 		}
-		if !bytes.Equal(before, data) {
-			t.Errorf("%q was changed to %q", before, data)
-		}
+		expect(t, bytes.Equal(before, data), "%q was changed to %q", before, data)
 	})
 }
 

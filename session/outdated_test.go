@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,165 +17,140 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
-	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// gate holds up the goroutine that waits at it until it is opened, or the test ends.
-func gate(r *sessiontest.Rig) (wait, open func()) {
-	closed := make(chan struct{})
-	open = sync.OnceFunc(func() { close(closed) })
-	r.Cleanup(open)
-	return func() { <-closed }, open
-}
-
-// An answer that has come on an earlier connection counts as lost, unless it stays true.
+// TestAnswersOfAnEarlierConnection: they count as lost, unless they stay true.
 func TestAnswersOfAnEarlierConnection(t *testing.T) {
-	const unknown = "Unknown"
 	for _, c := range []struct {
 		op   recipes.Op
 		in   recipes.Input
-		want string // its type, if it stays true
+		stay bool // true
 	}{
-		{recipes.OpCreate, recipes.Created{Epoch: 1, Alone: true, Token: 7}, unknown},
-		{recipes.OpCreate, recipes.Created{Epoch: 1}, unknown},
-		{recipes.OpCreate, recipes.Enqueued{Epoch: 1}, unknown},
-		{recipes.OpCreate, recipes.Occupied{Epoch: 1}, "Occupied"},
-		{recipes.OpCreate, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, "Refused"},
-		{recipes.OpList, recipes.Listed{Epoch: 1}, unknown},
-		{recipes.OpClaim, recipes.Claimed{Epoch: 1}, unknown},
-		{recipes.OpClaim, recipes.Claimed{Epoch: 1, Recorded: true}, unknown},
-		{recipes.OpClaim, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}, "Refused"},
-		{recipes.OpAdvance, recipes.Advanced{Epoch: 1, Floor: true}, unknown},
-		{recipes.OpAdvance, recipes.Advanced{Epoch: 1, Stands: true}, unknown},
-		{recipes.OpSurvey, recipes.Surveyed{Epoch: 1}, unknown},
-		{recipes.OpEnter, recipes.Entered{Epoch: 1, Permits: []string{"l"}}, unknown},
-		{recipes.OpDelete, recipes.Deleted{Epoch: 1}, "Deleted"},
-		{recipes.OpWatch, recipes.Gone{Epoch: 1, Node: events.Name{Text: "n"}}, "Gone"},
-		{recipes.OpWatch, recipes.Unknown{Epoch: 1, Op: recipes.OpWatch}, unknown},
+		{recipes.OpCreate, recipes.Created{Epoch: 1, Alone: true, Token: 7}, false},
+		{recipes.OpCreate, recipes.Created{Epoch: 1}, false},
+		{recipes.OpCreate, recipes.Enqueued{Epoch: 1}, false},
+		{recipes.OpCreate, recipes.Occupied{Epoch: 1}, true},
+		{recipes.OpCreate, recipes.Refused{Epoch: 1, Op: recipes.OpCreate}, true},
+		{recipes.OpList, recipes.Listed{Epoch: 1}, false},
+		{recipes.OpClaim, recipes.Claimed{Epoch: 1}, false},
+		{recipes.OpClaim, recipes.Claimed{Epoch: 1, Recorded: true}, false},
+		{recipes.OpClaim, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}, true},
+		{recipes.OpAdvance, recipes.Advanced{Epoch: 1, Floor: true}, false},
+		{recipes.OpAdvance, recipes.Advanced{Epoch: 1, Stands: true}, false},
+		{recipes.OpSurvey, recipes.Surveyed{Epoch: 1}, false},
+		{recipes.OpEnter, recipes.Entered{Epoch: 1, Permits: []string{"l"}}, false},
+		{recipes.OpDelete, recipes.Deleted{Epoch: 1}, true},
+		{recipes.OpWatch, recipes.Gone{Epoch: 1, Node: named("n")}, true},
+		{recipes.OpWatch, recipes.Unknown{Epoch: 1, Op: recipes.OpWatch}, false},
 	} {
-		sessiontest.Run(t, fmt.Sprintf("%v %s %+v", c.op, sessiontest.TypesOf([]recipes.Input{c.in}), c.in), func(r *sessiontest.Rig) {
+		inSession(t, func(r *rig) {
 			s := r.Seated()
 			wait, open := gate(r)
 			s.AnswerWith(1, c.op, func() recipes.Input { wait(); return c.in })
 			synctest.Wait()
 			r.Server.Cut(r.Only())
 			r.Settle()
+			s.Want("Suspended Reconnected")
 			open()
-			told := s.Want("Suspended Reconnected " + c.want)
-			if want := (recipes.Unknown{Epoch: 1, Op: c.op}); c.want == unknown && told[2] != want {
-				t.Errorf("told %+v, want %+v", told[2], want)
+			if c.stay {
+				s.WantOnly(c.in)
+			} else {
+				s.WantOnly(recipes.Unknown{Epoch: 1, Op: c.op})
 			}
 		})
 	}
 }
 
-// Before the news of the next connection an answer of the last one counts: the news come after it, and have it verified.
+// TestAnswersBetweenTwoConnections: before the news of the next connection an answer of
+// the last one counts. The news come after it, and have it verified.
 func TestAnswersBetweenTwoConnections(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		r.Plant("n")
-		s := r.SeatedAt(session.Place{Dir: sessiontest.Dir, Data: []byte("own")})
+		s := r.SeatedAt(session.Place{Dir: lockDir, Data: []byte("own")})
 		wait, open := gate(r)
-		s.ClaimLate(recipes.Claim{Epoch: 1, Node: events.Name{Text: "n"}}, wait)
+		s.ClaimLate(recipes.Claim{Epoch: 1, Node: named("n")}, wait)
 		synctest.Wait()
 		r.Server.Down(true)
-		synctest.Wait()
+		s.Want("Suspended")
 		open()
-		if told := s.Want("Suspended Claimed"); told[1] != (recipes.Claimed{Epoch: 1, Fresh: true}) {
-			t.Errorf("told %+v, want a fresh claim", told[1])
-		}
+		s.WantOnly(recipes.Claimed{Epoch: 1, Fresh: true})
 		r.Server.Down(false)
 		r.Settle()
 		s.Want("Reconnected")
 	})
 }
 
-// TestAnAnswerSaysWhichClaimItIsTo: a claim verifies that a holder still holds, or makes a contender
-// a holder. The answers of the two must not be confused.
+// TestAnAnswerSaysWhichClaimItIsTo: a claim verifies that a holder still holds, or
+// makes a contender a holder. The answers of the two must not be confused.
 func TestAnAnswerSaysWhichClaimItIsTo(t *testing.T) {
 	for _, held := range []bool{false, true} {
-		sessiontest.Run(t, fmt.Sprint("held: ", held), func(r *sessiontest.Rig) {
+		run(t, fmt.Sprint("held: ", held), func(r *rig) {
 			r.Plant("n")
 			s := r.Seated()
-			claim := func(epoch recipes.Epoch, node string) recipes.Claim {
-				return recipes.Claim{Epoch: epoch, Node: events.Name{Text: node}, Held: held}
-			}
-			for _, c := range []struct {
-				claim recipes.Claim
-				want  recipes.Input
-			}{
-				{claim(1, "n"), recipes.Claimed{Epoch: 1, Fresh: true, Held: held}},
-				{claim(1, "none"), recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true, Held: held}},
-				{claim(7, "n"), recipes.Unknown{Epoch: 7, Op: recipes.OpClaim, Held: held}}, // there is no such session
-			} {
-				s.Do(c.claim)
-				s.WantAnswer(c.want)
-			}
+			claim := recipes.Claim{Epoch: 1, Node: named("n"), Held: held}
+			s.Asks(claim, recipes.Claimed{Epoch: 1, Fresh: true, Held: held})
+			s.Asks(recipes.Claim{Epoch: 1, Node: named("none"), Held: held},
+				recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true, Held: held})
+			s.Asks(recipes.Claim{Epoch: 7, Node: named("n"), Held: held}, // there is no such session
+				recipes.Unknown{Epoch: 7, Op: recipes.OpClaim, Held: held})
 			wait, open := gate(r)
-			s.ClaimLate(claim(1, "n"), wait)
+			s.ClaimLate(claim, wait)
 			synctest.Wait()
 			r.Server.Cut(r.Only())
 			r.Settle()
-			open()
-			told := s.Want("Suspended Reconnected Unknown")
-			if want := (recipes.Unknown{Epoch: 1, Op: recipes.OpClaim, Held: held}); told[2] != want {
-				t.Errorf("an answer of the earlier connection: told %+v, want %+v", told[2], want)
-			}
+			s.Want("Suspended Reconnected")
+			open() // an answer of the earlier connection
+			s.WantOnly(recipes.Unknown{Epoch: 1, Op: recipes.OpClaim, Held: held})
 		})
 	}
 }
 
-// An unfair lock's node is removed by hand while the connection is away, and another contender makes the next one. The answer to a claim
-// that comes after that does not tell the owner of the present node. Nor does the answer to a look of the session's own. A release leaves
-// the node alone.
+// TestAnEarlierAnswerSaysNothingOfTheNode: an unfair lock's node is removed by hand
+// while the connection is away, and another contender makes the next one. The answer to
+// a claim that comes after that does not tell the owner of the present node. Nor does
+// the answer to a look of the session's own. A release leaves the node alone.
 func TestAnEarlierAnswerSaysNothingOfTheNode(t *testing.T) {
-	for name, ask := range map[string]func(s *sessiontest.Seat, node string, wait func()){
-		"claim": func(s *sessiontest.Seat, node string, wait func()) {
-			s.ClaimLate(recipes.Claim{Epoch: 1, Node: events.Name{Text: node}}, wait)
+	for name, ask := range map[string]func(s *seat, node string, wait func()){
+		"claim": func(s *seat, node string, wait func()) {
+			s.ClaimLate(recipes.Claim{Epoch: 1, Node: named(node)}, wait)
 		},
-		"look": func(s *sessiontest.Seat, _ string, wait func()) { s.Verify(wait) },
+		"look": func(s *seat, _ string, wait func()) { s.Verify(wait) },
 	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
-			s := r.SeatedAt(session.Place{Dir: sessiontest.TaskNode, Kind: events.KindUnfair, Data: []byte("own")})
+		run(t, name, func(r *rig) {
+			s := r.SeatedAt(session.Place{Dir: taskNode, Kind: events.KindUnfair, Data: []byte("own")})
 			node := s.Makes(1).Node.Text
 			wait, open := gate(r)
 			ask(s, node, wait)
 			synctest.Wait()
-			others(r)
+			admin := r.Admin()
+			r.Server.Intercept(func(q zktest.Request) zktest.Action { // the session's
+				if q.Op == zktest.OpConnect && q.Session != 0 {
+					return zktest.Delay(time.Second)
+				}
+				return zktest.Pass()
+			})
+			r.Server.Cut(r.Session.ID())
+			r.Must(r.Server.Delete(taskNode))
+			_, err := admin.Create(taskNode, []byte("b"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			r.Must(err)
 			s.Hears(func(in recipes.Input) { // in the session's own time: nothing else is settled before
 				if _, again := in.(recipes.Reconnected); again {
 					open()
 					time.Sleep(time.Microsecond)
-					s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}})
+					s.Do(recipes.Delete{Epoch: 1, Node: named(node)})
 				}
 			})
 			r.Settle()
-			if !r.Server.Exists(sessiontest.TaskNode) {
-				t.Error("another contender's node was deleted, want it left alone")
-			}
+			expect(t, r.Server.Exists(taskNode), "another contender's node was deleted, want it left alone")
 		})
 	}
 }
 
-// others cuts the session's connection, and has another client replace the one node of a lock.
-func others(r *sessiontest.Rig) {
-	r.Helper()
-	admin := r.Admin()
-	r.Server.Intercept(func(q zktest.Request) zktest.Action { // the session's
-		if q.Op == zktest.OpConnect && q.Session != 0 {
-			return zktest.Delay(time.Second)
-		}
-		return zktest.Pass()
-	})
-	r.Server.Cut(r.Session.ID())
-	r.Must(r.Server.Delete(sessiontest.TaskNode))
-	_, err := admin.Create(sessiontest.TaskNode, []byte("b"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	r.Must(err)
-}
-
-// TestACreateIsTakenBackUnlessItWasSent: after a Cancel it is answered Canceled if it waits, or if its answer says that there is no
-// directory. If it makes a node the Cancel changes nothing.
+// TestACreateIsTakenBackUnlessItWasSent: after a Cancel it is answered Canceled if it
+// waits, or if its answer says that there is no directory. If it makes a node the Cancel
+// changes nothing.
 func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 	for name, c := range map[string]struct {
 		dir, down   bool
@@ -190,13 +164,13 @@ func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 		"and its directory is not there": {false, false, 1, "", "Canceled", 0},
 		"the same, but of another epoch": {false, false, 2, "", "Created", 1},
 	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+		run(t, name, func(r *rig) {
 			if c.dir {
-				r.Must(r.Server.Create(path.Dir(sessiontest.Dir), nil))
-				r.Must(r.Server.Create(sessiontest.Dir, nil))
+				r.Make(path.Dir(lockDir), "")
+				r.Make(lockDir, "")
 			}
 			s := r.Seated()
-			r.Server.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(time.Second) })
+			r.OnAll(zktest.Delay(time.Second))
 			if c.down {
 				r.Server.Down(true)
 				s.Want("Suspended")
@@ -209,25 +183,24 @@ func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 			r.Server.Down(false)
 			r.Settle()
 			time.Sleep(10 * time.Second)
-			if got := len(r.Server.Children(sessiontest.Dir)); got != c.nodes {
-				r.Errorf("%d nodes are made, want %d", got, c.nodes)
-			}
-			if told := sessiontest.TypesOf(s.Fresh()); !strings.HasSuffix(told, c.later) {
+			r.WantChildren(c.nodes)
+			if told := typesOf(s.Fresh()); !strings.HasSuffix(told, c.later) {
 				r.Errorf("in the end the seat is told %q, want %s", told, c.later)
 			}
 		})
 	}
 }
 
-// TestWhatIsNotWantedIsNotSent: a seat's requests go with the seat, and a look and a size with their callers. Exception: a delete is sent.
+// TestWhatIsNotWantedIsNotSent: a seat's requests go with the seat, and a look and a size
+// with their callers. Exception: a delete is sent.
 func TestWhatIsNotWantedIsNotSent(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		leaves, lists := r.Seated(), r.Seated()
-		node := leaves.Makes(1).Node.Text
+		node := leaves.Makes(1).Node
 		r.Server.Down(true)
 		leaves.Want("Suspended")
 		lists.Want("Suspended")
-		leaves.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
+		leaves.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		lists.Do(recipes.List{Epoch: 1})
 		leaves.Close()
 		lists.Close()
@@ -253,34 +226,25 @@ func TestWhatIsNotWantedIsNotSent(t *testing.T) {
 		got := asked()
 		delete(got, zktest.OpConnect)
 		delete(got, zktest.OpSetWatches)
-		if len(got) != 1 || got[zktest.OpDelete] != 1 {
-			r.Errorf("the server is asked for %v, want one delete", got)
-		}
+		r.WantAsked(got, zktest.OpDelete)
 	})
 }
 
-// Each request is answered once, with many at once, and with breaks all the time.
+// TestEveryRequestIsAnsweredOnceInAStorm, with many at once, and with breaks all the
+// time.
 func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		const seats = 400
-		rounds := eventstest.Amount(8, 20)
-		list := make([]*sessiontest.Seat, seats)
+	inSession(t, func(r *rig) {
+		rounds, list := eventstest.Amount(8, 20), make([]*seat, 400)
 		for i := range list {
-			list[i] = r.SeatAt(session.Place{Dir: fmt.Sprintf("/locks/%d", i%7)})
-			list[i].Want("Opened")
+			list[i] = r.SeatedAt(session.Place{Dir: fmt.Sprintf("/locks/%d", i%7)})
 		}
 		for round := range rounds {
+			requests := []recipes.Effect{
+				recipes.Create{Epoch: 1, Attempt: recipes.Attempt(round)}, recipes.List{Epoch: 1, Barrier: true},
+				recipes.Claim{Epoch: 1, Node: named("none")}, recipes.Delete{Epoch: 1, Node: named("none")},
+			}
 			for i, s := range list {
-				switch (i + round) % 4 {
-				case 0:
-					s.Do(recipes.Create{Epoch: 1, Attempt: recipes.Attempt(round)})
-				case 1:
-					s.Do(recipes.List{Epoch: 1, Barrier: true})
-				case 2:
-					s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "none"}})
-				case 3:
-					s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "none"}})
-				}
+				s.Do(requests[(i+round)%len(requests)])
 			}
 			r.Server.Cut(r.Only())
 			time.Sleep(time.Duration(round) * time.Millisecond)
@@ -288,23 +252,17 @@ func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 		r.Settle()
 		time.Sleep(time.Second)
 		for i, s := range list {
-			answers := 0
-			for _, in := range s.Fresh() {
-				switch in.(type) {
-				case recipes.Suspended, recipes.Reconnected:
-				default:
-					answers++
-				}
-			}
-			if answers != rounds {
-				t.Fatalf("seat %d has %d answers to %d requests, want one to each", i, answers, rounds)
+			if answers := s.FreshAnswers(); len(answers) != rounds {
+				t.Fatalf("seat %d has %d answers to %d requests, want one to each", i, len(answers), rounds)
 			}
 		}
 	})
 }
 
-// The connection is lost again and again right after the handshake. So requests for watches stay in the client's queue, and go out on later
-// connections. If an answer gets through before the client has put its own request together, the race detector fails the test.
+// TestRequestsForWatchesThatOutliveTheirConnection: the connection is lost again and
+// again right after the handshake. So requests for watches stay in the client's queue,
+// and go out on later connections. If an answer gets through before the client has put
+// its own request together, the race detector fails the test.
 func TestRequestsForWatchesThatOutliveTheirConnection(t *testing.T) {
 	var cuts atomic.Int64
 	rule := func(f faultnet.Frame) faultnet.Verdict {
@@ -313,9 +271,9 @@ func TestRequestsForWatchesThatOutliveTheirConnection(t *testing.T) {
 		}
 		return faultnet.Pass()
 	}
-	sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+	bubble(t, func(r *rig) {
 		network := faultnet.New(r.Server.DialContext, rule)
-		r.Open("", session.OptionFunc(func(c *session.Config) { c.Dial = network.Dial }))
+		r.Open("", configured(func(c *session.Config) { c.Dial = network.Dial }))
 		r.Plant("n")
 		s := r.Watching("n")
 		for range 50 {
@@ -326,8 +284,6 @@ func TestRequestsForWatchesThatOutliveTheirConnection(t *testing.T) {
 		}
 		s.Fresh()
 		r.DeleteNode("n")
-		if told := sessiontest.TypesOf(s.Fresh()); !strings.Contains(told, "Gone") {
-			t.Errorf("after 50 cuts the seat is told %s, want Gone", told)
-		}
+		s.WantGone("n")
 	})
 }

@@ -41,8 +41,6 @@ func TestWindow(t *testing.T) {
 			}
 		}
 		w.resume(now.Add(c.pause))
-		if got := min(w.width(), mostReadings); got != c.want {
-			t.Errorf("%s: %d readings may be under way, want %d", c.what, got, c.want)
-		}
+		equal(t, min(w.width(), mostReadings), c.want, "%s readings may be under way", c.what)
 	}
 }

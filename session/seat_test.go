@@ -1,28 +1,24 @@
 package session
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// The listing of a past epoch may be answered when the listing of the next one has found another node.
+// The listing of a past epoch may be answered when the listing of the next one has found
+// another node.
 func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	c := &client{}
 	s := &Seat{content: &content{}}
 	s.nameOwn(c, recipes.Epoch(2), []string{"/dir/new"}, 0)
 	s.nameOwn(c, recipes.Epoch(1), []string{"/dir/old"}, 0)
-	if own := s.ownNode(); own != "/dir/new" {
-		t.Errorf("the own node is %q behind that of a past epoch, want /dir/new", own)
-	}
+	equal(t, s.ownNode(), "/dir/new", "the own node is behind that of a past epoch")
 	s.subscribe(c, ofNode, "/dir/new")
 	s.subscribe(c, ofNode, "/dir/old")
-	if got := c.watches.Fired("/dir/new"); len(got) != 1 || got[0] != s {
-		t.Errorf("%v follow the new node, want the seat", got)
-	}
-	if got := c.watches.Fired("/dir/old"); len(got) != 0 {
-		t.Errorf("%v follow the past node, want no seat", got)
-	}
+	expect(t, slices.Equal(c.watches.Fired("/dir/new"), []*Seat{s}), "the seat does not follow the new node")
+	expect(t, len(c.watches.Fired("/dir/old")) == 0, "the seat follows the past node")
 }
 
 // Requests may overtake each other: of two, the one made later counts.
@@ -31,35 +27,26 @@ func TestTheLaterWatchCounts(t *testing.T) {
 	s := &Seat{content: &content{}}
 	first := s.follow("/dir/a")
 	second := s.follow("/dir/b")
-	if first != "" || second != "/dir/a" {
-		t.Errorf("the watches took the place of %q and %q, want none and /dir/a", first, second)
-	}
+	expect(t, first == "" && second == "/dir/a",
+		"the watches took the place of %q and %q, want none and /dir/a", first, second)
 	s.drop(c, second)
 	s.subscribe(c, ofNode, "/dir/b")
 	s.drop(c, first)
 	s.subscribe(c, ofNode, "/dir/a")
-	if got := c.watches.Fired("/dir/a"); len(got) != 0 {
-		t.Errorf("%v follow the first path, want no seat", got)
-	}
-	if got := c.watches.Fired("/dir/b"); len(got) != 1 {
-		t.Errorf("%v follow the second path, want the seat", got)
-	}
+	expect(t, len(c.watches.Fired("/dir/a")) == 0, "the seat follows the first path")
+	expect(t, len(c.watches.Fired("/dir/b")) == 1, "the seat does not follow the second path")
 }
 
-// TestNewsReachTheSeatsThatAreThere has seats leave from the middle, the end and the front. Some leave twice, and one was never there.
+// TestNewsReachTheSeatsThatAreThere has seats leave from the middle, the end and the front.
+// Some leave twice, and one was never there.
 func TestNewsReachTheSeatsThatAreThere(t *testing.T) {
-	const all = 8
 	s := &Session{client: &client{}}
-	heard := map[*Seat]int{}
+	heard, here := map[*Seat]int{}, map[*Seat]bool{}
 	var seats []*Seat
-	for range all {
+	for range 8 {
 		seat := &Seat{session: s}
-		seats = append(seats, seat)
+		seats, here[seat] = append(seats, seat), true
 		seat.Open(func(recipes.Input, error) bool { heard[seat]++; return false })
-	}
-	here := map[*Seat]bool{}
-	for _, seat := range seats {
-		here[seat] = true
 	}
 	for round, leaving := range []int{3, 7, 0, 3, 6, 1} {
 		s.unseat(seats[leaving])
@@ -76,8 +63,6 @@ func TestNewsReachTheSeatsThatAreThere(t *testing.T) {
 	for _, seat := range seats {
 		s.unseat(seat)
 	}
-	if len(s.seats) != 0 {
-		t.Errorf("%d seats are left, want none", len(s.seats))
-	}
+	expect(t, len(s.seats) == 0, "%d seats are left, want none", len(s.seats))
 	s.unseat(seats[0])
 }

@@ -8,86 +8,73 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-const sizeAt = sessiontest.PermitsAt + "/size"
-
 func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		a, b := r.PermitSeat(4, 3), r.PermitSeat(9, 2)
-		node := a.CreateNode(1).Text
-		if got := a.Surveys(recipes.Survey{Node: events.Name{Text: node}}); got != (recipes.Surveyed{Epoch: 1, Size: 4}) {
-			t.Errorf("a new semaphore is surveyed as %+v, want 4 free permits", got)
-		}
-		a.Do(recipes.Enter{Epoch: 1, Node: events.Name{Text: node}, Permits: 3})
-		entered, ok := a.Answer().(recipes.Entered)
-		if !ok || len(entered.Permits) != 3 || !strings.HasPrefix(entered.Permits[0], "leases/_c_"+node[3:39]+"-lease-") {
-			t.Errorf("the request for 3 permits is answered %+v, want 3 permits named after the node %s", entered, node)
+		node := a.CreateNode(1)
+		equal(t, a.Surveys(recipes.Survey{Node: named(node.Text)}), (recipes.Surveyed{Epoch: 1, Size: 4}),
+			"a new semaphore is surveyed as")
+		permits := ask[recipes.Entered](a, recipes.Enter{Epoch: 1, Node: named(node.Text), Permits: 3}).Permits
+		if len(permits) != 3 || !strings.HasPrefix(permits[0], "leases/_c_"+node.Text[3:39]+"-lease-") {
+			t.Errorf("the request for 3 permits is answered %+v, want 3 named after the node %s", permits, node.Text)
 		}
 		r.WantPermits(0, 3)
-		other := b.CreateNode(1).Text
-		if got := b.Surveys(recipes.Survey{Node: events.Name{Text: other}, Watch: true}); got != (recipes.Surveyed{Epoch: 1, Size: 4, InUse: 3}) {
-			t.Errorf("beside three permits the survey says %+v, want 3 taken of 4", got)
-		}
-		b.Do(recipes.Survey{Epoch: 1, Node: events.Name{Text: "lock-0000000099"}, Watch: true})
-		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpSurvey, Missing: true})
-		b.Do(recipes.Enter{Epoch: 1, Node: events.Name{Text: other}, Permits: 2, Version: 1})
-		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Stale: true})
-		b.Do(recipes.Enter{Epoch: 1, Node: events.Name{Text: "lock-0000000099"}, Permits: 2})
-		b.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Missing: true})
+		other, missing := named(b.CreateNode(1).Text), named("lock-0000000099")
+		got := b.Surveys(recipes.Survey{Node: other, Watch: true})
+		expect(t, got == (recipes.Surveyed{Epoch: 1, Size: 4, InUse: 3}),
+			"beside three permits the survey says %+v, want 3 taken of 4", got)
+		b.Asks(recipes.Survey{Epoch: 1, Node: missing, Watch: true},
+			recipes.Refused{Epoch: 1, Op: recipes.OpSurvey, Missing: true})
+		b.Asks(recipes.Enter{Epoch: 1, Node: other, Permits: 2, Version: 1},
+			recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Stale: true})
+		b.Asks(recipes.Enter{Epoch: 1, Node: missing, Permits: 2},
+			recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Missing: true})
 		r.WantPermits(1, 3)
-		a.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: entered.Permits[0]}})
+		a.Do(recipes.Claim{Epoch: 1, Node: named(permits[0])})
 		a.Want("Claimed")
-		a.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: entered.Permits[0]}})
-		a.Want("Deleted")
+		a.Deletes(permits[0])
 		b.Want("Changed")
 		r.WantPermits(1, 0)
 	})
 }
 
-// TestTheReplyToAnEnterIsLost, or the request. In both cases a look behind a barrier reports whether there are permits, all of them or
-// none.
+// TestTheReplyToAnEnterIsLost, or the request. In both cases a look behind a barrier
+// reports whether there are permits, all of them or none.
 func TestTheReplyToAnEnterIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		action  zktest.Action
 		permits int
 	}{"the reply": {zktest.CutAfter(), 3}, "the request": {zktest.CutBefore(), 0}} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+		run(t, name, func(r *rig) {
 			r.MakePermits(4)
 			s := r.PermitSeat(4, 3)
 			node := s.CreateNode(1)
 			s.Surveys(recipes.Survey{Node: node})
 			r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpMulti && len(q.Parts) > 3 })
-			s.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 3})
-			s.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpEnter})
-			s.Do(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-			listed := sessiontest.AnswerOf[recipes.Listed](s)
+			s.Asks(recipes.Enter{Epoch: 1, Node: node, Permits: 3}, recipes.Unknown{Epoch: 1, Op: recipes.OpEnter})
+			listed := s.Look(1, true)
+			own := listed.Own.Name
 			r.WantPermits(1-c.permits/3, c.permits)
 			if listed.Own.Owner != r.Only() || listed.Entered != (c.permits > 0) {
 				r.Fatalf("the listing behind a barrier is %+v, want the session's own, leased: %v", listed, c.permits > 0)
 			}
 			if c.permits == 0 {
-				if listed.Own.Name != node {
-					r.Errorf("the listing has %+v, want %v, which is not leased", listed, node)
-				}
+				expect(r, own == node, "the listing has %+v, want %v, which is not leased", listed, node)
 				return
 			}
-			s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name})
+			s.Do(recipes.Claim{Epoch: 1, Node: own})
 			s.Want("Claimed")
-			permits := r.Server.Children(sessiontest.TakenAt)
-			if err := r.Server.Delete(sessiontest.TakenAt + "/" + permits[1]); err != nil { // not the one by which the machine knows them
-				r.Fatal(err)
-			}
-			if gone := s.Want("Gone")[0].(recipes.Gone); !gone.Node.Same(listed.Own.Name) {
+			permits := r.Server.Children(takenAt)
+			r.Must(r.Server.Delete(takenAt + "/" + permits[1])) // not the one by which the machine knows them
+			if gone := s.Want("Gone")[0].(recipes.Gone); !gone.Node.Same(own) {
 				r.Errorf("%+v", gone)
 			}
-			s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name})
-			s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
-			s.Do(recipes.Delete{Epoch: 1, Node: listed.Own.Name})
+			s.Asks(recipes.Claim{Epoch: 1, Node: own}, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
+			s.Do(recipes.Delete{Epoch: 1, Node: own})
 			s.Want("Gone Gone Deleted")
 			r.WantPermits(0, 0)
 		})
@@ -96,91 +83,115 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 
 // TestSomeOfTheLeasesThatAreFoundAreMissing: one was deleted while the reply was lost.
 func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		s := r.PermitSeat(4, 3)
 		s.Enters(3)
-		r.Must(r.Server.Delete(sessiontest.TakenAt + "/" + r.Server.Children(sessiontest.TakenAt)[0]))
-		s.Do(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-		listed := sessiontest.AnswerOf[recipes.Listed](s)
-		s.Do(recipes.Claim{Epoch: 1, Node: listed.Own.Name})
-		s.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
-		s.Do(recipes.Discard{Node: listed.Own.Name})
+		r.Must(r.Server.Delete(takenAt + "/" + r.Server.Children(takenAt)[0]))
+		own := s.Look(1, true).Own.Name
+		s.Asks(recipes.Claim{Epoch: 1, Node: own}, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
+		s.Do(recipes.Discard{Node: own})
 		r.WantPermits(0, 0)
 	})
 }
 
-// TestPermitsAreGivenBackThoughOneIsGone: a contender has taken permits at once, though another one waits. It gives them
-// back as it queues up. None is left, also if one was deleted before, and its node is in the queue.
+// TestPermitsAreGivenBackThoughOneIsGone: a contender has taken permits at once, beside
+// too many others, or though another one waits. It gives them back as it queues up, in
+// one transaction or, if one was deleted before, one by one. Either way none is left,
+// its node is in the queue, and the next contender enters at once when there is room.
 func TestPermitsAreGivenBackThoughOneIsGone(t *testing.T) {
-	for _, gone := range []bool{false, true} {
-		sessiontest.Run(t, fmt.Sprintf("one gone: %v", gone), func(r *sessiontest.Rig) {
-			r.MakePermits(4)
-			first := r.PermitSeat(4, 1)
-			node := first.CreateNode(1)
-			first.Look(1, false) // from now on the session knows the semaphore
-			first.Surveys(recipes.Survey{Node: node})
-			first.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1})
-			first.Want("Gone Entered")
-			r.Must(r.Server.Create(sessiontest.QueueAt+"/lock-0000000009", nil))
-			s := r.PermitSeat(4, 3)
-			s.Do(recipes.Create{Epoch: 1, Attempt: 1})
-			entered := sessiontest.AnswerOf[recipes.Entered](s)
-			if !entered.Spare || entered.Token == 0 || entered.Size != 4 || len(entered.Permits) != 3 {
-				r.Fatalf("%+v, want three permits of four that have to be given back", entered)
-			}
-			if gone {
-				r.Must(r.Server.Delete(sessiontest.PermitsAt + "/" + entered.Permits[1]))
-			}
-			s.Do(recipes.Create{Epoch: 1, Attempt: 1, Back: events.Name{Text: entered.Permits[0]}})
-			sessiontest.AnswerOf[recipes.Created](s)
-			r.WantPermits(2, 1)
-		})
+	const queued, taken = queueAt + "/lock-0000000009", takenAt + "/_c_foreign-lease-0000000900"
+	for _, foreign := range []string{queued, taken} {
+		for _, gone := range []bool{false, true} {
+			run(t, fmt.Sprintf("beside %s, one gone: %v", foreign, gone), func(r *rig) {
+				r.MakePermits(4)
+				first := r.PermitSeat(4, 1)
+				node := first.CreateNode(1)
+				first.Look(1, false) // from now on the session knows the semaphore
+				first.Surveys(recipes.Survey{Node: node})
+				first.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1})
+				first.Want("Gone Entered")
+				r.Make(foreign, "")
+				s := r.PermitSeat(4, 3)
+				spare := makeOf[recipes.Entered](s, 1)
+				if !spare.Spare || spare.Token == 0 || spare.Size != 4 || len(spare.Permits) != 3 ||
+					foreign == taken && spare.InUse != 5 {
+					r.Fatalf("%+v, want three permits of four that have to be given back", spare)
+				}
+				if gone {
+					r.Must(r.Server.Delete(permitsAt + "/" + spare.Permits[1]))
+				}
+				place := ask[recipes.Created](s, recipes.Create{Epoch: 1, Attempt: 1, Back: named(spare.Permits[0])}).Node
+				if foreign == queued {
+					r.WantPermits(2, 1)
+					return
+				}
+				r.WantPermits(1, 2)
+				r.Must(r.Server.Delete(foreign))
+				r.Settle()
+				s.Fresh()
+				s.Do(recipes.Enter{Epoch: 1, Node: place, Permits: 3})
+				r.Settle()
+				answers := s.Fresh()
+				entered, is := answers[len(answers)-1].(recipes.Entered)
+				if !is {
+					r.Fatalf("the answers are %s, want Entered at last", typesOf(answers))
+				}
+				s.Do(recipes.Delete{Epoch: 1, Node: named(entered.Permits[0])})
+				r.Settle()
+				third := r.PermitSeat(4, 3)
+				third.Do(recipes.Create{Epoch: 1, Attempt: 1})
+				r.Settle()
+				third.Want("Entered") // at once
+			})
+		}
 	}
 }
 
 // TestAnEnterLeavesAFloor in the queue's directory, in the same transaction.
 func TestAnEnterLeavesAFloor(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		r.MakePermits(2)
 		s := r.PermitSeat(2, 1)
 		s.CreateNode(1)
-		token := s.ListNodes(1).Own.Token // and the session learns that the directory is ours
-		node := s.ListNodes(1).Own.Name.Text
-		version := s.Surveys(recipes.Survey{Node: events.Name{Text: node}}).Version
+		own := s.ListNodes(1).Own // and the session learns that the directory is ours
+		node := named(own.Name.Text)
+		version := s.Surveys(recipes.Survey{Node: node}).Version
 		multis := r.Multis()
-		s.Do(recipes.Enter{Epoch: 1, Node: events.Name{Text: node}, Permits: 1, Version: version, Floor: true})
-		// Its place in the queue goes with the Enter. The seat is told that, unless the reply is handled first: then it follows its permits.
-		switch got := s.Fresh(); sessiontest.TypesOf(got) {
+		s.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1, Version: version, Floor: true})
+		// Its place in the queue goes with the Enter. The seat is told that, unless the reply
+		// is handled first: then it follows its permits.
+		switch got := s.Fresh(); typesOf(got) {
 		case "Gone Entered", "Entered":
 		default:
 			r.Fatalf("the seat is told %+v, want Entered, and before it at most Gone", got)
 		}
 		multis(1, 1, "for an Enter")
-		if data, _ := r.Server.Data(sessiontest.QueueAt); string(data) != floorOf(token) {
-			t.Errorf("data %q, want %q", data, floorOf(token))
+		if data, _ := r.Server.Data(queueAt); string(data) != floorOf(own.Token) {
+			t.Errorf("data %q, want %q", data, floorOf(own.Token))
 		}
 	})
 }
 
-// TestResizeIsMadeUntilItIsSettled, also if its reply is lost, and not after its caller has given up.
+// TestResizeIsMadeUntilItIsSettled, also if its reply is lost, and not after its caller
+// has given up.
 func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutAfter(), zktest.CutBefore(), zktest.Fail(zktest.Throttled)} {
-		sessiontest.Run(t, fmt.Sprint(action), func(r *sessiontest.Rig) {
+		run(t, fmt.Sprint(action), func(r *rig) {
 			r.PermitSeat(4, 1).Surveys(recipes.Survey{})
 			hit := r.Once(action, func(q zktest.Request) bool { return q.Op == zktest.OpSetData || q.Op == zktest.OpMulti })
-			zxid, err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil)
-			if err != nil || !hit() {
-				r.Fatalf("Resize = %v, its request was hit: %v; want success in spite of that", err, hit())
+			if resizes(r); !hit() {
+				r.Fatal("no request was hit, want success in spite of that")
 			}
-			wantSize(r, zxid)
 		})
 	}
 }
 
-// wantSize checks that the size is 6, and that the write with the zxid has set it.
-func wantSize(r *sessiontest.Rig, zxid int64) {
+// resizes changes the size to 6, and checks that the write with the zxid has set it.
+func resizes(r *rig) {
 	r.Helper()
-	data, stat, err := r.Admin().Get(sizeAt)
+	zxid, err := r.Session.Resize(r.Context(), permitsAt, 6, nil)
+	r.Must(err)
+	data, stat, err := r.Admin().Get(permitsAt + "/size")
 	r.Must(err)
 	if string(data) != "6" || zxid != stat.Mzxid {
 		r.Errorf("the size is %q, written with the zxid %d, and Resize has returned %d; want 6, and the same zxid",
@@ -188,26 +199,25 @@ func wantSize(r *sessiontest.Rig, zxid int64) {
 	}
 }
 
-// TestAResizeTouchesThePermits, which the waiters for room watch, also if permits come while it is made. It leaves nothing there. If
-// it may not touch the permits the size is written nevertheless.
+// TestAResizeTouchesThePermits, which the waiters for room watch, also if permits come
+// while it is made. It leaves nothing there. If it may not touch the permits the size is
+// written nevertheless.
 func TestAResizeTouchesThePermits(t *testing.T) {
-	const permits = sessiontest.PermitsAt + "/leases"
 	for name, c := range map[string]struct {
 		late, denied bool
 	}{"there are some": {}, "they come meanwhile": {late: true}, "not permitted": {denied: true}} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+		run(t, name, func(r *rig) {
 			r.PermitSeat(4, 1).Surveys(recipes.Survey{})
 			admin := r.Admin()
-			defer admin.Close()
 			var fired <-chan zk.Event
 			waits := func() {
 				acl := zk.WorldACL(zk.PermAll)
 				if c.denied {
 					acl = zk.WorldACL(zk.PermRead)
 				}
-				_, err := admin.Create(permits, nil, zk.FlagPersistent, acl)
+				_, err := admin.Create(takenAt, nil, zk.FlagPersistent, acl)
 				r.Must(err)
-				_, _, fired, err = admin.ChildrenW(permits)
+				_, _, fired, err = admin.ChildrenW(takenAt)
 				r.Must(err)
 			}
 			if c.late {
@@ -221,70 +231,16 @@ func TestAResizeTouchesThePermits(t *testing.T) {
 			} else {
 				waits()
 			}
-			zxid, err := r.Session.Resize(r.Context(), sessiontest.PermitsAt, 6, nil)
-			r.Must(err)
-			wantSize(r, zxid)
+			resizes(r)
 			synctest.Wait()
 			select {
 			case <-fired:
-				if c.denied {
-					r.Error("the waiter was told, although the permits may not be touched")
-				}
+				expect(r, !c.denied, "the waiter was told, although the permits may not be touched")
 			default:
-				if !c.denied {
-					r.Error("the waiter was not told of the resize, want an event at the permits")
-				}
+				expect(r, c.denied, "the waiter was not told of the resize, want an event at the permits")
 			}
-			if left := r.Server.Children(permits); len(left) != 0 {
+			if left := r.Server.Children(takenAt); len(left) != 0 {
 				r.Errorf("among the permits are %v, want nothing", left)
-			}
-		})
-	}
-}
-
-// TestPermitsThatAreGivenBackApartAreForgotten: permits that were taken beside too many
-// others are given back, in one transaction or, if one is gone, one by one. Either way
-// the next contender enters at once.
-func TestPermitsThatAreGivenBackApartAreForgotten(t *testing.T) {
-	for _, gone := range []bool{false, true} {
-		sessiontest.Run(t, fmt.Sprintf("one is gone: %t", gone), func(r *sessiontest.Rig) {
-			r.MakePermits(4)
-			first := r.PermitSeat(4, 1)
-			node := first.CreateNode(1)
-			first.Look(1, false)
-			first.Surveys(recipes.Survey{Node: node})
-			first.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1})
-			first.Want("Gone Entered")
-			foreign := sessiontest.TakenAt + "/_c_foreign-lease-0000000900"
-			r.Must(r.Server.Create(foreign, nil))
-			second := r.PermitSeat(4, 3)
-			second.Do(recipes.Create{Epoch: 1, Attempt: 1})
-			spare := sessiontest.AnswerOf[recipes.Entered](second)
-			if !spare.Spare || spare.InUse != 5 {
-				r.Fatalf("the answer is %+v, want spare permits, and 5 in use", spare)
-			}
-			if gone {
-				r.Must(r.Server.Delete(sessiontest.PermitsAt + "/" + spare.Permits[1]))
-			}
-			second.Do(recipes.Create{Epoch: 1, Attempt: 1, Back: events.Name{Text: spare.Permits[0]}})
-			place := sessiontest.AnswerOf[recipes.Created](second)
-			r.Must(r.Server.Delete(foreign))
-			r.Settle()
-			second.Fresh()
-			second.Do(recipes.Enter{Epoch: 1, Node: place.Node, Permits: 3})
-			r.Settle()
-			answers := second.Fresh()
-			entered, is := answers[len(answers)-1].(recipes.Entered)
-			if !is {
-				r.Fatalf("the answers are %s, want Entered at last", sessiontest.TypesOf(answers))
-			}
-			second.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: entered.Permits[0]}})
-			r.Settle()
-			third := r.PermitSeat(4, 3)
-			third.Do(recipes.Create{Epoch: 1, Attempt: 1})
-			r.Settle()
-			if got := sessiontest.TypesOf(third.Fresh()); got != "Entered" {
-				r.Errorf("the third seat hears %s, want Entered at once", got)
 			}
 		})
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
-	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// A listing that is under way when a seat asks may have been read before that. It serves only the requests from before it began.
+// TestAListingServesTheRequestsBeforeIt: one that is under way when a seat asks may have
+// been read before that.
 func TestAListingServesTheRequestsBeforeIt(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		a, b, c := r.Seated(), r.Seated(), r.Seated()
 		a.CreateNode(1)
 		r.On(zktest.OpGetChildren2, zktest.Delay(time.Second))
@@ -28,28 +28,28 @@ func TestAListingServesTheRequestsBeforeIt(t *testing.T) {
 		before := r.Server.Requests(zktest.OpGetChildren2)
 		b.Do(recipes.List{Epoch: 1})
 		c.Do(recipes.List{Epoch: 1})
-		for seat, want := range map[*sessiontest.Seat]int{a: 1, b: 2, c: 2} {
-			if in := sessiontest.AnswerOf[recipes.Listed](seat); len(in.Queue) != want {
+		for s, want := range map[*seat]int{a: 1, b: 2, c: 2} {
+			if in := answerOf[recipes.Listed](s); len(in.Queue) != want {
 				t.Errorf("a seat is told %+v, want %d nodes: those that were there when it asked", in, want)
 			}
 		}
-		if n := r.Server.Requests(zktest.OpGetChildren2) - before; n != 1 {
-			t.Errorf("two seats that asked together took %d listings, want one", n)
-		}
+		equal(t, r.Server.Requests(zktest.OpGetChildren2)-before, 1,
+			"two seats that asked together took listings")
 	})
 }
 
-// Each seat finds its own node among the names that all are told. The names are in the same order for all.
+// TestEachSeatFindsItsOwnNodeInASharedListing, which has the names in one order for all.
 func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 	const seats = 40
 	for name, place := range map[string]session.Place{
-		"mutex": {Dir: sessiontest.Dir}, "kazoo": {Dir: sessiontest.Dir, Kind: events.KindKazooLock},
-		"semaphore": {Dir: sessiontest.PermitsAt, Size: 3, Permits: 1},
-		"multi":     {Dir: "/locks/a", Members: []session.Place{{Dir: "/locks/a", Kind: events.KindLock}, {Dir: "/locks/b", Kind: events.KindWrite}}},
+		"mutex": {Dir: lockDir}, "kazoo": {Dir: lockDir, Kind: events.KindKazooLock},
+		"semaphore": {Dir: permitsAt, Size: 3, Permits: 1},
+		"multi": {Dir: "/locks/a", Members: []session.Place{
+			{Dir: "/locks/a", Kind: events.KindLock}, {Dir: "/locks/b", Kind: events.KindWrite},
+		}},
 	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
-			all := make([]*sessiontest.Seat, seats)
-			own := make([]string, seats)
+		run(t, name, func(r *rig) {
+			all, own, dirs := make([]*seat, seats), make([]string, seats), max(1, len(place.Members))
 			for i := range all {
 				all[i] = r.SeatedAt(place)
 				all[i].Do(recipes.Create{Epoch: 1, Attempt: 1})
@@ -64,40 +64,36 @@ func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 			}
 			before := r.Server.Requests(zktest.OpGetChildren2)
 			r.Together(func() {
-				for i, s := range all {
-					s.Do(recipes.List{Epoch: 1, Attempt: recipes.Attempt(i%2 + 1)}) // half of them look for a node that they have not made
+				for i, s := range all { // half of them look for a node that they have not made
+					s.Do(recipes.List{Epoch: 1, Attempt: recipes.Attempt(i%2 + 1)})
 				}
 			})
 			var first []events.Name
 			for i, s := range all {
-				in := sessiontest.AnswerOf[recipes.Listed](s)
-				want := own[i]
-				if i%2 == 1 {
-					want = ""
-				}
-				if in.Own.Name.Text != want || want != "" && in.Own.Owner != r.Only() {
-					r.Errorf("seat %d finds %+v, want %q", i, in.Own, want)
-				}
-				if first == nil {
+				in := answerOf[recipes.Listed](s)
+				if i == 0 {
 					first = in.Queue
 				}
-				if members := max(1, len(place.Members)); len(in.Queue) != members*seats || !slices.Equal(in.Queue, first) {
-					r.Errorf("seat %d is told of %d nodes, want %d in the order of all others", i, len(in.Queue), members*seats)
+				if i%2 == 1 {
+					equal(r, in.Own.Name.Text, "", "seat %d finds", i)
+				} else if in.Own.Name.Text != own[i] || in.Own.Owner != r.Only() {
+					r.Errorf("seat %d finds %+v, want %q", i, in.Own, own[i])
+				}
+				if len(in.Queue) != dirs*seats || !slices.Equal(in.Queue, first) {
+					r.Errorf("seat %d is told of %d nodes, want %d in the order of all others", i, len(in.Queue), dirs*seats)
 				}
 			}
-			if n := r.Server.Requests(zktest.OpGetChildren2) - before; n != max(1, len(place.Members)) {
-				r.Errorf("%d seats took %d listings, want one of each directory", seats, n)
-			}
+			equal(r, r.Server.Requests(zktest.OpGetChildren2)-before, dirs, "%d seats took listings", seats)
 		})
 	}
 }
 
-// TestListingsUnderWayTogetherAreBounded: large directories, of which a server has told the size, are not all listed at a time. Small ones
-// are.
+// TestListingsUnderWayTogetherAreBounded: large directories, of which a server has told the
+// size, are not all listed at a time. Small ones are.
 func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 	const dirs, small, large = 5, 1, 17_000 // three of the large ones are within the bound
 	for children, most := range map[int]int{small: dirs, large: 3} {
-		sessiontest.Bubble(t, func(r *sessiontest.Rig) {
+		bubble(t, func(r *rig) {
 			var mu sync.Mutex
 			now, top := 0, 0
 			link := faultnet.New(r.Server.DialContext, func(f faultnet.Frame) faultnet.Verdict {
@@ -119,12 +115,12 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 				})
 				return faultnet.HoldFor(time.Second)
 			})
-			r.Open("", session.OptionFunc(func(c *session.Config) { c.Dial = link.Dial }))
-			var seats []*sessiontest.Seat
+			r.Open("", configured(func(c *session.Config) { c.Dial = link.Dial }))
+			var seats []*seat
 			for d := range dirs {
 				dir := fmt.Sprintf("/locks/%d", d)
 				for i := range children {
-					r.Must(r.Server.Create(fmt.Sprintf("%s/lock-%010d", dir, i), nil))
+					r.Make(fmt.Sprintf("%s/lock-%010d", dir, i), "")
 				}
 				seats = append(seats, r.SeatedAt(session.Place{Dir: dir}))
 			}
@@ -137,7 +133,7 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 				}
 			})
 			for _, s := range seats {
-				if in := sessiontest.AnswerOf[recipes.Listed](s); len(in.Queue) != children {
+				if in := answerOf[recipes.Listed](s); len(in.Queue) != children {
 					t.Errorf("%d nodes are listed, want %d", len(in.Queue), children)
 				}
 			}
@@ -148,30 +144,27 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 	}
 }
 
-// TestEachListRequestIsAnsweredWhenTheSessionEnds: the requests that it was made for, and those that wait for the next one; each
-// once, and for that epoch.
+// TestEachListRequestIsAnsweredWhenTheSessionEnds: the requests that it was made for, and
+// those that wait for the next one; each once, and for that epoch.
 func TestEachListRequestIsAnsweredWhenTheSessionEnds(t *testing.T) {
 	for name, c := range map[string]struct{ begun, closed bool }{
 		"one is under way": {true, false}, "none has begun": {false, false}, "one is under way, and no session follows": {true, true},
 	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
-			seats := []*sessiontest.Seat{r.Seated(), r.Seated(), r.Seated()}
-			seats = append(seats, r.SeatedAt(session.Place{Dir: sessiontest.Dir, Members: []session.Place{
-				{Dir: sessiontest.Dir, Kind: events.KindLock}, {Dir: "/locks/b", Kind: events.KindLock},
-			}}))
+		run(t, name, func(r *rig) {
+			multi := session.Place{Dir: lockDir, Members: []session.Place{
+				{Dir: lockDir, Kind: events.KindLock}, {Dir: "/locks/b", Kind: events.KindLock},
+			}}
+			seats := []*seat{r.Seated(), r.Seated(), r.Seated(), r.SeatedAt(multi)}
 			if c.begun {
 				r.On(zktest.OpGetChildren2, zktest.Swallow())
-				seats[0].Do(recipes.List{Epoch: 1})
-				synctest.Wait()
 			} else {
 				r.Server.Down(true)
-				synctest.Wait()
-				seats[0].Do(recipes.List{Epoch: 1})
-			}
-			for _, s := range seats[1:] {
-				s.Do(recipes.List{Epoch: 1})
 			}
 			synctest.Wait()
+			for _, s := range seats {
+				s.Do(recipes.List{Epoch: 1})
+				synctest.Wait()
+			}
 			if c.closed {
 				r.Close(time.Second)
 			} else {
@@ -180,18 +173,11 @@ func TestEachListRequestIsAnsweredWhenTheSessionEnds(t *testing.T) {
 				r.Server.Down(false)
 				seats[0].Await(2)
 			}
-			for i, s := range seats {
-				answers := slices.DeleteFunc(s.Fresh(), func(in recipes.Input) bool { _, ok := in.(recipes.Unknown); return !ok })
-				if !slices.Equal(answers, []recipes.Input{recipes.Unknown{Epoch: 1, Op: recipes.OpList}}) {
-					r.Errorf("seat %d is answered %+v, want one Unknown", i, answers)
-				}
-			}
 			for _, s := range seats {
-				if c.closed {
-					return
+				s.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpList})
+				if !c.closed {
+					ask[recipes.Listed](s, recipes.List{Epoch: 2})
 				}
-				s.Do(recipes.List{Epoch: 2})
-				sessiontest.AnswerOf[recipes.Listed](s)
 			}
 		})
 	}

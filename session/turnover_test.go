@@ -1,36 +1,33 @@
 package session_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
-	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // turn is a seat that holds, and a seat that is about to ask.
 type turn struct {
-	*sessiontest.Rig
-	old, next *sessiontest.Seat
+	*rig
+	old, next *seat
 	node      string // of old
 }
 
-func turnIn(r *sessiontest.Rig) turn {
+func turnIn(r *rig) turn {
 	r.Helper()
-	return turnAt(r, session.Place{Dir: sessiontest.Dir})
+	return turnAt(r, session.Place{Dir: lockDir})
 }
 
-func turnAt(r *sessiontest.Rig, next session.Place) turn {
+func turnAt(r *rig, next session.Place) turn {
 	r.Helper()
 	r.Warm()
-	t := turn{Rig: r, old: r.Seat(), next: r.SeatAt(next)}
-	t.old.Want("Opened")
-	t.next.Want("Opened")
+	t := turn{rig: r, old: r.Seated(), next: r.SeatedAt(next)}
 	t.node = t.old.Makes(1).Node.Text
 	return t
 }
@@ -39,7 +36,7 @@ func turnAt(r *sessiontest.Rig, next session.Place) turn {
 func (t turn) over(floor bool) {
 	t.Helper()
 	t.Together(func() {
-		t.old.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: t.node}, Floor: floor})
+		t.old.Do(recipes.Delete{Epoch: 1, Node: named(t.node), Floor: floor})
 		t.next.Do(recipes.Create{Epoch: 1, Attempt: 1})
 	})
 }
@@ -48,11 +45,10 @@ func (t turn) over(floor bool) {
 func (t turn) is(alone bool) {
 	t.Helper()
 	t.old.WantAnswer(recipes.Deleted{Epoch: 1})
-	created, ok := t.next.Answer().(recipes.Created)
-	if !ok || created.Alone != alone || created.Fresh != alone {
-		t.Errorf("the next was answered %+v, want alone %v", created, alone)
-	}
-	if got := t.Server.Children(sessiontest.Dir); len(got) == 0 || strings.Contains(strings.Join(got, " "), t.node) {
+	created := answerOf[recipes.Created](t.next)
+	expect(t, created.Alone == alone && created.Fresh == alone,
+		"the next was answered %+v, want alone %v", created, alone)
+	if got := t.Server.Children(lockDir); len(got) == 0 || strings.Contains(strings.Join(got, " "), t.node) {
 		t.Errorf("after the turnover there are %v, want another node than %s", got, t.node)
 	}
 	if own := t.next.ListNodes(1).Own; own.Name != created.Node || alone && own.Token != created.Token {
@@ -61,26 +57,28 @@ func (t turn) is(alone bool) {
 }
 
 func TestAReleaseAndTheNextAcquireAreOneRequest(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		turn := turnIn(r)
 		asked := r.Asked()
 		turn.over(false)
 		r.WantAsked(asked(), zktest.OpMulti)
 		turn.is(true)
-		r.WantData(sessiontest.OurData)
+		r.WantData(ourData)
 	})
 }
 
-// TestATurnoverThatIsRefused is made in two steps, each of which knows how to go on.
+// TestATurnoverThatIsRefused is made in two steps, each of which knows how to go on. A
+// turnover sees other contenders.
 func TestATurnoverThatIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(turn)
 		alone bool
 	}{
-		"the node is gone": {func(t turn) { t.DeleteNode(t.node) }, true},
-		"we may not write": {func(t turn) { t.DenyWriting() }, false},
+		"the node is gone":           {func(t turn) { t.DeleteNode(t.node) }, true},
+		"we may not write":           {func(t turn) { t.DenyWriting() }, false},
+		"another contender is there": {func(t turn) { t.Plant("lock-0000000099") }, false},
 	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+		run(t, name, func(r *rig) {
 			turn := turnIn(r)
 			c.spoil(turn)
 			turn.over(false)
@@ -89,30 +87,28 @@ func TestATurnoverThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestATurnoverSeesOtherContenders: another contender has the lock now.
-func TestATurnoverSeesOtherContenders(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		turn := turnIn(r)
-		r.Plant("lock-0000000099")
-		turn.over(false)
-		turn.is(false)
-	})
-}
-
-// TestTwoRequestsThatAreNoTurnover.
 func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 	for name, c := range map[string]struct {
 		next  session.Place
 		floor bool
 		spoil func(turn)
 	}{
-		"a floor is left":                {session.Place{Dir: sessiontest.Dir}, true, nil},
-		"another directory":              {session.Place{Dir: "/locks/b"}, false, nil},
-		"much data":                      {session.Place{Dir: sessiontest.Dir, Data: make([]byte, session.MaxRequest/2)}, false, nil},
-		"another contender waited there": {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.Plant("lock-0000000099"); t.next.ListNodes(1) }},
-		"a directory that is theirs":     {session.Place{Dir: sessiontest.Dir}, false, func(t turn) { t.DenyWriting(); t.FloorFails() }},
+		"a floor is left":   {session.Place{Dir: lockDir}, true, nil},
+		"another directory": {session.Place{Dir: "/locks/b"}, false, nil},
+		"much data":         {session.Place{Dir: lockDir, Data: make([]byte, session.MaxRequest/2)}, false, nil},
+		"another contender waited there": {session.Place{Dir: lockDir}, false, func(t turn) {
+			t.Plant("lock-0000000099")
+			t.next.ListNodes(1)
+		}},
+		"a directory that is theirs": {session.Place{Dir: lockDir}, false, func(t turn) {
+			t.DenyWriting()
+			other := t.Seated() // from which the session learns that it may not write there
+			other.Do(recipes.Delete{Epoch: 1, Node: other.Makes(1).Node, Floor: true})
+			other.Want("Deleted")
+			other.Close()
+		}},
 	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+		run(t, name, func(r *rig) {
 			turn := turnAt(r, c.next)
 			if c.spoil != nil {
 				c.spoil(turn)
@@ -123,33 +119,24 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 				r.Errorf("the server was asked for %v, want two requests or more", got)
 			}
 			turn.old.WantAnswer(recipes.Deleted{Epoch: 1})
-			sessiontest.AnswerOf[recipes.Created](turn.next)
+			answerOf[recipes.Created](turn.next)
 		})
 	}
 }
 
-// TestATurnoverWithoutAnAnswer: the outcome of both halves is unknown, and both are found out.
+// TestATurnoverWithoutAnAnswer: the outcome of both halves is unknown, and both are found
+// out.
 func TestATurnoverWithoutAnAnswer(t *testing.T) {
-	for name, done := range map[string]bool{"executed": true, "not executed": false} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+	for action, done := range map[zktest.Action]bool{zktest.CutAfter(): true, zktest.CutBefore(): false} {
+		inSession(t, func(r *rig) {
 			turn := turnIn(r)
-			r.Server.Intercept(func(q zktest.Request) zktest.Action {
-				switch {
-				case q.Op != zktest.OpMulti:
-					return zktest.Pass()
-				case done:
-					return zktest.CutAfter()
-				default:
-					return zktest.CutBefore()
-				}
-			})
+			r.On(zktest.OpMulti, action)
 			turn.over(false)
 			turn.old.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpDelete})
 			turn.next.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
 			r.Server.Intercept(nil)
 			r.Settle()
-			turn.next.Do(recipes.List{Epoch: 1, Attempt: 1, Barrier: true})
-			listed := sessiontest.AnswerOf[recipes.Listed](turn.next)
+			listed := turn.next.Look(1, true)
 			if (listed.Own != recipes.Own{}) != done || len(listed.Queue) != 1 {
 				r.Errorf("executed %v, the listing is %+v; want the next seat's own node in it if it was", done, listed)
 			}
@@ -158,21 +145,21 @@ func TestATurnoverWithoutAnAnswer(t *testing.T) {
 }
 
 func TestAReleaseThatMayNotLeaveAFloorIsARelease(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		r.Warm()
 		s := r.Seated()
-		node := s.Makes(1).Node.Text
+		node := s.Makes(1).Node
 		r.DenyWriting()
-		s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
+		s.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		s.Want("Deleted")
 		r.WantChildren(0)
-		r.WantData(sessiontest.OurData)
+		r.WantData(ourData)
 	})
 }
 
 // TestAFloorNamesANodeByItsCreation, in the request that removes the node.
 func TestAFloorNamesANodeByItsCreation(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		r.Warm()
 		s := r.Seated()
 		for attempt := recipes.Attempt(1); attempt < 4; attempt++ {
@@ -180,97 +167,83 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 			asked := r.Asked()
 			s.Do(recipes.Delete{Epoch: 1, Node: created.Node, Floor: true})
 			s.Want("Deleted")
-			if got := asked(); len(got) != 1 || got[zktest.OpMulti] != 1 || len(r.Server.Children(sessiontest.Dir)) != 0 {
-				t.Errorf("the server was asked for %v and has %v, want one Multi and no node", got, r.Server.Children(sessiontest.Dir))
-			}
+			r.WantAsked(asked(), zktest.OpMulti)
+			r.WantChildren(0)
 			r.WantData(floorOf(created.Token))
 		}
-		// A seat that does not know its token leaves no floor. Nor does a seat that need not leave one.
+		// A seat that does not know its token leaves no floor. Nor does a seat that need not
+		// leave one.
 		r.Plant("x-lock-0000000099")
-		s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: "x-lock-0000000099"}, Floor: true})
+		s.Do(recipes.Delete{Epoch: 1, Node: named("x-lock-0000000099"), Floor: true})
 		s.Want("Deleted")
-		created := s.Makes(4)
-		r.WantData(sessiontest.OurData)
-		s.Do(recipes.Delete{Epoch: 1, Node: created.Node})
-		s.Want("Deleted")
-		r.WantData(sessiontest.OurData)
+		node := s.Makes(4).Node.Text
+		r.WantData(ourData)
+		s.Deletes(node)
+		r.WantData(ourData)
 	})
 }
 
-// TestAnAdvanceSaysWhatStandsAhead has two contenders stand ahead, of which the nearer one leaves, and checks what a waiter learns of that.
+// LeaveAndWrite has the seat leave, and then the directory's data change.
+func (l *line) LeaveAndWrite(data ...string) {
+	l.Helper()
+	l.Leave(false)
+	for _, d := range data {
+		l.Write(d)
+	}
+}
+
+// TestAnAdvanceSaysWhatStandsAhead has two contenders stand ahead, of which the nearer
+// one leaves, and checks what a waiter learns of that.
 func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
-	type scene struct {
-		*sessiontest.Rig
-		pred  *sessiontest.Seat
-		node  string // pred's
-		token int64
-	}
-	leave := func(s scene, floor bool) {
-		s.pred.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: s.node}, Floor: floor})
-	}
-	data := func(s scene, data string) {
-		s.Must(s.Server.SetData(sessiontest.Dir, []byte(data)))
-	}
-	const other = "lock-0000000000"
+	first := recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}
+	stands := recipes.Advanced{Epoch: 1, Stands: true}
 	for name, c := range map[string]struct {
-		leaves func(scene)
+		leaves func(*line)
 		want   recipes.Advanced
 		reads  int // beside the claim
 	}{
-		"gives up": {func(s scene) { leave(s, false) }, recipes.Advanced{Epoch: 1, Stands: true}, 2},
-		"gives up, another of this session was the holder before": {func(s scene) {
-			before := s.Seat()
-			before.Want("Opened")
-			node := before.CreateNode(1).Text
+		"gives up": {func(l *line) { l.Leave(false) }, stands, 2},
+		"gives up, another of this session was the holder before": {func(l *line) {
+			before := l.Seated()
+			node := before.CreateNode(1)
 			before.ListNodes(1)
-			before.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
+			before.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 			before.Fresh()
-			leave(s, false)
-		}, recipes.Advanced{Epoch: 1, Stands: true}, 2},
-		"both are gone": {func(s scene) { leave(s, false); s.DeleteNode(other) }, recipes.Advanced{Epoch: 1}, 2},
-		"leaves as holder in this session": {func(s scene) { leave(s, true) },
-			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 0},
-		"holder in this session, both gone": {func(s scene) { leave(s, true); s.DeleteNode(other) },
-			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 0},
-		"leaves as holder in another session": {func(s scene) { leave(s, false); data(s, floorOf(s.token)) },
-			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 1},
-		"another one's floor": {func(s scene) { leave(s, false); data(s, floorOf(s.token+1)) },
-			recipes.Advanced{Epoch: 1, Stands: true}, 2},
-		"a floor in foreign data": {func(s scene) { leave(s, false); data(s, "x"+floorOf(s.token)) },
-			recipes.Advanced{Epoch: 1, Stands: true}, 2},
-		"a joiner wrote over the floor": {func(s scene) { leave(s, false); data(s, floorOf(s.token)); data(s, sessiontest.OurData) },
-			recipes.Advanced{Epoch: 1, Stands: true}, 2},
-		"of this session, a joiner wrote over the floor": {func(s scene) { leave(s, true); synctest.Wait(); data(s, sessiontest.OurData) },
-			recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}, 0},
+			l.Leave(false)
+		}, stands, 2},
+		"both are gone": {func(l *line) {
+			l.Leave(false)
+			l.DeleteNode(stranger)
+		}, recipes.Advanced{Epoch: 1}, 2},
+		"leaves as holder in this session": {func(l *line) { l.Leave(true) }, first, 0},
+		"holder in this session, both gone": {func(l *line) {
+			l.Leave(true)
+			l.DeleteNode(stranger)
+		}, first, 0},
+		"leaves as holder in another session": {func(l *line) { l.LeaveAndWrite(floorOf(l.token)) }, first, 1},
+		"another one's floor":                 {func(l *line) { l.LeaveAndWrite(floorOf(l.token + 1)) }, stands, 2},
+		"a floor in foreign data":             {func(l *line) { l.LeaveAndWrite("x" + floorOf(l.token)) }, stands, 2},
+		"a joiner wrote over the floor":       {func(l *line) { l.LeaveAndWrite(floorOf(l.token), ourData) }, stands, 2},
+		"of this session, a joiner wrote over the floor": {func(l *line) {
+			l.Leave(true)
+			l.Write(ourData)
+		}, first, 0},
 	} {
 		for state, claims := range map[string]int{"warm": 0, "cold": 1} {
-			sessiontest.Run(t, name+", "+state, func(r *sessiontest.Rig) {
-				r.Warm()
-				r.Plant(other)
-				s := scene{Rig: r, pred: r.Seat()}
-				s.pred.Want("Opened")
-				s.node = s.pred.CreateNode(1).Text
-				s.token = s.pred.ListNodes(1).Own.Token
-				waiter := r.Seated()
-				own := waiter.CreateNode(1).Text
-				waiter.ListNodes(1)
-				waiter.WatchNode(s.node)
-				waiter.Want("")
-				c.leaves(s)
-				waiter.WantGone(s.node)
+			run(t, name+", "+state, func(r *rig) {
+				l := r.Line()
+				l.waiter.ListNodes(1)
+				c.leaves(l)
 				time.Sleep(time.Duration(claims) * time.Minute)
 				asked := r.Asked()
-				waiter.Do(recipes.Advance{Epoch: 1, Node: events.Name{Text: own}, Past: events.Name{Text: s.node}, Next: events.Name{Text: other}})
-				if in := waiter.Answer(); in != c.want {
-					r.Errorf("%+v, want %+v", in, c.want)
-				}
+				l.waiter.Asks(l.advance, c.want)
 				got := asked()
 				if got[zktest.OpGetData] != c.reads || got[zktest.OpMulti] != claims || len(got) != claims+min(c.reads, 1) {
 					r.Errorf("the server was asked for %v, want %d Multi and %d reads", got, claims, c.reads)
 				}
 				if c.want.Stands {
-					r.DeleteNode(other)
-					waiter.WantGone(other)
+					r.DeleteNode(stranger)
+					l.waiter.WantGone(stranger)
 				}
 			})
 		}
@@ -279,67 +252,97 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 
 // TestAnAdvanceWithoutAnOwnNode is refused, whatever the floor says.
 func TestAnAdvanceWithoutAnOwnNode(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Warm()
-		pred, waiter := r.Seat(), r.Seated()
-		r.Plant("lock-0000000000")
-		node := pred.CreateNode(1).Text
-		pred.ListNodes(1)
-		waiter.WatchNode(node)
-		waiter.Want("")
-		pred.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
-		waiter.WantGone(node)
-		waiter.Do(recipes.Advance{Epoch: 1, Node: events.Name{Text: "none"}, Past: events.Name{Text: node}, Next: events.Name{Text: "lock-0000000000"}})
-		waiter.WantAnswer(recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true})
+	inSession(t, func(r *rig) {
+		l := r.Line()
+		l.Leave(true)
+		l.advance.Node = named("none")
+		l.waiter.Asks(l.advance, recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true})
 	})
 }
 
-// TestAnAdvanceSeesForeignData: from then on they are left alone, though the directory was made by us.
+// TestAnAdvanceSeesForeignData: from then on they are left alone, though the directory
+// was made by us.
 func TestAnAdvanceSeesForeignData(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Warm()
-		r.Plant("lock-0000000000")
-		pred, waiter := r.Seat(), r.Seated()
-		node := pred.CreateNode(1).Text
-		own := waiter.CreateNode(1).Text
-		waiter.ListNodes(1)
-		waiter.WatchNode(node)
-		waiter.Want("")
-		r.Must(r.Server.SetData(sessiontest.Dir, []byte(theirData)))
-		pred.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}})
-		waiter.WantGone(node)
-		waiter.Do(recipes.Advance{Epoch: 1, Node: events.Name{Text: own}, Past: events.Name{Text: node}, Next: events.Name{Text: "lock-0000000000"}})
-		waiter.WantAnswer(recipes.Advanced{Epoch: 1, Stands: true})
-		waiter.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: own}, Floor: true})
-		waiter.Want("Gone Deleted")
+	inSession(t, func(r *rig) {
+		l := r.Line()
+		l.waiter.ListNodes(1)
+		r.Write(theirData)
+		l.Leave(false)
+		l.waiter.Asks(l.advance, recipes.Advanced{Epoch: 1, Stands: true})
+		l.waiter.Do(recipes.Delete{Epoch: 1, Node: named(l.own), Floor: true})
+		l.waiter.Want("Gone Deleted")
 		r.WantData(theirData)
 	})
 }
 
-// TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor: no contender is older than a holder. So the contender behind it was the last one ahead,
-// however it leaves.
+// TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor: no contender is older than a
+// holder. So the contender behind it was the last one ahead, however it leaves. Unless
+// a server has not removed the holder's node: then that is in the way.
 func TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		waiter, advance := r.Leaving(func(s *sessiontest.Seat, node string) {
-			s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
+	for _, stays := range []bool{false, true} {
+		inSession(t, func(r *rig) {
+			r.Warm()
+			var seats [3]*seat
+			var nodes [3]string
+			for i := range seats {
+				seats[i] = r.Seated()
+				nodes[i] = seats[i].CreateNode(1).Text
+				seats[i].ListNodes(1)
+			}
+			waiter := seats[2]
+			waiter.WatchNode(nodes[1])
+			if stays {
+				r.On(zktest.OpMulti, zktest.Fail(zktest.Throttled))
+			}
+			seats[0].Do(recipes.Delete{Epoch: 1, Node: named(nodes[0]), Floor: true})
+			seats[0].Fresh()
+			r.Server.Intercept(nil)
+			waiter.Fresh()
+			seats[1].Do(recipes.Delete{Epoch: 1, Node: named(nodes[1])})
+			waiter.WantGone(nodes[1])
+			want := recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}
+			if stays {
+				want = recipes.Advanced{Epoch: 1, Stands: true}
+			}
+			advance := recipes.Advance{Epoch: 1, Node: named(nodes[2]), Past: named(nodes[1]), Next: named(nodes[0])}
+			asked := r.Asked()
+			waiter.Asks(advance, want)
+			if !stays {
+				r.WantAsked(asked())
+			}
 		})
-		asked := r.Asked()
-		waiter.Do(advance)
-		waiter.WantAnswer(recipes.Advanced{Epoch: 1, Floor: true, Fresh: true})
-		r.WantAsked(asked())
-	})
+	}
 }
 
-// TestAHolderWhoseNodeStaysIsInTheWay: it has let go, but a server has not removed its node.
-func TestAHolderWhoseNodeStaysIsInTheWay(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		waiter, advance := r.Leaving(func(s *sessiontest.Seat, node string) {
-			r.On(zktest.OpMulti, zktest.Fail(zktest.Throttled))
-			s.Do(recipes.Delete{Epoch: 1, Node: events.Name{Text: node}, Floor: true})
-			s.Fresh()
-			r.Server.Intercept(nil)
+// TestAWarmAdvanceThatHasWaitedForAnotherConnection finds that the own node is gone,
+// though no event tells that.
+func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
+	inSession(t, func(r *rig) {
+		l := r.Line()
+		l.waiter.ListNodes(1)
+		l.Leave(false)
+		r.Write(floorOf(l.token))
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
+			if q.Op == zktest.OpDelete || q.Op == zktest.OpMulti {
+				return zktest.Swallow()
+			}
+			return zktest.Pass()
 		})
-		waiter.Do(advance)
-		waiter.WantAnswer(recipes.Advanced{Epoch: 1, Stands: true})
+		crowd := r.Seated()
+		for range 256 { // which leave no room for another urgent request
+			crowd.Do(recipes.Delete{Epoch: 1, Node: named("none")})
+		}
+		synctest.Wait()
+		l.waiter.Do(l.advance) // it waits for room
+		l.waiter.Want("")
+		// So that nothing is told before requests are made.
+		r.On(zktest.OpSetWatches, zktest.Fail(zktest.MarshallingError))
+		r.Server.Cut(r.Only())
+		r.DeleteNode(l.own)
+		r.Settle()
+		told := l.waiter.Fresh()
+		if !slices.Contains(told, recipes.Input(recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true})) {
+			r.Errorf("the waiter is told %+v, want to hear that its node is missing", told)
+		}
 	})
 }

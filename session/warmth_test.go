@@ -5,28 +5,26 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // next is a seat that waits for another one's node in a queue, both of one session.
 type next struct {
-	*sessiontest.Rig
-	ahead, seat *sessiontest.Seat
-	node, own   string
+	*rig
+	ahead, seat *seat
+	node        string
+	claim       recipes.Claim
 }
 
-func nextIn(r *sessiontest.Rig) next {
+func nextIn(r *rig) next {
 	r.Helper()
 	r.Warm()
-	n := next{Rig: r, ahead: r.Seated(), seat: r.Seated()}
+	n := next{rig: r, ahead: r.Seated(), seat: r.Seated()}
 	n.node = n.ahead.Makes(1).Node.Text
-	n.own = n.seat.Makes(1).Node.Text
+	n.claim = recipes.Claim{Epoch: 1, Node: named(n.seat.Makes(1).Node.Text)}
 	n.seat.ListNodes(1)
-	n.seat.WatchNode(n.node)
-	n.seat.Want("")
+	n.seat.Watches(n.node)
 	return n
 }
 
@@ -37,66 +35,28 @@ func (n next) leave() {
 	n.seat.WantGone(n.node)
 }
 
-// wantsAWrite checks that do asks the server for a write, and that the seat's answer waits
-// for it.
-func (n next) wantsAWrite(do func()) {
-	n.Helper()
-	n.seat.Fresh()
-	writes := n.Server.Requests(zktest.OpMulti)
-	n.On(zktest.OpMulti, zktest.Swallow())
-	do()
-	synctest.Wait()
-	if writes = n.Server.Requests(zktest.OpMulti) - writes; writes == 0 {
-		n.Error("no write, want a claim")
-	}
-	n.seat.Want("") // before that is answered
-}
-
-// TestAWarmSessionKnowsTheFirst contender, without a request: of a listing, or by the news
-// that the node ahead is gone.
+// TestAWarmSessionKnowsTheFirst contender, without a request: of a listing, or by the
+// news that the node ahead is gone. That news does not say how far the servers are. So
+// a write through the quorum comes before the first read, and none before the next one.
 func TestAWarmSessionKnowsTheFirst(t *testing.T) {
-	claims := func(n next) {
-		n.Helper()
-		asked := n.Asked()
-		n.seat.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: n.own}})
-		n.seat.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
-		n.WantAsked(asked())
-	}
-	sessiontest.Run(t, "listed", func(r *sessiontest.Rig) {
-		s := r.Seated()
-		n := next{Rig: r, seat: s, own: s.Makes(1).Node.Text}
-		s.ListNodes(1)
-		claims(n)
-	})
-	sessiontest.Run(t, "news", func(r *sessiontest.Rig) {
-		n := nextIn(r)
-		n.leave()
-		claims(n)
-	})
-}
-
-// TestAReadAfterNewsIsNotOlder: the news that made the Grant does not say how far the
-// servers are. So a write through the quorum comes before the first read, and none before
-// the next one.
-func TestAReadAfterNewsIsNotOlder(t *testing.T) {
 	for name, c := range map[string]struct {
-		news bool
-		want []zktest.Op
+		listed bool
+		want   []zktest.Op
 	}{
-		"granted by news":      {true, []zktest.Op{zktest.OpMulti, zktest.OpGetData}},
-		"granted by a listing": {false, []zktest.Op{zktest.OpGetData}},
+		"granted by news":      {false, []zktest.Op{zktest.OpMulti, zktest.OpGetData}},
+		"granted by a listing": {true, []zktest.Op{zktest.OpGetData}},
 	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+		run(t, name, func(r *rig) {
 			n := nextIn(r)
 			n.leave()
-			if !c.news {
+			if c.listed {
 				n.seat.ListNodes(1)
 			}
-			n.seat.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: n.own}})
-			n.seat.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
+			asked := r.Asked()
+			n.seat.Asks(n.claim, recipes.Claimed{Epoch: 1, Fresh: true})
+			r.WantAsked(asked())
 			for _, want := range [][]zktest.Op{c.want, {zktest.OpGetData}} {
-				asked := r.Asked()
-				_, err := n.seat.Read(r.Context(), 1, sessiontest.Dir)
+				_, err := n.seat.Read(r.Context(), 1, lockDir)
 				r.Must(err)
 				r.WantAsked(asked(), want...)
 			}
@@ -104,96 +64,91 @@ func TestAReadAfterNewsIsNotOlder(t *testing.T) {
 	}
 }
 
-// TestAColdSessionClaims: each of these is a reason to, and so is a claim that says more than that the node is there.
+// TestAColdSessionClaims: each of these is a reason to, and so is a claim that says
+// more than that the node is there. The claim asks the server for a write, and its
+// answer waits for it.
 func TestAColdSessionClaims(t *testing.T) {
-	for name, c := range map[string]struct {
-		spoil func(n next)
-		claim recipes.Claim
-	}{
-		"nothing was written for two probe intervals": {spoil: func(next) { time.Sleep(sessiontest.Timeout / 4) }},
-		"the lease is short, though something was written": {spoil: func(n next) {
+	for name, spoil := range map[string]func(n *next){
+		"nothing was written for two probe intervals": func(*next) { time.Sleep(sessionTimeout / 4) },
+		"the lease is short, though something was written": func(n *next) {
 			n.NoPings()
-			time.Sleep(sessiontest.Timeout / 2) // nothing is answered
+			time.Sleep(sessionTimeout / 2) // nothing is answered
 			n.Settle()
 			n.Seated().Makes(1)
-		}},
-		"the contender was listed on another connection": {spoil: func(n next) {
+		},
+		"the contender was listed on another connection": func(n *next) {
 			n.Server.Cut(n.Only())
 			n.Settle()
-			n.SetData(n.own)    // so that its watch is armed on this one,
-			n.Seated().Makes(1) // and something is written
-		}},
-		"the node's watch was armed on another connection": {spoil: func(n next) {
+			n.SetData(n.claim.Node.Text) // so that its watch is armed on this one,
+			n.Seated().Makes(1)          // and something is written
+		},
+		"the node's watch was armed on another connection": func(n *next) {
 			n.Server.Cut(n.Only())
 			n.Settle()
 			n.seat.ListNodes(1)
-		}},
-		"it is unknown whether the node is watched": {spoil: func(n next) {
+		},
+		"it is unknown whether the node is watched": func(n *next) {
 			n.On(zktest.OpGetData, zktest.Swallow())
-			n.SetData(n.own) // the watch tells it, and to arm it again is not answered
-		}},
-		"with a record":     {claim: recipes.Claim{Record: recipes.RecordMade}},
-		"of one that holds": {claim: recipes.Claim{Held: true}},
+			n.SetData(n.claim.Node.Text) // the watch tells it, and to arm it again is not answered
+		},
+		"with a record":     func(n *next) { n.claim.Record = recipes.RecordMade },
+		"of one that holds": func(n *next) { n.claim.Held = true },
 	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+		run(t, name, func(r *rig) {
 			n := nextIn(r)
 			n.leave()
-			if c.spoil != nil {
-				c.spoil(n)
-			}
-			synctest.Wait()
-			c.claim.Epoch, c.claim.Node = 1, events.Name{Text: n.own}
-			n.wantsAWrite(func() { n.seat.Do(c.claim) })
+			spoil(&n)
+			n.seat.Fresh()
+			multis := r.Multis()
+			r.On(zktest.OpMulti, zktest.Swallow())
+			n.seat.Do(n.claim)
+			multis(1, 10, "for a claim")
+			n.seat.Want("") // before that is answered
 		})
 	}
 }
 
-// TestALateRenewalIsToldBeforeAnythingIsGranted: a lease is renewed when it has run out already. Its end is told before it grants a lock,
-// or the grant would be a loss.
+// TestALateRenewalIsToldBeforeAnythingIsGranted: a lease is renewed when it has run out
+// already. Its end is told before it grants a lock, or the grant would be a loss.
 func TestALateRenewalIsToldBeforeAnythingIsGranted(t *testing.T) {
-	const other = "lock-0000000000"
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		r.Warm()
-		r.Plant(other)
+		r.Plant(stranger)
 		s, writer := r.Seated(), r.Seated()
 		own := s.CreateNode(1).Text
 		s.ListNodes(1)
-		s.WatchNode(other)
-		s.Want("")
+		s.Watches(stranger)
 		for s.Until() > -time.Second { // reads are signs of life, and the next write makes a long lease of them
 			time.Sleep(time.Second / 2)
 			writer.ListNodes(1)
 		}
-		r.DeleteNode(other)
-		s.WantGone(other)
+		r.DeleteNode(stranger)
+		s.WantGone(stranger)
 		s.ListNodes(1)
-		r.Once(zktest.Delay(time.Second), func(q zktest.Request) bool { return q.Op == zktest.OpMulti })
-		writer.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: "none"}})
+		r.Once(zktest.Delay(time.Second), isA(zktest.OpMulti))
+		writer.Do(recipes.Claim{Epoch: 1, Node: named("none")})
 		synctest.Wait()
 		wait, open := gate(r)
 		idle := r.InPlaceOf(writer)
 		idle.Hears(func(recipes.Input) { wait() })       // in the session's own time
 		go idle.Do(recipes.Create{Epoch: 1, Attempt: 1}) // it is refused at once: there is no place to take
 		synctest.Wait()
-		go s.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: own}})
+		go s.Do(recipes.Claim{Epoch: 1, Node: named(own)})
 		time.Sleep(2 * time.Second) // the write is answered
 		open()
-		synctest.Wait()
-		if told := s.Fresh(); sessiontest.TypesOf(told) != "Claimed" || told[0] != (recipes.Claimed{Epoch: 1, Fresh: true}) {
-			r.Errorf("told %+v, want a fresh claim", told)
-		}
+		s.WantOnly(recipes.Claimed{Epoch: 1, Fresh: true})
 	})
 }
 
 // TestNoSessionIsWarmInAnOutage: a claim waits for a connection.
 func TestNoSessionIsWarmInAnOutage(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		n := nextIn(r)
 		n.leave()
 		n.seat.ListNodes(1) // it says that the contender is the first
 		r.Server.Down(true)
 		n.seat.Want("Suspended")
-		n.seat.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: n.own}})
+		n.seat.Do(n.claim)
 		n.seat.Want("")
 		r.Server.Down(false)
 		r.Settle()
@@ -201,19 +156,16 @@ func TestNoSessionIsWarmInAnOutage(t *testing.T) {
 	})
 }
 
-// TestAGrantWithoutAWriteIsProbedFor as soon as one with a write would be: the lease goes on from the last write.
+// TestAGrantWithoutAWriteIsProbedFor as soon as one with a write would be: the lease goes
+// on from the last write.
 func TestAGrantWithoutAWriteIsProbedFor(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		n := nextIn(r)
 		n.leave()
-		written := time.Now()
-		time.Sleep(sessiontest.Timeout / 8) // a probe interval and a quarter
-		before := r.Server.Requests(zktest.OpMulti)
-		n.seat.Do(recipes.Claim{Epoch: 1, Node: events.Name{Text: n.own}})
-		n.seat.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true})
-		r.Until("a probe has come", func() bool { return r.Server.Requests(zktest.OpMulti) > before })
-		if took := time.Since(written); took > sessiontest.Timeout/5 {
-			r.Errorf("%v after the last write there is a probe, want two intervals at most", took)
-		}
+		time.Sleep(probe + probe/4)
+		multis := r.Multis()
+		n.seat.Asks(n.claim, recipes.Claimed{Epoch: 1, Fresh: true})
+		time.Sleep(3*probe/4 + 10*time.Millisecond) // two intervals after the last write
+		multis(1, 2, "two intervals after the last write")
 	})
 }

@@ -52,16 +52,11 @@ func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	w.subscribe(c, ofChildren, "/a")
 	w.lookAgain(c, true)
 	w.lookAgain(c, false)
-	if len(w.changed) != 1 {
-		t.Errorf("%d signals wait, want one", len(w.changed))
-	}
-	if !w.begin() || len(w.changed) != 0 {
-		t.Errorf("the turn begins with %d signals, want none and to know that the node is gone", len(w.changed))
-	}
+	expect(t, len(w.changed) == 1, "%d signals wait, want one", len(w.changed))
+	expect(t, w.begin() && len(w.changed) == 0,
+		"the turn begins with %d signals, want none and to know that the node is gone", len(w.changed))
 	w.subscribe(c, ofChildren, "/b")
-	if w.begin() {
-		t.Error("after another node the turn begins with one that is gone, want it there")
-	}
+	expect(t, !w.begin(), "after another node the turn begins with one that is gone, want it there")
 	s.renew()
 	if !w.wait(t.Context(), nil) {
 		t.Error("with another connection there is no turn, want one")

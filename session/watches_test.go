@@ -2,21 +2,18 @@ package session_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-	"github.com/zkgrant/zkgrant/session"
-	"github.com/zkgrant/zkgrant/session/internal/sessiontest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// The client hands out events and replies by different goroutines. If both come in one segment, either may be first.
+// TestAnEventMayOvertakeTheReply: the client hands out events and replies by different
+// goroutines. If both come in one segment, either may be first.
 func TestAnEventMayOvertakeTheReply(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		r.On(zktest.OpGetData, zktest.Delay(time.Second))
 		s := r.Seated()
 		for i := range 300 {
@@ -32,9 +29,10 @@ func TestAnEventMayOvertakeTheReply(t *testing.T) {
 	})
 }
 
-// A watch fires when the data change, and then it is gone. No seat wants to hear of data.
+// TestChangedDataArmTheWatchAgain: a watch fires when the data change, and then it is
+// gone. No seat wants to hear of data.
 func TestChangedDataArmTheWatchAgain(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		r.Plant("n")
 		a, b := r.Watching("n"), r.Watching("n")
 		for range 3 {
@@ -63,13 +61,24 @@ func TestChangedDataArmTheWatchAgain(t *testing.T) {
 	})
 }
 
-// The connection breaks before or after the request that arms the watch again.
-func TestArmingAgainSurvivesABreak(t *testing.T) {
-	for name, action := range map[string]zktest.Action{"before": zktest.CutBefore(), "after": zktest.CutAfter()} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+// TestArmingAgainFails: the connection breaks before or after the request that arms the
+// watch again, or the session may not read the node any more.
+func TestArmingAgainFails(t *testing.T) {
+	for name, action := range map[string]zktest.Action{
+		"before": zktest.CutBefore(), "after": zktest.CutAfter(), "denied": zktest.Fail(zktest.NoAuth),
+	} {
+		run(t, name, func(r *rig) {
 			r.Plant("n")
 			s := r.Watching("n")
-			r.Once(action, func(q zktest.Request) bool { return q.Op == zktest.OpGetData })
+			if name == "denied" {
+				r.On(zktest.OpGetData, action)
+				r.SetData("n")
+				s.WantOnly(recipes.Unknown{Epoch: 1, Op: recipes.OpWatch})
+				s.WatchNode("n")
+				s.WantOnly(recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: named("n")})
+				return
+			}
+			r.Once(action, isA(zktest.OpGetData))
 			r.SetData("n")
 			s.Want("Suspended")
 			r.Settle()
@@ -81,19 +90,17 @@ func TestArmingAgainSurvivesABreak(t *testing.T) {
 	}
 }
 
-// The client cannot drop a watch. So a path is armed once, however many seats follow it.
+// TestAPathIsArmedOnce, however many seats follow it: the client cannot drop a watch.
 func TestAPathIsArmedOnce(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		r.Plant("n")
-		seats := make([]*sessiontest.Seat, 20)
+		seats := make([]*seat, 20)
 		for i := range seats {
 			seats[i] = r.Watching("n")
 			seats[i].WatchNode("n")
 		}
 		synctest.Wait()
-		if n := r.Server.Requests(zktest.OpGetData); n != 1 {
-			t.Errorf("%d readings for 40 watches on one node, want 1", n)
-		}
+		equal(t, r.Server.Requests(zktest.OpGetData), 1, "readings for 40 watches on one node")
 		r.DeleteNode("n")
 		for _, s := range seats {
 			s.WantGone("n")
@@ -101,33 +108,35 @@ func TestAPathIsArmedOnce(t *testing.T) {
 	})
 }
 
-// Two seats follow a path, and arming the watch fails for one of them or for both. One that does not know asks again.
+// TestArmingFailsForTwo seats that follow a path, for one of them or for both. One that
+// does not know asks again.
 func TestArmingFailsForTwo(t *testing.T) {
+	const broken = "Suspended Unknown Reconnected"
 	for name, c := range map[string]struct {
 		action       zktest.Action
 		first, other string
 	}{
 		"missing": {zktest.Fail(zktest.NoNode), "Gone", ""},
 		"denied":  {zktest.Fail(zktest.NoAuth), "Refused", ""},
-		"before":  {zktest.CutBefore(), "Suspended Unknown Reconnected", "Suspended Unknown Reconnected"},
-		"after":   {zktest.CutAfter(), "Suspended Unknown Reconnected", "Suspended Unknown Reconnected"},
+		"before":  {zktest.CutBefore(), broken, broken},
+		"after":   {zktest.CutAfter(), broken, broken},
 	} {
-		sessiontest.Run(t, name, func(r *sessiontest.Rig) {
+		run(t, name, func(r *rig) {
 			r.Plant("n")
-			goOn := make(chan struct{})
-			r.Server.Intercept(func(q zktest.Request) zktest.Action {
-				if q.Op != zktest.OpGetData || q.Count > 1 {
-					return zktest.Pass()
+			wait, open := gate(r)
+			r.Once(c.action, func(q zktest.Request) bool {
+				if q.Op != zktest.OpGetData {
+					return false
 				}
-				<-goOn
-				return c.action
+				wait()
+				return true
 			})
 			first, other := r.Seated(), r.Seated()
 			first.WatchNode("n")
 			synctest.Wait()
 			other.WatchNode("n")
 			synctest.Wait()
-			close(goOn)
+			open()
 			r.Settle()
 			first.Want(c.first)
 			other.Want(c.other)
@@ -143,28 +152,14 @@ func TestArmingFailsForTwo(t *testing.T) {
 	}
 }
 
-// The watch cannot be armed again because the session may not read the node any more.
-func TestArmingAgainIsDenied(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Plant("n")
-		s := r.Watching("n")
-		r.On(zktest.OpGetData, zktest.Fail(zktest.NoAuth))
-		r.SetData("n")
-		s.WantOnly(recipes.Unknown{Epoch: 1, Op: recipes.OpWatch})
-		s.WatchNode("n")
-		s.WantOnly(recipes.Refused{Epoch: 1, Op: recipes.OpWatch, Node: events.Name{Text: "n"}})
-	})
-}
-
 func TestOneSeatWatchesItsOwnNodeAndAnother(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
+	inSession(t, func(r *rig) {
 		r.Plant("a", "b", "c")
 		s := r.Seated()
 		own := s.CreateNode(1).Text
 		s.ListNodes(1)
 		s.WatchNode("a")
-		s.WatchNode("b") // it replaces a
-		s.Want("")
+		s.Watches("b") // it replaces a
 		r.DeleteNode("a")
 		s.Want("")
 		r.DeleteNode("b")
@@ -177,8 +172,8 @@ func TestOneSeatWatchesItsOwnNodeAndAnother(t *testing.T) {
 }
 
 func TestAClosedSeatHearsNothing(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Plant("n")
+	inSession(t, func(r *rig) {
+		r.Plant("n", "late", "later")
 		closed, other := r.Watching("n"), r.Watching("n")
 		own := closed.CreateNode(1).Text
 		closed.ListNodes(1)
@@ -192,7 +187,6 @@ func TestAClosedSeatHearsNothing(t *testing.T) {
 		other.WantGone("n")
 		r.WantWatches(0)
 		// A watch that was on its way when the seat was closed.
-		r.Plant("late")
 		r.On(zktest.OpGetData, zktest.Delay(time.Second))
 		other.WatchNode("late")
 		synctest.Wait()
@@ -202,7 +196,6 @@ func TestAClosedSeatHearsNothing(t *testing.T) {
 		other.Want("")
 
 		// The same while there is no connection, so that it is carried out after the closing.
-		r.Plant("later")
 		last := r.Seated()
 		r.Server.Down(true)
 		synctest.Wait()
@@ -211,18 +204,21 @@ func TestAClosedSeatHearsNothing(t *testing.T) {
 		r.Server.Down(false)
 		r.Settle()
 		time.Sleep(2 * time.Second)
-		last.Want("Suspended")
 		r.DeleteNode("later")
-		last.Want("")
+		last.Want("Suspended")
 	})
 }
 
 func TestWatchesOutliveTheConnection(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		r.Plant("kept", "missed", "both", "changed")
-		names := []string{"kept", "missed", "both", "changed"}
-		seats := map[string]*sessiontest.Seat{}
-		for _, name := range names {
+	inSession(t, func(r *rig) {
+		// A seat that looks after Reconnected sees the event first.
+		told := map[string]string{
+			"kept": "Suspended Reconnected", "changed": "Suspended Reconnected",
+			"missed": "Suspended Gone Reconnected", "both": "Suspended Gone Reconnected",
+		}
+		seats := map[string]*seat{}
+		for name := range told {
+			r.Plant(name)
 			seats[name] = r.Watching(name)
 		}
 		r.Server.Down(true)
@@ -233,12 +229,7 @@ func TestWatchesOutliveTheConnection(t *testing.T) {
 		r.SetData("changed")
 		r.Server.Down(false)
 		r.Settle()
-		// A seat that looks after Reconnected sees the event first.
-		for _, name := range names {
-			want := "Suspended Reconnected"
-			if name == "missed" || name == "both" {
-				want = "Suspended Gone Reconnected"
-			}
+		for name, want := range told {
 			seats[name].Want(want)
 		}
 		time.Sleep(time.Second)
@@ -251,33 +242,62 @@ func TestWatchesOutliveTheConnection(t *testing.T) {
 	})
 }
 
-// Thousands of watches do not fit into one request of the client's.
+// TestManyWatchesAreRestored: thousands do not fit into one request of the client's.
 func TestManyWatchesAreRestored(t *testing.T) {
-	sessiontest.InSession(t, func(r *sessiontest.Rig) {
-		const n = 5000
-		seats := make([]*sessiontest.Seat, n)
+	inSession(t, func(r *rig) {
+		seats := make([]*seat, 5000)
+		name := func(i int) string { return fmt.Sprint("a-name-of-about-the-usual-length-", i) }
 		for i := range seats {
-			r.Plant(fmt.Sprint("a-name-of-about-the-usual-length-", i))
-			seats[i] = r.SeatAt(session.Place{Dir: sessiontest.Dir})
-			seats[i].WatchNode(fmt.Sprint("a-name-of-about-the-usual-length-", i))
+			r.Plant(name(i))
+			seats[i] = r.Seat()
+			seats[i].WatchNode(name(i))
 		}
 		synctest.Wait()
 		r.Server.Down(true)
 		synctest.Wait()
-		for i := 0; i < n; i += 2 {
-			r.DeleteNode(fmt.Sprint("a-name-of-about-the-usual-length-", i))
+		for i := 0; i < len(seats); i += 2 {
+			r.DeleteNode(name(i))
 		}
 		r.Server.Down(false)
 		r.Settle()
 		time.Sleep(time.Second)
-		if got := r.Server.Watches(); got != n/2 {
-			t.Errorf("%d watches, want %d", got, n/2)
-		}
+		r.WantWatches(len(seats) / 2)
 		for i, s := range seats {
-			gone := slices.ContainsFunc(s.Inputs, func(in recipes.Input) bool { _, ok := in.(recipes.Gone); return ok })
-			if gone != (i%2 == 0) {
+			if gone := count[recipes.Gone](s.Fresh()); gone != 1-i%2 {
 				t.Fatalf("seat %d was told %+v, want Gone of each second node", i, s.Inputs)
 			}
 		}
 	})
+}
+
+// TestReconnectsAddNoWatches: an observer of a leader that stays keeps one channel in the
+// client, however often the session reconnects: the client restores the watch. It needs
+// one request for that, or several if it watches many other paths.
+func TestReconnectsAddNoWatches(t *testing.T) {
+	for _, others := range []int{0, 500, 1500} { // with names of 200 bytes: 100 KiB, 300 KiB
+		run(t, fmt.Sprint(others, " others"), func(r *rig) {
+			for i := range others {
+				name := fmt.Sprintf("other-%0194d", i)
+				r.Plant(name)
+				r.Seat().WatchNode(name)
+			}
+			r.Plant("lock-0000000007") // the leader
+			leaders := r.Session.Observe(r.Context(), lockDir)
+			<-leaders
+			synctest.Wait()
+			before := r.Session.WatchChannels()
+			for range 20 {
+				r.Server.Cut(r.Only())
+				synctest.Wait()
+				r.Settle()
+			}
+			if after := r.Session.WatchChannels(); before <= others || after > before {
+				r.Errorf("after 20 reconnects the client keeps %d channels for watches, want %d, and some", after, before)
+			}
+			r.DeleteNode("lock-0000000007")
+			if leader := <-leaders; leader.Node != "" {
+				r.Errorf("after the leader's end %+v leads, want nobody", leader)
+			}
+		})
+	}
 }

@@ -1,0 +1,447 @@
+package session_test
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
+)
+
+// seat is a test's seat, which notes what the session posts to it.
+type seat struct {
+	*session.Seat
+	Rig  *rig
+	Hook func(recipes.Input) // called by the session, in its own time; may be nil
+
+	Strict bool // it loses its lock when the connection is gone
+
+	Mu     sync.Mutex
+	Inputs []recipes.Input
+	errs   []error
+	read   int // how many of them the test has looked at
+
+	// Only the loop touches these: the node by which a machine would hold the lock, and
+	// the one of the latest claim.
+	holds, claims string
+}
+
+func (r *rig) Seat() *seat { return r.SeatAt(session.Place{Dir: lockDir}) }
+
+// SeatAt opens a seat, which notes what it knows from then on.
+func (r *rig) SeatAt(p session.Place) *seat {
+	s := &seat{Seat: r.Session.Seat(p), Rig: r}
+	r.Session.Loop().Post(func() {
+		if opened := s.Open(s.note); opened.Epoch != 0 {
+			s.note(opened, nil)
+		}
+	})
+	synctest.Wait()
+	return s
+}
+
+func (r *rig) Seated() *seat {
+	r.Helper()
+	return r.SeatedAt(session.Place{Dir: lockDir})
+}
+
+func (r *rig) SeatedAt(p session.Place) *seat {
+	r.Helper()
+	s := r.SeatAt(p)
+	s.Want("Opened")
+	return s
+}
+
+func (r *rig) Owner() *seat {
+	r.Helper()
+	return r.SeatedAt(session.Place{Dir: taskNode, Kind: events.KindUnfair})
+}
+
+// Single is a seat that asks for a lock of one node, with data of its own.
+func (r *rig) Single() *seat {
+	r.Helper()
+	return r.SeatedAt(session.Place{Dir: task, Kind: events.KindUnfair, Data: []byte("me")})
+}
+
+func (r *rig) Watching(name string) *seat {
+	r.Helper()
+	s := r.Seated()
+	s.Watches(name)
+	return s
+}
+
+// Writer is a seat that writes, in a directory that is known to be ours. Alone there it
+// holds.
+func (r *rig) Writer() (w *seat, node events.Name) {
+	r.Helper()
+	r.Warm()
+	w = r.SeatedAt(session.Place{Dir: lockDir, Kind: events.KindWrite})
+	return w, w.Makes(1).Node
+}
+
+// InPlaceOf is a seat that wants to take another one's place.
+func (r *rig) InPlaceOf(w *seat) *seat {
+	r.Helper()
+	return r.SeatedAt(session.Place{Dir: lockDir, Kind: events.KindRead, In: w.Seat})
+}
+
+// PermitSeat returns a seat that wants so many permits.
+func (r *rig) PermitSeat(size, permits int32) *seat {
+	r.Helper()
+	return r.SeatedAt(session.Place{Dir: permitsAt, Size: size, Permits: permits})
+}
+
+// MakePermits makes the directories of a semaphore.
+func (r *rig) MakePermits(size int32) {
+	r.Helper()
+	s := r.PermitSeat(size, 1)
+	s.Deletes(s.Enters(1).Permits[0])
+	s.Close()
+}
+
+// line is a queue in a warm directory. Behind a node of nobody's are a seat, and a waiter
+// that watches the node of the seat.
+type line struct {
+	*rig
+	pred, waiter *seat
+	node, own    string
+	token        int64 // of the node
+	advance      recipes.Advance
+}
+
+const stranger = "lock-0000000000" // the node in front
+
+func (r *rig) Line() *line {
+	r.Helper()
+	r.Warm()
+	r.Plant(stranger)
+	l := &line{rig: r, pred: r.Seated(), waiter: r.Seated()}
+	l.node = l.pred.CreateNode(1).Text
+	l.token = l.pred.ListNodes(1).Own.Token
+	l.own = l.waiter.CreateNode(1).Text
+	l.waiter.Watches(l.node)
+	l.advance = recipes.Advance{Epoch: 1, Node: named(l.own), Past: named(l.node), Next: named(stranger)}
+	return l
+}
+
+// Leave has the seat leave, as a holder or not.
+func (l *line) Leave(floor bool) {
+	l.Helper()
+	l.pred.Do(recipes.Delete{Epoch: 1, Node: named(l.node), Floor: floor})
+	l.waiter.WantGone(l.node)
+}
+
+// note takes what the session says. It reports whether a machine would hold its lock
+// then.
+func (s *seat) note(in recipes.Input, err error) (holds bool) {
+	s.believe(in)
+	s.Mu.Lock()
+	s.Inputs = append(s.Inputs, in)
+	s.errs = append(s.errs, err)
+	hook := s.Hook
+	s.Mu.Unlock()
+	if hook != nil {
+		hook(in)
+	}
+	return s.holds != ""
+}
+
+// believe notes whether a machine would hold its lock after the input.
+func (s *seat) believe(in recipes.Input) {
+	switch in := in.(type) {
+	case recipes.Gone:
+		if in.Node.Text == s.holds {
+			s.holds = ""
+		}
+	case recipes.Suspended:
+		if s.Strict {
+			s.holds = ""
+		}
+	case recipes.LeaseRanOut, recipes.Expired, recipes.Overdue:
+		s.holds = ""
+	default:
+		proof, proves := recipes.Prove(in, true, true)
+		switch {
+		case proves && reflect.DeepEqual(proof.Answer, in): // it is fresh
+			s.holds = cmp.Or(proof.Node.Text, s.claims)
+		case recipes.Disproves(in):
+			s.holds = ""
+		}
+	}
+}
+
+// Hears has the hook called with every input from now on.
+func (s *seat) Hears(hook func(recipes.Input)) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Hook = hook
+}
+
+// Do makes a request, as a machine does.
+func (s *seat) Do(request recipes.Effect) {
+	s.Rig.Session.Loop().Post(func() {
+		switch e := request.(type) {
+		case recipes.Create, recipes.Delete:
+			s.holds, s.claims = "", ""
+		case recipes.Claim:
+			s.claims = e.Node.Text
+		case recipes.Advance:
+			s.claims = e.Node.Text
+		}
+		s.Seat.Do(request)
+	})
+}
+
+func (s *seat) Close() { s.Rig.Session.Loop().Post(s.Seat.Close) }
+
+// Fresh returns what has come since the last look.
+func (s *seat) Fresh() []recipes.Input {
+	synctest.Wait()
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	list := s.Inputs[s.read:]
+	s.read = len(s.Inputs)
+	return list
+}
+
+// FreshAnswers is Fresh without news of the session.
+func (s *seat) FreshAnswers() (answers []recipes.Input) {
+	for _, in := range s.Fresh() {
+		switch in.(type) {
+		case recipes.Opened, recipes.Suspended, recipes.Reconnected, recipes.Expired, recipes.LeaseRanOut:
+		default:
+			answers = append(answers, in)
+		}
+	}
+	return answers
+}
+
+func (s *seat) LastErr() error {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.errs[len(s.errs)-1]
+}
+
+// Want checks the types of what has come since the last look.
+func (s *seat) Want(types string) []recipes.Input {
+	s.Rig.Helper()
+	got := s.Fresh()
+	if typesOf(got) != types {
+		s.Rig.Fatalf("the seat is told %+v, want %s", got, types)
+	}
+	return got
+}
+
+// WantOnly checks that this, and nothing else, was told since the last look.
+func (s *seat) WantOnly(want recipes.Input) {
+	s.Rig.Helper()
+	if got := s.Fresh(); len(got) != 1 || got[0] != want {
+		s.Rig.Fatalf("the seat is told %+v, want one %#v", got, want)
+	}
+}
+
+// WantGone checks that the node's end, and nothing else, was told once.
+func (s *seat) WantGone(name string) {
+	s.Rig.Helper()
+	s.WantOnly(recipes.Gone{Epoch: 1, Node: named(name)})
+}
+
+// Answer waits for the one answer to a request, and returns it.
+func (s *seat) Answer() recipes.Input {
+	s.Rig.Helper()
+	var found []recipes.Input
+	s.Rig.Until("a request is answered", func() bool {
+		found = append(found, s.FreshAnswers()...)
+		return len(found) > 0
+	})
+	if len(found) != 1 {
+		s.Rig.Fatalf("the request is answered %d times, want once: %+v", len(found), found)
+	}
+	return found[0]
+}
+
+// WantAnswer waits for the answer to a request, and checks it.
+func (s *seat) WantAnswer(want recipes.Input) {
+	s.Rig.Helper()
+	if in := s.Answer(); in != want {
+		s.Rig.Errorf("the request is answered %#v (%v), want %#v", in, s.LastErr(), want)
+	}
+}
+
+// Asks makes a request, and checks the answer.
+func (s *seat) Asks(request recipes.Effect, want recipes.Input) {
+	s.Rig.Helper()
+	s.Do(request)
+	s.WantAnswer(want)
+}
+
+func answerOf[T recipes.Input](s *seat) T {
+	s.Rig.Helper()
+	in := s.Answer()
+	answer, ok := in.(T)
+	if !ok {
+		s.Rig.Fatalf("the request is answered %#v (%v), want %T", in, s.LastErr(), answer)
+	}
+	return answer
+}
+
+func ask[T recipes.Input](s *seat, request recipes.Effect) T {
+	s.Rig.Helper()
+	s.Do(request)
+	return answerOf[T](s)
+}
+
+// makeOf asks for a node, and returns the answer, which has to be of the type.
+func makeOf[T recipes.Input](s *seat, attempt recipes.Attempt) T {
+	s.Rig.Helper()
+	return ask[T](s, recipes.Create{Epoch: 1, Attempt: attempt})
+}
+
+func (s *seat) Makes(attempt recipes.Attempt) recipes.Created {
+	s.Rig.Helper()
+	return makeOf[recipes.Created](s, attempt)
+}
+
+// MakesAlone makes the first attempt's node, and the answer proves that it holds.
+func (s *seat) MakesAlone() recipes.Created {
+	s.Rig.Helper()
+	created := s.Makes(1)
+	if !created.Alone || !created.Fresh {
+		s.Rig.Fatalf("the create is answered %+v, want Alone and Fresh", created)
+	}
+	return created
+}
+
+// MakesBeside makes a node, and the answer does not prove that no other contender is
+// there.
+func (s *seat) MakesBeside(attempt recipes.Attempt) recipes.Created {
+	s.Rig.Helper()
+	created := s.Makes(attempt)
+	expect(s.Rig, !created.Alone, "create %d is answered %+v, want not Alone", attempt, created)
+	return created
+}
+
+// CreateNode makes the first attempt's node and returns its name.
+func (s *seat) CreateNode(epoch recipes.Epoch) events.Name {
+	s.Rig.Helper()
+	return ask[recipes.Created](s, recipes.Create{Epoch: epoch, Attempt: 1}).Node
+}
+
+func (s *seat) Look(attempt recipes.Attempt, barrier bool) recipes.Listed {
+	s.Rig.Helper()
+	return ask[recipes.Listed](s, recipes.List{Epoch: 1, Attempt: attempt, Barrier: barrier})
+}
+
+// ListNodes lists, and finds the first attempt's node.
+func (s *seat) ListNodes(epoch recipes.Epoch) recipes.Listed {
+	s.Rig.Helper()
+	return ask[recipes.Listed](s, recipes.List{Epoch: epoch, Attempt: 1})
+}
+
+// ClaimNode makes the seat a holder of the node.
+func (s *seat) ClaimNode(epoch recipes.Epoch, node string) {
+	s.Rig.Helper()
+	s.Asks(recipes.Claim{Epoch: epoch, Node: named(node)}, recipes.Claimed{Epoch: epoch, Fresh: true})
+}
+
+// DeleteNode deletes a node. A seat that watches it hears of that, too.
+func (s *seat) DeleteNode(node string) {
+	s.Rig.Helper()
+	s.Do(recipes.Delete{Epoch: 1, Node: named(node)})
+	s.Rig.Until("the node is deleted", func() bool { return count[recipes.Deleted](s.Fresh()) == 1 })
+}
+
+// Deletes deletes a node, and hears of nothing else.
+func (s *seat) Deletes(node string) {
+	s.Rig.Helper()
+	s.Do(recipes.Delete{Epoch: 1, Node: named(node)})
+	s.Want("Deleted")
+}
+
+// WriteNothing goes through the quorum and changes nothing.
+func (s *seat) WriteNothing() {
+	s.Rig.Helper()
+	s.Deletes("none")
+}
+
+func (s *seat) WatchNode(name string) { s.Do(recipes.Watch{Epoch: 1, Node: named(name)}) }
+
+// Watches watches a node that is there.
+func (s *seat) Watches(name string) {
+	s.Rig.Helper()
+	s.WatchNode(name)
+	s.Want("")
+}
+
+func (s *seat) Surveys(e recipes.Survey) recipes.Surveyed {
+	s.Rig.Helper()
+	e.Epoch = 1
+	return ask[recipes.Surveyed](s, e)
+}
+
+// Enters takes permits, and returns what the seat hears.
+func (s *seat) Enters(permits int32) recipes.Entered {
+	s.Rig.Helper()
+	node := s.CreateNode(1)
+	version := s.Surveys(recipes.Survey{Node: node}).Version
+	in := ask[recipes.Entered](s, recipes.Enter{Epoch: 1, Node: node, Permits: permits, Version: version})
+	if len(in.Permits) != int(permits) || !in.Fresh {
+		s.Rig.Fatalf("the request for %d permits is answered %+v, want fresh permits", permits, in)
+	}
+	return in
+}
+
+// ExpireBefore ends the session that the server has, and waits for the next one.
+func (s *seat) ExpireBefore(next recipes.Epoch) {
+	s.Rig.Helper()
+	s.Rig.Must(s.Rig.Server.Expire(s.Rig.Only()))
+	s.Await(next)
+}
+
+func (s *seat) Await(epoch recipes.Epoch) {
+	s.Rig.Helper()
+	s.Rig.Until(fmt.Sprintf("epoch %d has a session", epoch), func() bool { return !s.Deadline(epoch).IsZero() })
+}
+
+// Until returns how long the lease of the first epoch is good from now on.
+func (s *seat) Until() time.Duration {
+	synctest.Wait()
+	return time.Until(s.Deadline(1))
+}
+
+// WantLease checks how long the lease of the first epoch is good from now on: at least
+// and at most so long.
+func (s *seat) WantLease(least, most time.Duration) {
+	s.Rig.Helper()
+	if left := s.Until(); left < least || left > most {
+		s.Rig.Errorf("the lease is good for another %v, want %v to %v", left, least, most)
+	}
+}
+
+// named is a node's name of which only the text is known.
+func named(text string) events.Name { return events.Name{Text: text} }
+
+func count[T recipes.Input](inputs []recipes.Input) (n int) {
+	for _, in := range inputs {
+		if _, ok := in.(T); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// typesOf names the types of the values without their package.
+func typesOf[T any](list []T) string {
+	names := make([]string, len(list))
+	for i, v := range list {
+		text := fmt.Sprintf("%T", v)
+		names[i] = text[strings.LastIndexByte(text, '.')+1:]
+	}
+	return strings.Join(names, " ")
+}
