@@ -3,29 +3,22 @@ package coordinator_test
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-func TestDataIsCopiedIntoTheNode(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		data := []byte("host-7")
-		option := coordinator.Data(data)
-		data[0] = 'X'
-		_, grant := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath), option)
-		got, _ := srv.Data(grant.Node)
-		expect(t, string(got) == "host-7", "the node has %q, want %q", got, "host-7")
-	})
-}
-
 func TestContextsEndWithTheLockAndSayWhy(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		a := c.Mutex(lockPath).Acquire(t.Context())
+		a := coordtest.Connect(t, srv).Mutex(lockPath).Acquire(t.Context())
 		early := a.Context(t.Context())
 		coordtest.Soon(t, a)
 		over, cancel := context.WithCancel(t.Context())
@@ -38,13 +31,6 @@ func TestContextsEndWithTheLockAndSayWhy(t *testing.T) {
 		_, err := a.Wait(t.Context()) // of an acquisition that ends without an error
 		expectError(t, err, coordinator.ErrReleased, "Wait after the release")
 		<-a.Context(t.Context()).Done()
-
-		b, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		ctx := b.Context(t.Context())
-		eventstest.Must(t, srv.Expire(c.SessionID()))
-		<-ctx.Done()
-		expectError(t, context.Cause(ctx), coordinator.ErrSessionExpired, "after the loss")
-		expect(t, !b.Valid(), "when its context has ended the lock is valid, want it lost")
 	})
 }
 
@@ -53,7 +39,6 @@ func TestPosition(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playPosition(t, onTheDouble(t, srv)) })
 }
 
-// TestRealPosition is the same on a real server.
 func TestRealPosition(t *testing.T) { playPosition(t, onARealServer(t)) }
 
 func playPosition(t *testing.T, s *site) {
@@ -72,12 +57,10 @@ func playPosition(t *testing.T, s *site) {
 	} {
 		wants := func(when string, a *coordinator.Acquisition, ahead int) {
 			t.Helper()
-			said := ""
 			eventstest.Eventually(t, fmt.Sprintf("%s: %s has %d ahead", kind, when, ahead), func() bool {
 				got, ok := a.Position()
-				said = fmt.Sprint("it is ", got, ", ", ok)
 				return ok && got == ahead
-			}, func() string { return said })
+			}, func() string { return fmt.Sprint(a.Position()) })
 		}
 		none := func(when string, a *coordinator.Acquisition) {
 			t.Helper()
@@ -107,4 +90,74 @@ func playPosition(t *testing.T, s *site) {
 		coordtest.End(third)
 		none("after the end", third)
 	}
+}
+
+// siblings are four goroutines that a holder of a reentrant lock starts. Each takes the
+// lock again with a disowned context. It returns how many were inside together.
+func siblings(t *testing.T, c *coordinator.Coordinator) int32 {
+	t.Helper()
+	const all = 4
+	lock := c.Mutex(lockPath, coordinator.Reentrant())
+	outer, _ := coordtest.Hold(t, lock)
+	ctx := coordinator.Disown(context.WithoutCancel(outer.Context(t.Context())))
+	var inside, most atomic.Int32
+	var ended sync.WaitGroup
+	for range all {
+		ended.Go(func() {
+			eventstest.Check(t, lock.Do(ctx, func(context.Context, events.Grant) error {
+				defer inside.Add(-1)
+				if n := inside.Add(1); n > most.Load() {
+					most.Store(n) // of those inside together, the last one to enter has the largest
+				}
+				return nil
+			}))
+		})
+	}
+	eventstest.Eventually(t, "a queue of the holder and its siblings", func() bool {
+		queue, err := lock.Queue(t.Context())
+		return err == nil && len(queue) == 1+all
+	})
+	outer.Release()
+	ended.Wait()
+	return most.Load()
+}
+
+// With the holder's context they would enter together, see TestReentryScenes.
+func TestSiblingsOfOneHolderExcludeEachOtherWhenDisowned(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		most := siblings(t, coordtest.Connect(t, srv))
+		expect(t, most == 1, "%d disowned siblings were inside together, want 1", most)
+	})
+}
+
+func TestRealDisownedSiblings(t *testing.T) {
+	most := siblings(t, coordtest.ConnectReal(t, coordtest.Servers(t, 1).Connect()+"/"+t.Name()))
+	expect(t, most == 1, "%d disowned siblings were inside together, want 1", most)
+}
+
+func TestADisownedContextEndsWithTheLock(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		lock := coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Reentrant())
+		a, _ := coordtest.Hold(t, lock)
+		type key struct{}
+		parent, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "v"), time.Hour)
+		defer cancel()
+		held := a.Context(parent)
+		ctx := coordinator.Disown(held)
+		at, _ := parent.Deadline()
+		until, bounded := ctx.Deadline()
+		expect(t, bounded && until.Equal(at) && ctx.Value(key{}) == "v", "until %v, value %v", until, ctx.Value(key{}))
+		_, owned := coordinator.FromContext(ctx)
+		_, owns := coordinator.FromContext(held)
+		expect(t, !owned && owns, "disowned it owns %v, and the context that was given %v", owned, owns)
+		expect(t, coordinator.Disown(parent) == parent, "a context without a holding is not as it was")
+
+		second := lock.Acquire(ctx)
+		synctest.Wait()
+		ahead, waits := second.Position()
+		expect(t, waits && ahead == 1, "disowned: %d ahead, waiting %v; want it behind the holder", ahead, waits)
+		a.Release()
+		expectError(t, context.Cause(ctx), coordinator.ErrReleased, "the context of a released lock")
+		expectError(t, coordtest.EndOf(t, second), coordinator.ErrReleased, "the waiter")
+	})
 }

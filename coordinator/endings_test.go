@@ -1,6 +1,7 @@
 package coordinator_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -12,13 +13,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -51,8 +55,7 @@ func (v victim) reads(t *testing.T, message string, words ...string) {
 	}, func() string { return strings.Join(all, "\n") })
 }
 
-// isRefused checks that no session is to be had, and that the error has each of the
-// words.
+// isRefused checks that there is no session, and the words of the error.
 func isRefused(t *testing.T, servers string, words []string, more ...coordinator.Option) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -78,6 +81,12 @@ func TestRealEndings(t *testing.T) {
 	eventstest.NeedsServers(t)
 	if !eventstest.Full() {
 		t.Skip("TestTheEndOfAConnectionIsExplained and TestRequestsThatAreTurnedAwayAreSaid have the words; ZKGRANT_FULL=1 runs this one")
+	}
+	refusesTheSecond := func(word string) func(*testing.T, *ensemble.Ensemble) {
+		return func(t *testing.T, e *ensemble.Ensemble) {
+			newVictim(t, e.Addr(0))
+			isRefused(t, e.Addr(0), []string{"one of:", word})
+		}
 	}
 	for _, c := range []struct {
 		name  string
@@ -118,19 +127,13 @@ func TestRealEndings(t *testing.T) {
 		}},
 		{"tokens for connections", "3.6", 1, []ensemble.Setting{
 			ensemble.Property("zookeeper.connection_throttle_tokens", "1"), ensemble.Property("zookeeper.connection_throttle_fill_time", "1000000"),
-		}, func(t *testing.T, e *ensemble.Ensemble) {
-			newVictim(t, e.Addr(0))
-			isRefused(t, e.Addr(0), []string{"one of:", "connection throttling"})
-		}},
-		{"too many connections in all", "3.6", 1, []ensemble.Setting{ensemble.Line("maxCnxns", "1")}, func(t *testing.T, e *ensemble.Ensemble) {
-			newVictim(t, e.Addr(0))
-			isRefused(t, e.Addr(0), []string{"one of:", "maxCnxns"})
-		}},
-		{"too many connections, over Netty", "3.6", 1, []ensemble.Setting{ensemble.Line("maxClientCnxns", "1"), ensemble.Property("zookeeper.serverCnxnFactory", netty)},
-			func(t *testing.T, e *ensemble.Ensemble) {
-				newVictim(t, e.Addr(0))
-				isRefused(t, e.Addr(0), []string{"one of:", "maxClientCnxns"})
-			}},
+		}, refusesTheSecond("connection throttling")},
+		{"too many connections in all", "3.6", 1, []ensemble.Setting{
+			ensemble.Line("maxCnxns", "1"),
+		}, refusesTheSecond("maxCnxns")},
+		{"too many connections, over Netty", "3.6", 1, []ensemble.Setting{
+			ensemble.Line("maxClientCnxns", "1"), ensemble.Property("zookeeper.serverCnxnFactory", netty),
+		}, refusesTheSecond("maxClientCnxns")},
 		{"another ensemble", "3.6", 1, []ensemble.Setting{
 			ensemble.Property("zookeeper.ensembleAuthName", "here"),
 			ensemble.Property("zookeeper.authProvider.ensemble", "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider"),
@@ -209,12 +212,102 @@ func throttledReally(t *testing.T, e *ensemble.Ensemble) {
 	time.Sleep(length) // no condition is awaited: this is the time over which requests are counted
 	n := made.Load() - before
 	expect(t, n <= most*int64(length/time.Second),
-		"%d requests in %v, %d of them turned away; want %d a second at most",
-		n, length, away.Load()-beforeAway, most)
+		"%d requests in %v, %d of them turned away; want %d a second", n, length, away.Load()-beforeAway, most)
 	v.reads(t, turnedAwayMessage, "throttled by the server")
 	cancel()
 	all.Wait()
 	for _, a := range held {
 		coordtest.NotLost(t, a)
 	}
+}
+
+const longTickMessage = "the servers' tickTime seems longer than WithTickTime says, so a loss may be reported too late"
+
+type connected chan events.Connected
+
+func (c connected) OnEvent(ev events.Event) {
+	if now, is := ev.(events.Connected); is {
+		c <- now
+	}
+}
+
+// wantLongTick checks the warning and the event. A tick of 6 s makes sessions of 12 s.
+func wantLongTick(t *testing.T, logs *observer.ObservedLogs, heard connected, told, want time.Duration) {
+	t.Helper()
+	now := <-heard
+	expect(t, now.Timeout == 12*time.Second && now.LongTick == want, "%+v, want 12s, LongTick %v", now, want)
+	lines := logs.FilterMessage(longTickMessage).AllUntimed()
+	expect(t, len(lines) == 1 == (want > 0) && len(lines) < 2, "%d warnings, want 1 or 0", len(lines))
+	for _, line := range lines {
+		f := line.ContextMap()
+		expect(t, f["tickTime"] == want && f["told"] == told, "warned: %v, want %v, told %v", f, want, told)
+	}
+}
+
+// TestALongTickIsTold once, unless WithTickTime has it.
+func TestALongTickIsTold(t *testing.T) {
+	const tick = 6 * time.Second
+	for _, test := range []struct{ timeout, told, want time.Duration }{
+		{10 * time.Second, 0, tick}, {10 * time.Second, 5 * time.Second, tick}, {12 * time.Second, tick, 0},
+	} {
+		eventstest.Bubble(t, func(t *testing.T) {
+			srv := zktest.Start(t, zktest.Tick(tick))
+			core, logs := observer.New(zap.WarnLevel)
+			heard := make(connected, 8)
+			logger := coordinator.WithLogger(zap.New(core))
+			c := coordtest.Connect(t, srv, logger, coordinator.WithHooks(heard),
+				coordinator.WithSessionTimeout(test.timeout), coordinator.WithTickTime(test.told))
+			wantLongTick(t, logs, heard, cmp.Or(test.told, 2*time.Second), test.want)
+			before := logs.FilterMessage(longTickMessage).Len()
+			srv.Cut(c.SessionID())
+			time.Sleep(time.Minute)
+			n := logs.FilterMessage(longTickMessage).Len()
+			expect(t, n == before, "after a reconnect %d lines warn of the tick, want %d as before", n, before)
+		})
+	}
+}
+
+// The server has a tick of 6 s, takes three connections from one address and 64 KiB in a
+// request, and on 3.7 or newer wants a digest.
+func TestRealTheServersAnswersAreSaid(t *testing.T) {
+	eventstest.NeedsServers(t)
+	e := ensemble.Start(t, 1, ensemble.Tick(6*time.Second), ensemble.Line("maxClientCnxns", "3"),
+		ensemble.Property("jute.maxbuffer", "65536"), ensemble.Property("zookeeper.enforce.auth.enabled", "true"),
+		ensemble.Property("zookeeper.enforce.auth.schemes", "digest"))
+	version, err := e.Version(t.Context(), 0)
+	eventstest.Must(t, err)
+	known, heard := coordinator.WithAuth("digest", []byte("app:secret")), make(connected, 8)
+	timeout := coordinator.WithSessionTimeout(10 * time.Second)
+	c := newVictim(t, e.Connect(), timeout, known, coordinator.WithHooks(heard))
+	wantLongTick(t, c.logs, heard, 2*time.Second, 6*time.Second)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	large := c.Mutex("/large").Acquire(ctx, coordinator.Data(make([]byte, 100_000)))
+	c.reads(t, connectionLost, "jute.maxbuffer", "bytes was under way")
+	expect(t, !coordtest.IsClosed(large.Done()), "too large a request: %v, want it retried", large.Err())
+	cancel()
+	<-large.Done()
+
+	if ensemble.Since(version, "3.7") {
+		stranger := coordtest.ConnectReal(t, e.Connect())
+		_, err = stranger.Mutex("/strange").Acquire(t.Context()).Wait(t.Context())
+		expectError(t, err, coordinator.ErrNoAuth, "a session without an identity")
+		says(t, "a session without an identity", err, "require SASL, or another identity")
+		eventstest.Check(t, stranger.Close())
+	}
+	_, err = coordinator.Connect(coordtest.RealContext(t), e.Connect(), coordinator.WithAuth("nonsense", []byte("x")))
+	expectError(t, err, coordinator.ErrNoAuth, "an identity of a scheme that servers do not have")
+	says(t, "an identity of a scheme that servers do not have", err, `"nonsense"`)
+	acl := coordinator.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "nonsense", ID: "x"}})
+	_, err = c.Mutex("/list", acl).Acquire(t.Context()).Wait(t.Context())
+	expectError(t, err, zk.ErrInvalidACL, "a list of a scheme that servers do not have")
+	says(t, "a list of a scheme that servers do not have", err, "one of:")
+
+	for range 2 {
+		coordtest.ConnectReal(t, e.Connect(), known)
+	}
+	soon, stop := context.WithTimeout(t.Context(), 2*time.Second)
+	defer stop()
+	_, err = coordinator.Connect(soon, e.Connect())
+	says(t, "a connection too many", err, "maxClientCnxns")
 }
