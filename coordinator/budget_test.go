@@ -3,7 +3,6 @@ package coordinator_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,7 +24,6 @@ func ofNodes(n int) coordinator.Option {
 
 func budgetPath(i int) string { return fmt.Sprintf("/budget/%08d", i) }
 
-// isFull fails unless the acquisition has ended because the session is full.
 func isFull(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
 	synctest.Wait()
@@ -33,7 +31,6 @@ func isFull(t *testing.T, a *coordinator.Acquisition) {
 	expectError(t, a.Err(), coordinator.ErrSessionFull, "beyond the budget")
 }
 
-// counts fails unless so many nodes count.
 func counts(t *testing.T, c *coordinator.Coordinator, nodes int) {
 	t.Helper()
 	synctest.Wait()
@@ -41,7 +38,6 @@ func counts(t *testing.T, c *coordinator.Coordinator, nodes int) {
 	expect(t, n.Nodes == nodes && (nodes > 0 || n.Bytes == 0), "%+v count, want %d nodes", n, nodes)
 }
 
-// hold returns a held lock at a path of the budget.
 func hold(t *testing.T, c *coordinator.Coordinator, i int) *coordinator.Acquisition {
 	t.Helper()
 	a, _ := coordtest.Hold(t, c.Mutex(budgetPath(i)))
@@ -56,22 +52,13 @@ func keep(t *testing.T, c *coordinator.Coordinator, i int) {
 	}
 }
 
-// eventually waits in virtual time.
-func eventually(t *testing.T, reached func() bool) {
-	t.Helper()
-	for range 1000 {
-		if synctest.Wait(); reached() {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatal("it is never so")
-}
-
 // isBack waits until the coordinator has a session in which so many nodes count.
 func isBack(t *testing.T, c *coordinator.Coordinator, nodes int) {
 	t.Helper()
-	eventually(t, func() bool { return c.State() == coordinator.StateConnected && c.Nodes().Nodes == nodes })
+	synctest.Wait()
+	eventstest.Eventually(t, "the coordinator is back", func() bool {
+		return c.State() == coordinator.StateConnected && c.Nodes().Nodes == nodes
+	})
 }
 
 // Beyond the budget each kind of lock ends at once, and nothing is sent. Waiters count.
@@ -95,8 +82,7 @@ func TestBeyondTheBudget(t *testing.T) {
 			isFull(t, a)
 			isFull(t, lock.Acquire(t.Context(), coordinator.Try()))
 			for _, word := range []string{"3 nodes", "of 228 bytes", "WithNodeBudget"} {
-				expect(t, strings.Contains(fmt.Sprint(a.Err()), word),
-					"%s: %v, want %q in it", name, a.Err(), word)
+				says(t, name, a.Err(), word)
 			}
 		}
 		expect(t, sent.Load() == 0, "%d requests were sent for what is beyond the budget, want none", sent.Load())
@@ -112,8 +98,7 @@ func TestBeyondTheBudget(t *testing.T) {
 	})
 }
 
-// All permits count from the moment their contender queues up, and each member of a
-// multi-lock.
+// All permits count while their contender queues, and each member of a multi-lock.
 func TestPermitsAndMembersCount(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -142,25 +127,33 @@ func TestPermitsAndMembersCount(t *testing.T) {
 	})
 }
 
-// A node counts while the answer to its create, or to its delete, is missing.
+// A node counts while the answer to its create, or to its delete, is missing. If a server
+// refuses to delete it, it counts until its session ends.
 func TestANodeOfUnknownFateCounts(t *testing.T) {
-	for name, creates := range map[string]bool{"create": true, "delete": false} {
+	for name, action := range map[string]zktest.Action{
+		"create": zktest.Swallow(), "delete": zktest.Swallow(), "refused": zktest.Fail(zktest.NoAuth),
+	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
 			c := coordtest.Connect(t, srv, ofNodes(1))
 			coordtest.End(hold(t, c, 0)) // the directory is known
-			if creates {
-				onEach(srv, zktest.Swallow(), zktest.OpDelete, zktest.OpMulti)
+			if name == "create" {
+				onEach(srv, action, zktest.OpDelete, zktest.OpMulti)
 			}
 			a := coordtest.Queue(c.Mutex(budgetPath(0)))
-			if !creates {
+			if name != "create" {
 				coordtest.GrantOf(t, a)
-				onEach(srv, zktest.Swallow(), zktest.OpDelete, zktest.OpMulti)
+				onEach(srv, action, zktest.OpDelete, zktest.OpMulti)
 			}
 			a.Release()
 			isFull(t, c.Mutex(budgetPath(1)).Acquire(t.Context()))
 			counts(t, c, 1)
 			srv.Intercept(nil)
-			srv.Cut(c.SessionID())
+			if name == "refused" {
+				expectError(t, a.Err(), coordinator.ErrNoAuth, "the released holder")
+				eventstest.Must(t, srv.Expire(c.SessionID()))
+			} else {
+				srv.Cut(c.SessionID())
+			}
 			<-a.Done()
 			isBack(t, c, 0)
 			hold(t, c, 1)
@@ -168,32 +161,13 @@ func TestANodeOfUnknownFateCounts(t *testing.T) {
 	}
 }
 
-// A node that a server refuses to delete counts until its session ends.
-func TestANodeThatStaysCounts(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv, ofNodes(1))
-		a := hold(t, c, 0)
-		onEach(srv, zktest.Fail(zktest.NoAuth), zktest.OpDelete)
-		coordtest.End(a)
-		expectError(t, a.Err(), coordinator.ErrNoAuth, "the released holder")
-		isFull(t, c.Mutex(budgetPath(1)).Acquire(t.Context()))
-		counts(t, c, 1)
-		srv.Intercept(nil)
-		eventstest.Must(t, srv.Expire(c.SessionID()))
-		isBack(t, c, 0)
-		hold(t, c, 1)
-	})
-}
-
-// fillHook notes how few nodes have counted.
 type fillHook struct{ least atomic.Int64 }
 
 func (h *fillHook) OnNodes(info hooks.Nodes) {
 	h.least.Store(min(h.least.Load(), int64(info.Nodes)))
 }
 
-// A waiter that queues up again in the next session keeps its room. What held has room no
-// more.
+// A waiter that queues up again in the next session keeps its room, unlike a holder.
 func TestAWaiterKeepsItsRoom(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		fill := &fillHook{}
@@ -209,12 +183,10 @@ func TestAWaiterKeepsItsRoom(t *testing.T) {
 		eventstest.Must(t, srv.Expire(c.SessionID()))
 		<-held.Lost()
 		early := c.Mutex(budgetPath(4)).Acquire(t.Context())
-		eventually(t, func() bool { return c.State() == coordinator.StateConnected })
 		coordtest.GrantOf(t, early) // in the place of what was lost
 		isFull(t, c.Mutex(budgetPath(3)).Acquire(t.Context()))
 		counts(t, c, 3)
-		expect(t, fill.least.Load() == 2,
-			"%d nodes counted between the sessions, want the two of the waiters", fill.least.Load())
+		expect(t, fill.least.Load() == 2, "%d nodes counted between the sessions, want 2", fill.least.Load())
 		for i, a := range waiting {
 			coordtest.End(theirs[i])
 			coordtest.GrantOf(t, a)
@@ -225,8 +197,7 @@ func TestAWaiterKeepsItsRoom(t *testing.T) {
 	})
 }
 
-// As many idle nodes of cached locks are given up as are needed before anything is
-// refused.
+// Only as many idle nodes of cached locks are given up as are needed.
 func TestIdleCachedNodesMakeRoom(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, ofNodes(4))
@@ -249,19 +220,9 @@ func TestIdleCachedNodesMakeRoom(t *testing.T) {
 	})
 }
 
-// If an idle node that was given up does not go, what waits for its room is refused.
+// A waiter that gives up while it waits for the room of an idle node leaves nothing. If
+// an idle node that was given up does not go, what waits for its room is refused.
 func TestAnIdleNodeThatStaysMakesNoRoom(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv, ofNodes(1))
-		keep(t, c, 0)
-		onEach(srv, zktest.Fail(zktest.NoAuth), zktest.OpDelete)
-		isFull(t, c.Mutex(budgetPath(1)).Acquire(t.Context()))
-	})
-}
-
-// A waiter that gives up while it waits for the room of an idle node leaves nothing
-// behind.
-func TestAWaiterForRoomGivesUp(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, ofNodes(1))
 		keep(t, c, 0)
@@ -269,13 +230,16 @@ func TestAWaiterForRoomGivesUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		waits, stays := c.Mutex(budgetPath(1)).Acquire(ctx), c.Mutex(budgetPath(2)).Acquire(t.Context())
 		isFull(t, stays) // there is room for one
-		expect(t, !coordtest.IsClosed(waits.Done()),
-			"over, want it to wait for the idle node to go: %v", waits.Err())
+		expect(t, !coordtest.IsClosed(waits.Done()), "it does not wait for the idle node: %v", waits.Err())
 		cancel()
 		<-waits.Done()
 		srv.MuteAll(false)
 		isBack(t, c, 0)
-		hold(t, c, 2)
+		coordtest.End(hold(t, c, 2))
+
+		keep(t, c, 3)
+		onEach(srv, zktest.Fail(zktest.NoAuth), zktest.OpDelete)
+		isFull(t, c.Mutex(budgetPath(1)).Acquire(t.Context()))
 	})
 }
 
@@ -316,8 +280,7 @@ func TestNodesOfATransactionCount(t *testing.T) {
 	})
 }
 
-// The rest of a place that was lost in part counts until it is removed. Its waiter waits
-// for that.
+// What is left of a place counts until it is removed. Its waiter waits for that.
 func TestTheRestOfALostPlaceCounts(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv, ofNodes(2)), coordtest.Connect(t, srv)
@@ -336,12 +299,11 @@ func TestTheRestOfALostPlaceCounts(t *testing.T) {
 		eventstest.Must(t, srv.Delete(budgetPath(1)+"/"+srv.Children(budgetPath(1))[0]))
 		srv.Cut(c.SessionID()) // the waiter looks, and finds that
 		isBack(t, c, 2)
-		eventually(t, func() bool { return len(srv.Children(budgetPath(1))) == 1 })
+		eventstest.Eventually(t, "it is back", func() bool { return len(srv.Children(budgetPath(1))) == 1 })
 		counts(t, c, 2)
 		coordtest.End(theirs)
 		coordtest.GrantOf(t, a)
-		expect(t, most <= 3,
-			"there were %d nodes at once, want one of the holder and two of the waiter at most", most)
+		expect(t, most <= 3, "%d nodes at once, want one of the holder and two of the waiter at most", most)
 		coordtest.End(a)
 		counts(t, c, 0)
 	})
@@ -350,7 +312,7 @@ func TestTheRestOfALostPlaceCounts(t *testing.T) {
 // The end of a session is a transaction that a server can read, within the default budget
 // or at Close, even if jute.maxbuffer is half its default.
 func TestTheEndOfASessionCanBeRead(t *testing.T) {
-	const half = 1<<19 - 1
+	const half, fits = 1<<19 - 1, 1_000_000 / 3067 // locks at such paths in the default budget
 	path := func(i int) string { return fmt.Sprintf("/%03000d/%05d", 0, i) }
 	large := coordinator.WithNodeBudget(2_000_000)
 	for name, c := range map[string]struct {
@@ -361,51 +323,44 @@ func TestTheEndOfASessionCanBeRead(t *testing.T) {
 		dies    bool
 		gone    int
 	}{
-		"a crash at the default budget":                {nil, 0, 1_000_000 / 3067, true, false, 0},
-		"close at the default budget":                  {nil, 0, 1_000_000 / 3067, false, false, 0},
-		"close of a larger budget":                     {large, 0, 650, false, false, 0},
-		"a crash of a budget that is too large":        {large, 0, 600, true, true, 0},
-		"close of one that was not that full":          {large, 0, 200, false, false, 0},
-		"a crash of one that was not that full":        {large, 0, 200, true, false, 0},
+		"a crash at the default budget":                {nil, 10 * time.Second, fits, true, false, 0},
+		"close at the default budget":                  {nil, 10 * time.Second, fits, false, false, 0},
+		"close of a larger budget":                     {large, 10 * time.Second, 650, false, false, 0},
+		"a crash of a budget that is too large":        {large, 10 * time.Second, 600, true, true, 0},
+		"close of one that was not that full":          {large, 10 * time.Second, 200, false, false, 0},
+		"a crash of one that was not that full":        {large, 10 * time.Second, 200, true, false, 0},
 		"close of a larger budget, with a timeout":     {large, time.Minute, 650, false, false, 0},
-		"close of a larger budget, and nodes are gone": {large, 0, 651, false, false, 40},
+		"close of a larger budget, and nodes are gone": {large, 10 * time.Second, 651, false, false, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
 				srv := zktest.Start(t, zktest.JuteMaxBuffer(half))
-				options := []coordinator.Option{srv.Option()}
+				options := []coordinator.Option{coordinator.WithSessionTimeout(c.timeout)}
 				if c.budget != nil {
 					options = append(options, c.budget)
 				}
-				if c.timeout > 0 {
-					options = append(options, coordinator.WithSessionTimeout(c.timeout))
-				}
-				co, err := coordinator.Connect(t.Context(), srv.Addr(), options...)
-				eventstest.Must(t, err)
+				co := coordtest.Connect(t, srv, options...)
 				for i := range c.locks {
 					co.Mutex(path(i)).Acquire(t.Context())
 				}
 				counts(t, co, c.locks)
+				most := int32(256 + 64)
 				if c.budget == nil {
 					isFull(t, co.Mutex(path(c.locks)).Acquire(t.Context()))
+					most = int32(c.locks) + 1 // answers that come meanwhile let each delete go by itself
 				}
 				if c.crash {
 					eventstest.Must(t, srv.Expire(co.SessionID()))
-					expect(t, srv.Dead() == c.dies,
-						"after the crash the server is dead: %t, want %t", srv.Dead(), c.dies)
+					expect(t, srv.Dead() == c.dies, "after the crash: dead %t, want %t", srv.Dead(), c.dies)
 				}
 				for i := range c.gone { // a transaction with such a delete is refused
 					gone := path(c.locks - 1 - 10*i)
 					eventstest.Must(t, srv.Delete(gone+"/"+srv.Children(gone)[0]))
 				}
 				sent := coordtest.Traffic(srv)
-				err = co.Close()
+				err := co.Close()
 				expect(t, err == nil || c.dies, "Close = %v", err)
-				expect(t, srv.Dead() == c.dies, "after Close the server is dead: %t, want %t", srv.Dead(), c.dies)
-				most := int32(256 + 64)
-				if c.budget == nil { // answers that come meanwhile let each delete go by itself
-					most = int32(c.locks) + 1
-				}
+				expect(t, srv.Dead() == c.dies, "after Close: dead %t, want %t", srv.Dead(), c.dies)
 				expect(t, sent.Load() <= most || c.gone > 0,
 					"Close has sent %d requests, want one flight, and transactions of many deletes", sent.Load())
 			})

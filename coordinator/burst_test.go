@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,7 +33,6 @@ func burst(c *coordinator.Coordinator, n int, options ...coordinator.AcquireOpti
 	return all
 }
 
-// granted waits until each one is granted.
 func granted(t *testing.T, all []*coordinator.Acquisition) {
 	t.Helper()
 	for _, a := range all {
@@ -43,15 +43,8 @@ func granted(t *testing.T, all []*coordinator.Acquisition) {
 // roundTrip is what each request of the session takes in these tests.
 const roundTrip = 50 * time.Millisecond
 
-// slowly has each request of the coordinator's session take a round trip.
 func slowly(srv *zktest.Server, c *coordinator.Coordinator) {
-	id := c.SessionID()
-	srv.Intercept(func(r zktest.Request) zktest.Action {
-		if r.Session == id {
-			return zktest.Delay(roundTrip)
-		}
-		return zktest.Pass()
-	})
+	strike(srv, zktest.Delay(roundTrip), of(c.SessionID()))
 }
 
 // TestAHandoffDoesNotWaitForABurst: a lock is released behind a session's requests for
@@ -78,15 +71,12 @@ func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
 			long := coordinator.WithSessionTimeout(time.Minute)
 			c, other := coordtest.Connect(t, srv, long), coordtest.Connect(t, srv, long)
-			at := c
+			at, first := c, (*coordinator.Acquisition)(nil)
 			if way.first {
 				at = other
-			}
-			holder, _ := coordtest.Hold(t, way.holds(at))
-			var first *coordinator.Acquisition
-			if way.first {
 				first, _ = coordtest.Hold(t, mutex(other))
 			}
+			holder, _ := coordtest.Hold(t, way.holds(at))
 			waiter := coordtest.Queue(way.waits(c))
 			slowly(srv, c)
 			all := burst(c, 3000, way.options...)
@@ -99,8 +89,7 @@ func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 			holder.Release()
 			coordtest.GrantOf(t, waiter)
 			trips := time.Since(start) / roundTrip
-			expect(t, trips <= 8,
-				"the waiter is granted %d round trips after the last release, want at most 8", trips)
+			expect(t, trips <= 8, "granted %d round trips after the last release, want 8 at most", trips)
 			granted(t, all)
 		})
 	}
@@ -190,8 +179,7 @@ func (n *narrow) take() (listings, bytes int) {
 // nodeName is as long as a contender's name, without the number.
 const nodeName = "_c_00000000-0000-0000-0000-000000000000-lock-"
 
-// shareListings has waiters of one session queue up behind others, and cuts their
-// connection.
+// shareListings has waiters queue up behind others, and cuts their connection.
 func shareListings(t *testing.T, c *coordinator.Coordinator, link *narrow, waiters, ahead, most int) {
 	t.Helper()
 	held, _ := coordtest.Hold(t, c.Mutex("/locks/held"))
@@ -212,10 +200,8 @@ func shareListings(t *testing.T, c *coordinator.Coordinator, link *narrow, waite
 		ask()
 		eventstest.Eventually(t, when+": each knows its place", func() bool { return int(queued.Load()) >= waiters })
 		listings, bytes := link.take()
-		t.Logf("%s: %d listings, %d bytes", when, listings, bytes)
 		expect(t, listings <= most && bytes <= most*(one+1<<10),
-			"%s, %d waiters took %d listings and %d bytes, want at most %d, and %d bytes",
-			when, waiters, listings, bytes, most, most*one)
+			"%s: %d listings and %d bytes, want %d and %d at most", when, listings, bytes, most, most*one)
 		coordtest.NotLost(t, held)
 	}
 	share("queueing up", func() {
@@ -237,8 +223,6 @@ func TestManyWaitersOfASessionShareAListing(t *testing.T) {
 	})
 }
 
-// TestRealWaitersOfASessionShareAListing has more waiters, and a queue ahead, at full
-// length.
 func TestRealWaitersOfASessionShareAListing(t *testing.T) {
 	eventstest.NeedsServers(t)
 	queues := []struct{ waiters, ahead int }{{500, 0}, {10_000, 0}, {1_000, 60_000}}
@@ -252,16 +236,89 @@ func TestRealWaitersOfASessionShareAListing(t *testing.T) {
 				coordinator.WithSessionTimeout(6*time.Second), coordinator.WithDialer(link.Dial))
 			coordtest.Hold(t, coordtest.ConnectReal(t, e.Connect()).Mutex(lockPath))
 			open := zk.WorldACL(zk.PermAll)
-			for left := q.ahead; left > 0; {
-				ops := make([]any, min(left, 1000))
-				for i := range ops {
-					ops[i] = &zk.CreateRequest{Path: lockPath + "/" + nodeName, Acl: open, Flags: zk.FlagSequence}
-				}
-				_, err := raw.Multi(ops...)
+			node := &zk.CreateRequest{Path: lockPath + "/" + nodeName, Acl: open, Flags: zk.FlagSequence}
+			for range q.ahead / 1000 {
+				_, err := raw.Multi(slices.Repeat([]any{node}, 1000)...)
 				eventstest.Must(t, err)
-				left -= len(ops)
 			}
 			shareListings(t, c, link, q.waiters, q.ahead, 8)
 		})
 	}
+}
+
+// Contenders with much data of their own, which each look at them reads.
+
+// TestAWalkLeavesTheLinkToLocks: much data on a narrow link costs no lease.
+func TestAWalkLeavesTheLinkToLocks(t *testing.T) {
+	const length, locks, link, timeout = 90 << 10, 90, 6 << 20 / 10, 10 * time.Second
+	for what, has := range map[string]struct {
+		short int
+		node  string
+	}{
+		"locks":              {0, "/locks/%03d/lock-0000000000"},
+		"a queue":            {0, "/locks/queue/lock-%010d"},
+		"a queue in a crowd": {30, "/locks/queue/lock-%010d"},
+	} {
+		coordtest.Case(t, what, func(t *testing.T, srv *zktest.Server) {
+			for i := range has.short {
+				eventstest.Must(t, srv.Create(fmt.Sprintf("/locks/%03d/lock-0000000000", i), nil))
+			}
+			for i := range locks {
+				eventstest.Must(t, srv.Create(fmt.Sprintf(has.node, i), make([]byte, length)))
+			}
+			narrow := coordinator.WithDialer(newNarrow(srv.DialContext, link).Dial)
+			c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout), narrow)
+			held, _ := coordtest.Hold(t, c.Mutex("/held"))
+			least, walked := timeout, make(chan struct{})
+			go func() {
+				defer close(walked)
+				n, bytes := 0, 0
+				for info, err := range c.Locks(t.Context(), "/locks") {
+					eventstest.Check(t, err)
+					for _, contender := range info.Contenders {
+						n++
+						bytes += len(contender.Data)
+					}
+				}
+				expect(t, n == has.short+locks && bytes == locks*length, "it finds %d, %d bytes", n, bytes)
+			}()
+			for walking := true; walking; {
+				select {
+				case <-walked:
+					walking = false
+				case <-time.After(10 * time.Millisecond):
+					least = min(least, time.Until(held.Deadline()))
+				case loss := <-held.Lost():
+					t.Fatalf("the lock is lost: %+v", loss)
+				}
+			}
+			expect(t, least >= timeout/2, "%v of a lease of %v were left, want half of it", least, timeout)
+		})
+	}
+}
+
+// TestPollKeepsNoLongData: only a waiter with more data than 4 KiB is read again.
+func TestPollKeepsNoLongData(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		const most = 4 << 10
+		c := coordtest.Connect(t, srv)
+		coordtest.Hold(t, c.Mutex("/locks/poll"))
+		sizes := []int{0, 1, most - 512, most + 1, 900 << 10}
+		for _, size := range sizes {
+			coordtest.Queue(c.Mutex("/locks/poll"), coordinator.Data(make([]byte, size)))
+		}
+		walk := c.Poll("/locks")
+		for _, want := range []int{1 + len(sizes), 1 + 2, 1 + 2} {
+			before, seen := srv.Requests(zktest.OpGetData), []int{}
+			for info, err := range walk(t.Context()) {
+				eventstest.Check(t, err)
+				for _, contender := range info.Contenders[1:] {
+					seen = append(seen, len(contender.Data))
+				}
+			}
+			got := srv.Requests(zktest.OpGetData) - before
+			expect(t, got == want && slices.Equal(seen, sizes),
+				"a walk reads %d nodes, and finds waiters with %v bytes; want %d and %v", got, seen, want, sizes)
+		}
+	})
 }
