@@ -3,6 +3,8 @@ package coordinator_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -21,7 +23,6 @@ import (
 // explorer plays every interleaving of its contenders; coordinator/reliability/schedules
 // plays random ones with faults.
 
-// cachedAt returns a handle of the lock that most tests fight for.
 func cachedAt(c *coordinator.Coordinator, terms ...coordinator.LockOption) *coordinator.Lock {
 	return c.Mutex(lockPath, coordinator.Cached(terms...))
 }
@@ -36,7 +37,6 @@ func kept(t *testing.T, c *coordinator.Coordinator, options ...coordinator.LockO
 	return l
 }
 
-// cycle holds the lock once.
 func cycle(t *testing.T, l *coordinator.Lock, options ...coordinator.AcquireOption) events.Grant {
 	t.Helper()
 	a, grant := coordtest.Hold(t, l, options...)
@@ -45,7 +45,6 @@ func cycle(t *testing.T, l *coordinator.Lock, options ...coordinator.AcquireOpti
 	return grant
 }
 
-// waiters returns acquisitions that wait in this order.
 func waiters(l *coordinator.Lock, n int, options ...coordinator.AcquireOption) (all []*coordinator.Acquisition) {
 	for range n {
 		all = append(all, l.Acquire(context.Background(), options...))
@@ -67,8 +66,7 @@ func outsider(t *testing.T, srv *zktest.Server) (node string) {
 // later reports whether Grant a comes after Grant b in the order of all Grants of a path.
 func later(a, b events.Grant) bool { return a.Token > b.Token || a.Token == b.Token && a.Turn > b.Turn }
 
-// inTurn waits for each acquisition, and releases it. Their Grants come one after the
-// other.
+// inTurn waits for each acquisition, whose Grant must be later, and releases it.
 func inTurn(t *testing.T, last events.Grant, all ...*coordinator.Acquisition) (grants []events.Grant) {
 	t.Helper()
 	for i, a := range all {
@@ -80,7 +78,6 @@ func inTurn(t *testing.T, last events.Grant, all ...*coordinator.Acquisition) (g
 	return grants
 }
 
-// told returns the events on the stream.
 func told(stream <-chan events.Event) (all []events.Event) {
 	for {
 		synctest.Wait()
@@ -96,7 +93,6 @@ func told(stream <-chan events.Event) (all []events.Event) {
 	}
 }
 
-// wantNodes checks how many contenders' nodes there are.
 func wantNodes(t *testing.T, srv *zktest.Server, want int, when string) {
 	t.Helper()
 	synctest.Wait()
@@ -104,7 +100,8 @@ func wantNodes(t *testing.T, srv *zktest.Server, want int, when string) {
 	expect(t, len(got) == want, "%s: there are the nodes %v, want %d", when, got, want)
 }
 
-// TestACachedLockIsAcquiredWithoutARequest, again and again.
+// TestACachedLockIsAcquiredWithoutARequest, again and again, and also behind a function
+// that fails or panics.
 func TestACachedLockIsAcquiredWithoutARequest(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv))
@@ -115,42 +112,33 @@ func TestACachedLockIsAcquiredWithoutARequest(t *testing.T) {
 			expect(t, later(g, last), "%+v is granted after %+v", g, last)
 			last = g
 		}
-		expect(t, traffic.Load() == 0, "100 acquisitions took %d requests, want none", traffic.Load())
+		for _, want := range []error{nil, errors.New("failed"), nil} {
+			err := l.Do(t.Context(), func(context.Context, events.Grant) error { return want })
+			expectError(t, err, want, "Do")
+			func() {
+				defer func() { expect(t, recover() == "boom", "Do does not panic as its function does") }()
+				_ = l.Do(t.Context(), func(context.Context, events.Grant) error { panic("boom") })
+			}()
+		}
+		expect(t, traffic.Load() == 0, "106 acquisitions took %d requests, want none", traffic.Load())
 	})
 }
 
-// TestANodeIsKeptWhereItPays: from the second one on, and more rarely where others come
-// soon.
+// TestANodeIsKeptWhereItPays: from the second on, and rarely where others come soon.
 func TestANodeIsKeptWhereItPays(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l, other := cachedAt(coordtest.Connect(t, srv)), coordtest.Connect(t, srv).Mutex(lockPath)
 		coordtest.Warm(t, coordtest.Connect(t, srv))
-		untilKept := func() (n int) { // acquisitions
-			for n = 1; n < 200; n++ {
-				if cycle(t, l); len(nodesBelow(srv, lockPath)) > 0 {
-					break
-				}
-			}
-			return n
-		}
 		// The first node after another contender is not in succession. Then come the
 		// nodes that are let go, and the node that is kept.
 		for _, want := range []int{2, 3, 5, 9, 17, 33, 65, 65} {
-			got := untilKept()
+			got := 1 // acquisitions
+			for cycle(t, l); len(nodesBelow(srv, lockPath)) == 0 && got < 200; cycle(t, l) {
+				got++
+			}
 			expect(t, got == want, "another contender came soon: kept after %d acquisitions, want %d", got, want)
 			cycle(t, other)
 		}
-		untilKept()
-		for range 10 {
-			cycle(t, l)
-		}
-		cycle(t, other)
-		got := untilKept()
-		expect(t, got <= 66,
-			"after a node that was worth it the next is kept after %d acquisitions, want 66 at most", got)
-		cycle(t, other)
-		got = untilKept()
-		expect(t, got == 3, "when a node was worth it, the next that is not costs %d acquisitions, want 3", got)
 	})
 }
 
@@ -164,9 +152,7 @@ func TestAnIdleNodeCostsNothing(t *testing.T) {
 		synctest.Wait()
 		expect(t, traffic.Load() == 0, "idle for an hour it has sent %d requests, want none", traffic.Load())
 		a, g := coordtest.Hold(t, l)
-		expect(t, traffic.Load() == 1 && g.Turn > 0,
-			"the next acquisition took %d requests, and its turn is %d; want one, under the same node",
-			traffic.Load(), g.Turn)
+		expect(t, traffic.Load() == 1 && g.Turn > 0, "%d requests for turn %d, want one", traffic.Load(), g.Turn)
 		left := time.Until(a.Deadline())
 		expect(t, left > 5*time.Second, "the next Grant is good for %v, want a fresh lease", left)
 		time.Sleep(time.Minute)
@@ -245,8 +231,7 @@ func TestIdleNodesAreBounded(t *testing.T) {
 		second := coordtest.Queue(l)
 		first.Release()
 		next := coordtest.Soon(t, second)
-		expect(t, next.Token == g.Token && next.Turn == 1,
-			"after %+v a waiter is granted %+v, want the next turn", g, next)
+		expect(t, next.Token == g.Token && next.Turn == 1, "%+v is granted after %+v, want its turn", next, g)
 		coordtest.End(second)
 		wantNodes(t, srv, 0, "after the last one")
 	})
@@ -254,36 +239,43 @@ func TestIdleNodesAreBounded(t *testing.T) {
 
 // What the contenders of one coordinator see of each other at a cached lock.
 
-// TestLocalContendersHandACachedLockOn in the order of their calls, without a request
-// each.
+// TestLocalContendersHandACachedLockOn in the order of their calls, without requests.
 func TestLocalContendersHandACachedLockOn(t *testing.T) {
-	const many, few = 1000, 12
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := cachedAt(coordtest.Connect(t, srv))
-		for name, most := range map[string]int32{"first": few, "kept": 0} {
-			if name == "kept" {
-				cycle(t, l)
-				cycle(t, l)
-			}
+		for _, most := range []int32{12, 0} { // of the first node, and of one that is kept
 			traffic := coordtest.Traffic(srv)
-			grants := inTurn(t, events.Grant{}, waiters(l, many)...)
+			grants := inTurn(t, events.Grant{}, waiters(l, 1000)...)
 			for i, g := range grants {
 				expect(t, g.Token == grants[0].Token && g.Node == grants[0].Node && g.Turn == grants[0].Turn+uint64(i),
-					"%s: contender %d is granted %+v after %+v, want the next turn of one node", name, i, g, grants[0])
+					"contender %d is granted %+v after %+v, want the next turn of one node", i, g, grants[0])
 			}
 			synctest.Wait()
-			expect(t, traffic.Load() <= most,
-				"%s: %d handoffs took %d requests, want %d at most", name, many, traffic.Load(), most)
+			expect(t, traffic.Load() <= most, "that took %d requests, want %d at most", traffic.Load(), most)
+			cycle(t, l)
+			cycle(t, l)
 		}
 	})
 }
 
-// TestALocalWaiterMayEndItsWait by a context, after a time, or by a release.
+// TestALocalWaiterMayEndItsWait by a context, after a time, or by a release. It holds
+// nothing: the queue shows the one node, and that it is cached.
 func TestALocalWaiterMayEndItsWait(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv))
-		traffic := coordtest.Traffic(srv)
 		holder, g := coordtest.Hold(t, l)
+		w := coordtest.Queue(l)
+		queue, err := l.Queue(t.Context())
+		eventstest.Must(t, err)
+		expect(t, len(queue) == 1 && queue[0].Cached && queue[0].Holding && queue[0].Token == g.Token,
+			"the queue is %+v; want one contender that holds and is cached", queue)
+		ahead, ok := w.Position()
+		expect(t, !ok || ahead > 0, "the waiter has %d ahead", ahead)
+		expect(t, !w.Valid() && w.Deadline().IsZero() && w.Grant().Node == "" && w.Err() == nil,
+			"valid %v, deadline %v, Grant %+v, Err %v; want none of it", w.Valid(), w.Deadline(), w.Grant(), w.Err())
+		coordtest.End(w)
+
+		traffic := coordtest.Traffic(srv)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		reason := errors.New("a reason")
 		cancelled, first, released := l.Acquire(ctx), l.Acquire(t.Context()), l.Acquire(t.Context())
@@ -293,10 +285,9 @@ func TestALocalWaiterMayEndItsWait(t *testing.T) {
 		cancel(reason)
 		released.Release()
 		late := l.Acquire(ctx) // its context has ended
-		synctest.Wait()
-		expect(t, !coordtest.IsClosed(timed.Done()), "the wait of a second ends before, want it to last")
 		over := func(name string, a *coordinator.Acquisition, want error) {
 			t.Helper()
+			synctest.Wait()
 			expect(t, coordtest.IsClosed(a.Done()), "%s: the wait goes on, want it over at once", name)
 			expectError(t, a.Err(), want, name)
 		}
@@ -304,8 +295,8 @@ func TestALocalWaiterMayEndItsWait(t *testing.T) {
 		over("a context", ended, reason)
 		over("a context that has ended", late, reason)
 		over("a release", released, coordinator.ErrNotAcquired)
+		expect(t, !coordtest.IsClosed(timed.Done()), "the wait of a second ends before, want it to last")
 		time.Sleep(time.Second)
-		synctest.Wait()
 		over("after a second", timed, coordinator.ErrTimeout)
 		coordtest.End(holder)
 		inTurn(t, g, first, last)
@@ -316,6 +307,7 @@ func TestALocalWaiterMayEndItsWait(t *testing.T) {
 }
 
 // TestTryOfACachedLock: it succeeds if there is no holder and no waiter, and never waits.
+// A waiter that has joined it does not wait for it.
 func TestTryOfACachedLock(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv).Mutex(lockPath)
@@ -331,8 +323,7 @@ func TestTryOfACachedLock(t *testing.T) {
 			coordtest.End(a)
 			synctest.Wait()
 			expect(t, traffic.Load() <= requests && time.Since(began) == 0,
-				"%s: it took %d requests and %v, want %d at most at once",
-				when, traffic.Load(), time.Since(began), requests)
+				"%s: %d requests in %v, want %d at once", when, traffic.Load(), time.Since(began), requests)
 		}
 		try("free", nil, 4)
 		try("free again", nil, 4)
@@ -352,25 +343,17 @@ func TestTryOfACachedLock(t *testing.T) {
 		try("waited for here", coordinator.ErrNotAcquired, 0)
 		coordtest.End(held)
 		inTurn(t, g, waits)
-	})
-}
 
-// TestATryIsNotWaitedFor by a waiter that has joined it.
-func TestATryIsNotWaitedFor(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		l := cachedAt(coordtest.Connect(t, srv))
-		held, g := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
-		try := l.Acquire(t.Context(), coordinator.Try())
-		waits := l.Acquire(t.Context())
-		expectError(t, coordtest.EndOf(t, try), coordinator.ErrNotAcquired, "Try while another one holds")
+		held, g = coordtest.Hold(t, other)
+		tries, joins := l.Acquire(t.Context(), coordinator.Try()), l.Acquire(t.Context())
+		expectError(t, coordtest.EndOf(t, tries), coordinator.ErrNotAcquired, "a try with a waiter")
 		wantNodes(t, srv, 2, "with one that holds and one that waits")
 		coordtest.End(held)
-		inTurn(t, g, waits)
+		inTurn(t, g, joins)
 	})
 }
 
-// TestATryGetsALockThatIsCachedElsewhereAndIdle: it waits until an idle node would have
-// gone.
+// A try waits until an idle node would have gone.
 func TestATryGetsALockThatIsCachedElsewhereAndIdle(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -386,8 +369,7 @@ func TestATryGetsALockThatIsCachedElsewhereAndIdle(t *testing.T) {
 				return
 			}
 			expectError(t, err, coordinator.ErrNotAcquired, "a try of a lock that is held elsewhere")
-			expect(t, took >= 50*time.Millisecond && took <= 60*time.Millisecond,
-				"a try of a lock that is held elsewhere took %v, want the 50 ms of the bound", took)
+			expect(t, took >= 50*time.Millisecond && took <= 60*time.Millisecond, "%v, want 50 ms", took)
 		})
 	}
 }
@@ -402,14 +384,11 @@ func TestACachedLockIsEnteredAgain(t *testing.T) {
 		outer := all[0].Grant()
 		late := context.WithoutCancel(all[0].Context(t.Context()))
 		next := coordtest.Queue(l)
-		for _, a := range all[1:] {
+		for i, a := range all {
 			g := a.Grant()
 			expect(t, g.Token == outer.Token && g.Turn == outer.Turn && g.Node == outer.Node && g.ID == a.ID(),
 				"entered again it is granted %+v, want the node and the turn of %+v", g, outer)
-		}
-		for i, a := range all {
-			expect(t, a.Valid() && !next.Valid(), "with %d released the next one is valid: %v, and the last: %v",
-				i, next.Valid(), a.Valid())
+			expect(t, a.Valid() && !next.Valid(), "with %d released the next one holds: %v", i, next.Valid())
 			coordtest.End(a)
 		}
 		coordtest.Soon(t, next)
@@ -419,8 +398,7 @@ func TestACachedLockIsEnteredAgain(t *testing.T) {
 		synctest.Wait()
 		expect(t, !behind.Valid(), "it enters after the release, beside the next holder")
 		for i, g := range inTurn(t, outer, next, behind) {
-			expect(t, g.Token == outer.Token && g.Turn == outer.Turn+1+uint64(i),
-				"after the last release %+v is granted, want turn %d after %+v", g, i+1, outer)
+			expect(t, g.Token == outer.Token && g.Turn == outer.Turn+1+uint64(i), "%+v comes after %+v", g, outer)
 		}
 		expect(t, traffic.Load() == 0, "that took %d requests, want none", traffic.Load())
 	})
@@ -441,12 +419,59 @@ func TestLocalContendersKeepTheirOrder(t *testing.T) {
 				coordtest.Soon(t, stranger)
 				coordtest.End(stranger)
 			}
-			g := coordtest.Soon(t, a)
-			expect(t, later(g, last), "waiter %d has %+v, want it after %+v", i, g, last)
-			last = g
+			coordtest.Soon(t, a)
 			time.Sleep(20 * time.Millisecond)
-			coordtest.End(a)
+			last = inTurn(t, last, a)[0]
 			synctest.Wait()
 		}
+	})
+}
+
+// TestAPathThatWasNeverAcquiredIsForgotten: with WithCacheSize(0), acquisitions whose
+// context has ended, each at a new path, keep nothing.
+func TestAPathThatWasNeverAcquiredIsForgotten(t *testing.T) {
+	const paths = 20_000
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv, coordinator.WithCacheSize(0))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		heap := func(from, to int) uint64 { // after acquisitions at these paths
+			for i := from; i < to; i++ {
+				<-c.Mutex(fmt.Sprint(lockPath, "/", i), coordinator.Cached()).Acquire(ended).Done()
+			}
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := heap(0, paths/10)
+		after := heap(paths, 2*paths)
+		expect(t, after <= before+paths*100, "%d bytes a path are kept, want none", (after-before)/paths)
+		runtime.KeepAlive(c)
+	})
+}
+
+// TestEverDifferentDataCostNoWalk: acquisitions of one cached lock, each with data of its
+// own, cost the same after a thousand as at first.
+func TestEverDifferentDataCostNoWalk(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		lock, n := cachedAt(coordtest.Connect(t, srv)), 0
+		bytes := func(acquisitions int) uint64 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range acquisitions {
+				n++
+				a := lock.Acquire(t.Context(), coordinator.Data(fmt.Append(nil, n)))
+				coordtest.Soon(t, a)
+				coordtest.End(a)
+			}
+			runtime.ReadMemStats(&after)
+			return (after.TotalAlloc - before.TotalAlloc) / uint64(acquisitions)
+		}
+		bytes(20)
+		first := bytes(20)
+		bytes(1000)
+		later := bytes(20)
+		expect(t, later <= first*5/4, "%d bytes an acquisition at first, %d after a thousand", first, later)
 	})
 }
