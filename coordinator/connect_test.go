@@ -1,7 +1,6 @@
 package coordinator_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -28,54 +27,42 @@ import (
 
 func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing.T) {
 	const patience = 20 * time.Second
-	noName := &net.DNSError{Err: "no such host", Name: "zk.example.com", IsNotFound: true}
-	vanished := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
-	failing := func(err error, late bool) func(*zktest.Server) faultnet.Dial {
-		return func(*zktest.Server) faultnet.Dial {
-			return func(ctx context.Context, _, _ string) (net.Conn, error) {
-				if late {
-					<-ctx.Done()
-				}
-				return nil, err
-			}
-		}
-	}
-	broken := func(how func(*zktest.Server)) func(*zktest.Server) faultnet.Dial {
-		return func(srv *zktest.Server) faultnet.Dial {
-			how(srv)
-			return srv.DialContext
-		}
+	vanishing := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
 	}
 	// answering is a server that sends the answer, and then hangs up unless it is to
 	// listen.
-	answering := func(answer string, listens bool) func(*zktest.Server) faultnet.Dial {
-		return func(*zktest.Server) faultnet.Dial {
-			return func(context.Context, string, string) (net.Conn, error) {
-				near, far := net.Pipe()
-				if !listens {
-					_ = far.Close()
-				}
-				// The client hangs up in the middle of either copy.
-				go func() { _, _ = io.Copy(io.Discard, far) }()
-				go func() { _, _ = io.WriteString(far, answer) }()
-				return near, nil
+	answering := func(answer string, listens bool) faultnet.Dial {
+		return func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			if !listens {
+				_ = far.Close()
 			}
+			// The client hangs up in the middle of either copy.
+			go func() { _, _ = io.Copy(io.Discard, far) }()
+			go func() { _, _ = io.WriteString(far, answer) }()
+			return near, nil
 		}
 	}
 	for name, tt := range map[string]struct {
-		dial func(srv *zktest.Server) faultnet.Dial
-		says string
+		breaks func(srv *zktest.Server)
+		dial   faultnet.Dial // nil: of the server
+		says   string
 	}{
-		"refused":                  {broken(func(srv *zktest.Server) { srv.Down(true) }), "refused"},
-		"accepts and says nothing": {broken(func(srv *zktest.Server) { srv.MuteAll(true) }), "handshake timed out"},
-		"hangs up":                 {answering("", false), "closed"},
-		"speaks something else":    {answering("HTTP/1.1 400 Bad Request\r\n\r\n", true), "frame length"},
-		"no such name":             {failing(noName, false), "no such host"},
-		"packets vanish":           {failing(vanished, true), "i/o timeout"},
+		"refused":                  {func(srv *zktest.Server) { srv.Down(true) }, nil, "refused"},
+		"accepts and says nothing": {func(srv *zktest.Server) { srv.MuteAll(true) }, nil, "handshake timed out"},
+		"hangs up":                 {nil, answering("", false), "closed"},
+		"speaks something else":    {nil, answering("HTTP/1.1 400 Bad Request\r\n\r\n", true), "frame length"},
+		"packets vanish":           {nil, vanishing, "i/o timeout"},
 	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			dial := tt.dial
+			if tt.breaks != nil {
+				tt.breaks(srv)
+				dial = srv.DialContext
+			}
 			var dials atomic.Int32
-			dial := tt.dial(srv)
 			counted := coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 				dials.Add(1)
 				return dial(ctx, network, addr)
@@ -89,8 +76,7 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 			expectError(t, err, enough, "Connect")
 			says(t, "Connect", err, tt.says)
 			says(t, "Connect", err, "zk.example.com:2181")
-			expect(t, took >= patience && took <= patience+time.Second,
-				"Connect took %v, want as long as its context, %v", took, patience)
+			expect(t, took >= patience && took <= patience+time.Second, "Connect took %v, want %v", took, patience)
 			// At least half a second apart, once they keep failing.
 			expect(t, dials.Load() > 1 && dials.Load() <= 60, "%d dials in %v, want 2 to 60", dials.Load(), took)
 		})
@@ -99,46 +85,34 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 
 func TestOptionsThatCannotBeEndConnect(t *testing.T) {
 	const timeout = 10 * time.Second
-	for name, c := range map[string]struct {
-		option coordinator.Option
-		ok     bool
-	}{
-		"default tick":            {coordinator.WithTickTime(0), true},
-		"longest tick":            {coordinator.WithTickTime(timeout / 2), true},
-		"tick too long":           {coordinator.WithTickTime(timeout/2 + 1), false},
-		"negative tick":           {coordinator.WithTickTime(-1), false},
-		"default probe interval":  {coordinator.WithProbeInterval(0), true},
-		"longest probe interval":  {coordinator.WithProbeInterval(timeout / 4), true},
-		"probe interval too long": {coordinator.WithProbeInterval(timeout/4 + 1), false},
-		"negative probe interval": {coordinator.WithProbeInterval(-1), false},
-		"no session timeout":      {coordinator.WithSessionTimeout(0), false},
-		"shortest timeout":        {coordinator.WithSessionTimeout(time.Second), true},
-		"timeout too short":       {coordinator.WithSessionTimeout(time.Second - 1), false},
-		"longest timeout":         {coordinator.WithSessionTimeout(time.Hour), true},
-		"timeout too long":        {coordinator.WithSessionTimeout(time.Hour + 1), false},
-		"no logger":               {coordinator.WithLogger(nil), true},
-		"no access control list":  {coordinator.WithACL(nil), false},
-		"smallest budget":         {coordinator.WithNodeBudget(1), true},
-		"largest budget":          {coordinator.WithNodeBudget(1<<31 - 1), true},
-		"no budget":               {coordinator.WithNodeBudget(0), false},
-		"negative budget":         {coordinator.WithNodeBudget(-1), false},
-		"negative cache size":     {coordinator.WithCacheSize(-1), false},
-		"negative cache idle":     {coordinator.WithCacheIdle(-1), false},
-		"no hooks":                {coordinator.WithHooks(), true},
-		"a hook":                  {coordinator.WithHooks(&ear{}), true},
-		"a deaf hook":             {coordinator.WithHooks(&ear{}, struct{}{}), false},
-		"a nil hook":              {coordinator.WithHooks(nil), false},
-		"a hook's value":          {coordinator.WithHooks(ear{}), false}, // the methods are the pointer's
+	type options = []coordinator.Option
+	tick, probe, budget := coordinator.WithTickTime, coordinator.WithProbeInterval, coordinator.WithNodeBudget
+	lasts := coordinator.WithSessionTimeout
+	for name, c := range map[string]struct{ good, bad options }{
+		"tick":           {options{tick(0), tick(timeout / 2)}, options{tick(-1), tick(timeout/2 + 1)}},
+		"probe interval": {options{probe(0), probe(timeout / 4)}, options{probe(-1), probe(timeout/4 + 1)}},
+		"session timeout": {
+			options{lasts(time.Second), lasts(time.Hour)},
+			options{lasts(0), lasts(time.Second - 1), lasts(time.Hour + 1)},
+		},
+		"budget":         {options{budget(1), budget(1<<31 - 1)}, options{budget(0), budget(-1)}},
+		"cache":          {nil, options{coordinator.WithCacheSize(-1), coordinator.WithCacheIdle(-1)}},
+		"logger, ACL":    {options{coordinator.WithLogger(nil)}, options{coordinator.WithACL(nil)}},
+		"hooks":          {options{coordinator.WithHooks(), coordinator.WithHooks(&ear{})}, nil},
+		"a deaf hook":    {nil, options{coordinator.WithHooks(&ear{}, struct{}{})}},
+		"a nil hook":     {nil, options{coordinator.WithHooks(nil)}},
+		"a hook's value": {nil, options{coordinator.WithHooks(ear{})}}, // the methods are the pointer's
 	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			got, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(),
-				coordinator.WithSessionTimeout(timeout), c.option)
-			if c.ok {
+			for i, option := range append(c.good, c.bad...) {
+				got, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), lasts(timeout), option)
+				if i >= len(c.good) {
+					expectError(t, err, coordinator.ErrInvalid, fmt.Sprint("Connect with option ", i))
+					continue
+				}
 				eventstest.Must(t, err)
 				eventstest.Check(t, got.Close())
-				return
 			}
-			expectError(t, err, coordinator.ErrInvalid, "Connect")
 		})
 	}
 }
@@ -167,28 +141,25 @@ func terminate(t *testing.T, server string, cfg *tls.Config) string {
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
 	eventstest.Must(t, err)
 	var all sync.WaitGroup
+	pass := func(to, from net.Conn) {
+		all.Go(func() {
+			_, _ = io.Copy(to, from) // it ends when one end hangs up
+			_ = to.Close()
+		})
+	}
 	all.Go(func() {
 		for {
 			front, err := listener.Accept()
 			if err != nil {
 				return // closed
 			}
-			all.Go(func() {
-				defer front.Close()
-				var start [1]byte
-				if _, err := io.ReadFull(front, start[:]); err != nil {
-					return // no TLS, or not ours
-				}
-				back, err := new(net.Dialer).DialContext(t.Context(), "tcp", server)
-				if err != nil {
-					return
-				}
-				all.Go(func() {
-					defer back.Close()
-					_, _ = io.Copy(back, io.MultiReader(bytes.NewReader(start[:]), front))
-				})
-				_, _ = io.Copy(front, back) // it ends when one end hangs up
-			})
+			back, err := dialTo(server)(t.Context(), "tcp", "")
+			if err != nil {
+				_ = front.Close()
+				continue
+			}
+			pass(back, front)
+			pass(front, back)
 		}
 	})
 	t.Cleanup(func() {
@@ -205,22 +176,20 @@ func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 	srv := zktest.Start(t)
 	secure := terminate(t, srv.Addr(), &tls.Config{Certificates: []tls.Certificate{serverCert}})
 	trusting := &tls.Config{RootCAs: trusted}
-	for _, c := range []struct {
-		what, addr, host string
-		cfg              *tls.Config
-		says             string
+	for what, c := range map[string]struct {
+		addr, host string
+		cfg        *tls.Config
+		says       string
 	}{
-		{"a certificate that is not trusted", secure, host, &tls.Config{}, "unknown authority"},
-		{"another host's certificate", secure, "other.example.com", trusting, "other.example.com"},
-		{"TLS to a plain port", srv.Addr(), host, trusting, "tls: "},
-		// A server that expects TLS does not answer plain text.
-		{"plain text to a TLS port", secure, host, nil, "a port for TLS"},
+		"a certificate that is not trusted": {secure, host, &tls.Config{}, "unknown authority"},
+		"another host's certificate":        {secure, "other.example.com", trusting, "other.example.com"},
+		"TLS to a plain port":               {srv.Addr(), host, trusting, "tls: "},
+		"plain text to a TLS port":          {secure, host, nil, "a port for TLS"}, // which does not answer
 	} {
 		err := connectOnce(t, c.addr, c.host, c.cfg)
-		says(t, c.what, err, c.says)
+		says(t, what, err, c.says)
 		var unverified *tls.CertificateVerificationError
-		expect(t, errors.As(err, &unverified) == strings.Contains(c.what, "certificate"),
-			"%s: the error is a %T: %v", c.what, err, err)
+		expect(t, errors.As(err, &unverified) == strings.Contains(what, "certificate"), "%s: %T %v", what, err, err)
 	}
 
 	// With the right config there is a session, whether the host has the name or the
@@ -231,32 +200,7 @@ func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 		coordtest.Hold(t, c.Mutex(lockPath))
 		eventstest.Check(t, c.Close())
 	}
-	expect(t, trusting.ServerName == "",
-		"the caller's config has got the server name %q, want it left as it was", trusting.ServerName)
-}
-
-// TestARefusedCertificateEndsConnect at the first dial.
-func TestARefusedCertificateEndsConnect(t *testing.T) {
-	const host = "zk.example.com"
-	serverCert, trusted := certificate(t, host)
-	clientCert, _ := certificate(t, host)
-	srv := zktest.Start(t)
-	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		picky := terminate(t, srv.Addr(), &tls.Config{
-			Certificates: []tls.Certificate{serverCert}, MaxVersion: version,
-			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(),
-		})
-		for name, own := range map[string][]tls.Certificate{"none": nil, "one that is not trusted": {clientCert}} {
-			what := fmt.Sprintf("%s, %s", name, tls.VersionName(version))
-			cfg := &tls.Config{RootCAs: trusted, Certificates: own}
-			c, err := coordinator.Connect(t.Context(), host, coordinator.WithTLS(cfg), coordinator.WithDialer(dialTo(picky)))
-			expectError(t, err, coordinator.ErrNoAuth, what)
-			says(t, what, err, "tls: ") // the server's reason
-			if err == nil {
-				eventstest.Check(t, c.Close())
-			}
-		}
-	}
+	expect(t, trusting.ServerName == "", "the caller's config has got the server name %q", trusting.ServerName)
 }
 
 func dialTo(addr string) func(ctx context.Context, network, _ string) (net.Conn, error) {
