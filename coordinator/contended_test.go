@@ -15,26 +15,22 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// values is how many values a holder receives within a minute. None comes sooner than a
-// probe interval after the one before.
-func values(t *testing.T, told <-chan struct{}) (n int) {
+// wantValues counts what a holder receives in a minute: at most one a probe interval.
+func wantValues(t *testing.T, told <-chan struct{}, want int, when string) {
 	t.Helper()
-	var last time.Time
-	for {
+	for n, last := 0, (time.Time{}); ; n++ {
 		select {
 		case <-told:
-			if n++; time.Since(last) < time.Second {
-				t.Errorf("value %d comes %v after the one before, want a probe interval", n, time.Since(last))
-			}
+			expect(t, time.Since(last) >= time.Second, "%s: a value comes %v after the last", when, time.Since(last))
 			last = time.Now()
 		case <-time.After(time.Minute):
-			return n
+			expect(t, n == want, "%s: %d values, want %d", when, n, want)
+			return
 		}
 	}
 }
 
-// TestContended: a value for each contender that the hold keeps out, once, and none for
-// any other.
+// TestContended: a value for each contender that the hold keeps out, and no other.
 func TestContended(t *testing.T) {
 	permits := func(c *coordinator.Coordinator) watchable { return c.Semaphore("/contended", 2) }
 	read := func(c *coordinator.Coordinator) watchable { return c.ReadWrite("/contended").Read() }
@@ -44,6 +40,7 @@ func TestContended(t *testing.T) {
 	kazoo := func(c *coordinator.Coordinator) watchable { return c.Mutex("/contended", coordinator.AsKazoo()) }
 	election := func(c *coordinator.Coordinator) watchable { return c.Election("/contended") }
 	both := func(c *coordinator.Coordinator) watchable { return c.Multi(c.Mutex("/other"), c.Mutex("/contended")) }
+	unfair := func(c *coordinator.Coordinator) watchable { return c.Unfair("/contended") }
 	for name, trial := range map[string]struct {
 		holder, comes, then func(*coordinator.Coordinator) watchable
 		first, second       int // values when the two come
@@ -58,7 +55,7 @@ func TestContended(t *testing.T) {
 		"a semaphore with room":     {permits, permits, permits, 0, 1},
 		"a multi-lock":              {both, mutex, both, 1, 1},
 		"a member of a multi-lock":  {mutex, both, both, 1, 1},
-		"an unfair lock has no one": {func(c *coordinator.Coordinator) watchable { return c.Unfair("/contended") }, mutex, mutex, 0, 0},
+		"an unfair lock has no one": {unfair, mutex, mutex, 0, 0},
 	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
 			c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -73,34 +70,25 @@ func TestContended(t *testing.T) {
 					}
 				}
 			}()
-			wants := func(when string, want int) {
-				t.Helper()
-				if n := values(t, told); n != want {
-					t.Errorf("%s: %d values, want %d", when, n, want)
-				}
-			}
-			wants("alone", 0)
+			wantValues(t, told, 0, "alone")
 			first := trial.comes(other).Acquire(t.Context())
-			wants("the first comes", trial.first)
+			wantValues(t, told, trial.first, "the first comes")
 			srv.Cut(c.SessionID())
-			wants("after a reconnect", 0)
+			wantValues(t, told, 0, "after a reconnect")
 			second := trial.then(other).Acquire(t.Context())
-			wants("the second comes", trial.second)
+			wantValues(t, told, trial.second, "the second comes")
 			again := holder.Contended()
 			third := trial.then(other).Acquire(t.Context())
-			wants("the third comes, and the caller has asked again", trial.second)
+			wantValues(t, told, trial.second, "the third comes, and the caller has asked again")
 			third.Release()
-			wants("the third has gone", 0)
+			wantValues(t, told, 0, "the third has gone")
 			coordtest.NotLost(t, holder)
-			if n, want := int(heard.Load()), trial.first+2*trial.second; n != want {
-				t.Errorf("the stream has %d Contended, want %d", n, want)
-			}
+			n, want := int(heard.Load()), trial.first+2*trial.second
+			expect(t, n == want, "the stream has %d Contended, want %d", n, want)
 			trial.then(other).Acquire(t.Context())
 			time.Sleep(time.Minute)
 			holder.Release()
-			if len(told) != 0 || again != told {
-				t.Error("a value is left after the release, or the channel is another one")
-			}
+			expect(t, len(told) == 0 && again == told, "%d values after the release, or another channel", len(told))
 			first.Release()
 			second.Release()
 		})
@@ -112,27 +100,19 @@ func TestContended(t *testing.T) {
 func TestContendedFromTheBegin(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		first, _ := coordtest.Hold(t, other.Mutex(coordtest.LockPath))
-		waiter := coordtest.Queue(c.Mutex(coordtest.LockPath))
+		first, _ := coordtest.Hold(t, other.Mutex(lockPath))
+		waiter := coordtest.Queue(c.Mutex(lockPath))
 		told := waiter.Contended()
-		last := coordtest.Queue(other.Mutex(coordtest.LockPath))
-		coordtest.Queue(other.Mutex(coordtest.LockPath))
-		if n := values(t, told); n != 0 {
-			t.Errorf("before the Grant: %d values, want none", n)
-		}
+		last := coordtest.Queue(other.Mutex(lockPath))
+		coordtest.Queue(other.Mutex(lockPath))
+		wantValues(t, told, 0, "before the Grant")
 		first.Release()
 		coordtest.Soon(t, waiter)
-		if n := values(t, told); n != 1 {
-			t.Errorf("with the Grant: %d values, want one for both", n)
-		}
+		wantValues(t, told, 1, "with the Grant, for both")
 		eventstest.Must(t, srv.Expire(c.SessionID()))
 		coordtest.Soon(t, last)
-		if n := values(t, told); n != 0 {
-			t.Errorf("after the loss: %d values, want none", n)
-		}
-		if n := values(t, last.Contended()); n != 1 {
-			t.Errorf("asked during the hold: %d values, want one", n)
-		}
+		wantValues(t, told, 0, "after the loss")
+		wantValues(t, last.Contended(), 1, "asked during the hold")
 	})
 }
 
@@ -144,36 +124,36 @@ func TestWhatContendedCosts(t *testing.T) {
 			const crowd, intervals, interval = 1000, 10, time.Second
 			cs, ms := coordtest.Metered(t, srv, 1)
 			others := coordtest.Connect(t, srv)
-			holder, _ := coordtest.Hold(t, cs[0].Mutex(coordtest.LockPath))
+			holder, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
 			var told <-chan struct{}
 			if asked {
 				told = holder.Contended()
 			}
 			time.Sleep(time.Minute)
-			const probes = intervals + 2 // of the lease
-			before := ms[0].Read()
+			const probes, most = intervals + 2, intervals + 2
+			before, seen := ms[0].Read(), 0
 			var crowded []*coordinator.Acquisition
-			seen := 0
 			for i := range crowd {
 				if i%(crowd/intervals) == 0 {
 					time.Sleep(interval)
 				}
-				crowded = append(crowded, others.Mutex(coordtest.LockPath).Acquire(t.Context()))
+				crowded = append(crowded, others.Mutex(lockPath).Acquire(t.Context()))
 				if i%10 == 0 {
 					synctest.Wait()
 				}
-				seen += len(told)
-				if len(told) > 0 {
-					<-told
+				select {
+				case <-told:
+					seen++
+				default:
 				}
 			}
 			time.Sleep(2 * interval)
 			cost := ms[0].Read().Minus(before)
-			if most := intervals + 2; cost.Requests > probes+most || asked && (seen < intervals-1 || seen > most) {
-				t.Errorf("%d waiters cost %+v beside %d probes, and the holder hears %d values; want at most %d of both", crowd, cost, probes, seen, most)
-			}
-			if !asked && (cost.Requests > probes || cost.Events > 0) {
-				t.Errorf("it was not asked for, and costs %+v, want the probes alone", cost)
+			if asked {
+				expect(t, cost.Requests <= probes+most && seen >= intervals-1 && seen <= most,
+					"%d waiters cost %+v, %d probes included, and are told by %d values", crowd, cost, probes, seen)
+			} else {
+				expect(t, cost.Requests <= probes && cost.Events == 0, "not asked for, it costs %+v, want probes", cost)
 			}
 			for _, a := range crowded {
 				a.Release()
@@ -182,8 +162,7 @@ func TestWhatContendedCosts(t *testing.T) {
 	}
 }
 
-// realContended has contenders at the other servers of a real ensemble wait for a lock.
-// The holder hears of each.
+// realContended: contenders at other servers of a real ensemble are told, too.
 func realContended(t *testing.T, e *ensemble.Ensemble) {
 	ctx := coordtest.RealContext(t)
 	holder := coordtest.ConnectReal(t, e.Addr(0)).Mutex("/contended").Acquire(ctx)
@@ -211,18 +190,14 @@ func TestContendedOnceThoughThereWasRoom(t *testing.T) {
 		eventstest.Must(t, err)
 		told := a.Contended()
 		w := other.Semaphore("/s", 1).Acquire(t.Context())
-		if n := values(t, told); n != 1 {
-			t.Errorf("%d values, want 1", n)
-		}
+		wantValues(t, told, 1, "a waiter")
 		srv.Mute(other.SessionID(), true)
 		for _, size := range []int{2, 1} {
 			eventstest.Must(t, h.Resize(t.Context(), size))
 			time.Sleep(2 * time.Second)
 		}
 		srv.Mute(other.SessionID(), false)
-		if n := values(t, told); n != 0 {
-			t.Errorf("%d values for a waiter that was told of before, want none (it holds: %v)", n, w.Valid())
-		}
+		wantValues(t, told, 0, "a waiter that was told of before")
 		w.Release()
 		a.Release()
 	})

@@ -25,7 +25,6 @@ func campaign(c *coordinator.Coordinator, name string, options ...coordinator.Ac
 	return a
 }
 
-// wantCandidates checks how many candidates' nodes there are.
 func wantCandidates(t *testing.T, srv *zktest.Server, want int, when string) {
 	t.Helper()
 	synctest.Wait()
@@ -33,26 +32,17 @@ func wantCandidates(t *testing.T, srv *zktest.Server, want int, when string) {
 	expect(t, len(got) == want, "%s there are the nodes %v, want %d", when, got, want)
 }
 
-// TestALeaderThatIsCutOffHearsOfItFirst: if its session lives on, the node stays until
-// its body has ended.
+// The node of a leader whose session lives on stays until its body has ended.
 func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
-	for name, c := range map[string]struct {
-		cut     func(srv *zktest.Server, leader *coordinator.Coordinator)
-		options []coordinator.Option
-		want    error
-	}{
-		"cut off": {func(srv *zktest.Server, leader *coordinator.Coordinator) {
-			srv.Mute(leader.SessionID(), true)
-		}, nil, coordinator.ErrLeaseRanOut},
-		"cut": {func(srv *zktest.Server, leader *coordinator.Coordinator) {
-			srv.Cut(leader.SessionID())
-		}, []coordinator.Option{coordinator.WithLossOnSuspend()}, coordinator.ErrSuspended},
-		"closed": {func(_ *zktest.Server, leader *coordinator.Coordinator) {
-			go leader.Close()
-		}, nil, coordinator.ErrClosed},
+	for name, want := range map[string]error{
+		"cut off": coordinator.ErrLeaseRanOut, "cut": coordinator.ErrSuspended, "closed": coordinator.ErrClosed,
 	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			leader, other := coordtest.Connect(t, srv, c.options...), coordtest.Connect(t, srv)
+			var option coordinator.Option
+			if name == "cut" {
+				option = coordinator.WithLossOnSuspend()
+			}
+			leader, other := coordtest.Connect(t, srv, option), coordtest.Connect(t, srv)
 			var over time.Time
 			done := make(chan struct{})
 			go func() {
@@ -64,7 +54,7 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 					}
 					ctx := term.Context(t.Context())
 					<-ctx.Done()
-					expectError(t, context.Cause(ctx), c.want, "the end of the term's context")
+					expectError(t, context.Cause(ctx), want, "the end of the term's context")
 					expect(t, !term.Valid(), "the term is valid when its context has ended")
 					if name != "cut off" {
 						time.Sleep(3 * time.Second) // it winds down
@@ -76,10 +66,16 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 			}()
 			synctest.Wait()
 			next := campaign(other, "next")
-			c.cut(srv, leader)
+			switch name {
+			case "cut off":
+				srv.Mute(leader.SessionID(), true)
+			case "cut":
+				srv.Cut(leader.SessionID())
+			case "closed":
+				go leader.Close()
+			}
 			coordtest.GrantOf(t, next)
-			expect(t, !over.IsZero() && !time.Now().Before(over),
-				"the next one leads before the body has ended, at %v", over)
+			expect(t, !over.IsZero() && !time.Now().Before(over), "the next leads before the body has ended: %v", over)
 			<-done
 			srv.MuteAll(false)
 		})
@@ -87,7 +83,8 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 }
 
 // TestTerms: a leader that resigns queues up behind the others. So does one that has lost
-// its term. break resigns for good, and so does a panic.
+// its term. break resigns for good, and so does a panic. With Reentrant, a term within
+// another one has the same node, which goes with the last.
 func TestTerms(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var led []string
@@ -102,8 +99,8 @@ func TestTerms(t *testing.T) {
 						t.Errorf("%s: a term begins with %v, want nil", name, err)
 						return
 					}
-					expect(t, term.Valid() && term.Grant().Token > 0 && srv.Exists(term.Grant().Node),
-						"%s does not hold the term that was yielded, %+v, want it held", name, term.Grant())
+					g := term.Grant()
+					expect(t, term.Valid() && g.Token > 0 && srv.Exists(g.Node), "%s does not hold %+v", name, g)
 					led = append(led, name) // one at a time, or the race detector has something to say
 					time.Sleep(time.Minute)
 					switch terms++; terms {
@@ -124,8 +121,7 @@ func TestTerms(t *testing.T) {
 		<-ended
 		<-ended
 		got := strings.Join(led, " ")
-		expect(t, got == "ann bob ann bob ann bob",
-			"they led in the order %s, want ann and bob in turn, three times each", got)
+		expect(t, got == "ann bob ann bob ann bob", "they led in the order %s, want them to take turns", got)
 		wantCandidates(t, srv, 0, "when all have resigned")
 		c := coordtest.Connect(t, srv)
 		func() {
@@ -136,11 +132,26 @@ func TestTerms(t *testing.T) {
 			}
 		}()
 		wantCandidates(t, srv, 0, "after a panic in the body")
+
+		e := coordtest.Connect(t, srv).Election(electionPath, coordinator.Reentrant())
+		for outer, err := range e.Terms(t.Context()) {
+			eventstest.Must(t, err)
+			for inner, err := range e.Terms(outer.Context(t.Context())) {
+				eventstest.Must(t, err)
+				in, out := inner.Grant(), outer.Grant()
+				expect(t, in.Node == out.Node && in.Token == out.Token, "the term within %+v is %+v", out, in)
+				break
+			}
+			wantCandidates(t, srv, 1, "after the inner term")
+			expect(t, outer.Valid(), "the inner term has ended the outer, want the outer held")
+			break
+		}
+		wantCandidates(t, srv, 0, "after both")
 	})
 }
 
 // TestTermsThatEndAtOnceDoNotSpin: there is a pause after each, until a longer one, or
-// the end.
+// the end. A lost term, however short, is followed by a campaign at once.
 func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -163,7 +174,7 @@ func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 		// second is a write, too.
 		n, took := writes()-before, time.Since(began)
 		expect(t, terms >= 6 && terms <= 9 && n <= 4*terms+10 && took == 10*time.Second,
-			"%d terms and %d writes in %v, want 6 to 9, few, and the end of the context", terms, n, took)
+			"%d terms and %d writes in %v, want 6 to 9, few, and 10 s", terms, n, took)
 
 		began, terms = time.Now(), 0
 		for _, err := range c.Election(electionPath).Terms(t.Context()) {
@@ -173,8 +184,7 @@ func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		expect(t, time.Since(began) == 9*time.Second,
-			"nine terms of a second each take %v, want no pause between them", time.Since(began))
+		expect(t, time.Since(began) == 9*time.Second, "nine terms of a second take %v", time.Since(began))
 
 		terms = 0
 		eventstest.Check(t, c.Close())
@@ -186,22 +196,14 @@ func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 				time.AfterFunc(10*time.Millisecond, func() { eventstest.Check(t, c.Close()) })
 			case err != nil:
 				expectError(t, err, coordinator.ErrClosed, "the end of the terms")
-				expect(t, time.Since(began) <= 20*time.Millisecond,
-					"the terms end %v after the last, want it with the coordinator", time.Since(began))
+				expect(t, time.Since(began) <= 20*time.Millisecond, "the terms end after %v", time.Since(began))
 			}
 		}
-	})
-}
-
-// TestALostTermIsFollowedByACampaignAtOnce, however short it was.
-func TestALostTermIsFollowedByACampaignAtOnce(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		terms := 0
+		terms = 0
 		var lost time.Time
 		for term, err := range coordtest.Connect(t, srv).Election(electionPath).Terms(t.Context()) {
 			eventstest.Must(t, err)
-			expect(t, terms == 0 || time.Since(lost) == 0,
-				"term %d begins %v after the loss, want at once", terms, time.Since(lost))
+			expect(t, terms == 0 || time.Since(lost) == 0, "term %d begins %v after the loss", terms, time.Since(lost))
 			if terms++; terms == 5 {
 				break
 			}
@@ -229,30 +231,29 @@ func TestTermsEnd(t *testing.T) {
 		lost, lose := context.WithCancelCause(t.Context())
 		lose(&coordinator.LostError{Path: "/outer", Reason: events.ReasonSessionExpired}) // it is no loss of a term
 		none := context.Background()
-		type options = []coordinator.AcquireOption
 		m, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		for what, test := range map[string]struct {
-			c       *coordinator.Coordinator
-			path    string
-			ctx     context.Context
-			options options
-			want    error
+			c      *coordinator.Coordinator
+			path   string
+			ctx    context.Context
+			option coordinator.AcquireOption
+			want   error
 		}{
 			"a context that is over":    {c, electionPath, over, nil, gone},
 			"a context that ends":       {c, electionPath, soon, nil, gone},
 			"a coordinator closed":      {closed, electionPath, none, nil, coordinator.ErrClosed},
 			"a coordinator that closes": {closing, electionPath, none, nil, coordinator.ErrClosed},
 			"no path":                   {c, "service", none, nil, coordinator.ErrPath},
-			"a try":                     {c, electionPath, none, options{coordinator.Try()}, coordinator.ErrNotAcquired},
-			"patience":                  {c, electionPath, none, options{coordinator.MaxWait(time.Minute)}, coordinator.ErrTimeout},
-			"permits":                   {c, electionPath, none, options{coordinator.Permits(1)}, coordinator.ErrKind},
+			"a try":                     {c, electionPath, none, coordinator.Try(), coordinator.ErrNotAcquired},
+			"patience":                  {c, electionPath, none, coordinator.MaxWait(1e9), coordinator.ErrTimeout},
+			"permits":                   {c, electionPath, none, coordinator.Permits(1), coordinator.ErrKind},
 			"another kind of lock":      {c, lockPath, none, nil, coordinator.ErrKind},
 			"another kind, and its own": {c, lockPath, m.Context(t.Context()), nil, coordinator.ErrKind},
 			"the loss of another lock":  {c, electionPath, lost, nil, coordinator.ErrSessionExpired},
 			"its own leadership":        {other, electionPath, leader.Context(t.Context()), nil, coordinator.ErrDeadlock},
 		} {
 			yielded := 0
-			for term, err := range test.c.Election(test.path).Terms(test.ctx, test.options...) {
+			for term, err := range test.c.Election(test.path).Terms(test.ctx, test.option) {
 				yielded++
 				expectError(t, err, test.want, what)
 				expect(t, term == nil, "%s: a term is yielded beside the error", what)
@@ -261,26 +262,5 @@ func TestTermsEnd(t *testing.T) {
 		}
 		wantCandidates(t, srv, 1, "after all these") // the others have withdrawn
 		expect(t, leader.Valid(), "after all these the leader does not lead")
-	})
-}
-
-// TestATermWithinATerm: with Reentrant it has the same node, which goes with the last
-// term.
-func TestATermWithinATerm(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		e := coordtest.Connect(t, srv).Election(electionPath, coordinator.Reentrant())
-		for outer, err := range e.Terms(t.Context()) {
-			eventstest.Must(t, err)
-			for inner, err := range e.Terms(outer.Context(t.Context())) {
-				eventstest.Must(t, err)
-				expect(t, inner.Grant().Node == outer.Grant().Node && inner.Grant().Token == outer.Grant().Token,
-					"the term within %+v is %+v, want the same node and token", outer.Grant(), inner.Grant())
-				break
-			}
-			wantCandidates(t, srv, 1, "after the inner term")
-			expect(t, outer.Valid(), "the inner term has ended the outer, want the outer held")
-			break
-		}
-		wantCandidates(t, srv, 0, "when all have resigned")
 	})
 }
