@@ -470,8 +470,7 @@ func ExampleWithHooks() {
 	held(c.Unfair("/tasks/17"))
 	must(c.Close())
 	fmt.Println(asked)
-	// Output:
-	// map[mutex:1 unfair:1]
+	// Output: map[mutex:1 unfair:1]
 }
 
 func ExampleWithSlog() {
