@@ -58,7 +58,6 @@ func command(args []string, stdout, stderr io.Writer) int {
 	p.Timeout(4 * time.Second)
 	listen := p.Flags.String("listen", "127.0.0.1:0", "the loopback `address` of the page")
 	three := p.Flags.Bool("ensemble", false, "start three real servers, which needs Java and ZooKeeper on this machine")
-	p.For(0)
 	return p.Run(args, func(ctx context.Context, zk *program.ZooKeeper) error {
 		listener, err := listenOnLoopback(*listen)
 		if err != nil {

@@ -15,20 +15,16 @@ import (
 // ErrInterrupted says that the program was told to stop before its end.
 var ErrInterrupted = errors.New("interrupted")
 
-// errTimeUp is the cause of the context's end when -for is over.
-var errTimeUp = errors.New("time is up")
-
 // Program is an example's command line.
 type Program struct {
 	// Flags are the program's; those common to all examples are there already. If a duration or an int is 0 or less on the command line,
 	// it is refused.
 	Flags *flag.FlagSet
 
-	name     string
-	stderr   io.Writer
-	servers  string
-	timeout  time.Duration
-	duration time.Duration // 0: no end
+	name    string
+	stderr  io.Writer
+	servers string
+	timeout time.Duration
 }
 
 // New returns the command line of the named example, with the flags -zk and -timeout.
@@ -40,19 +36,14 @@ func New(name string, stderr io.Writer) *Program {
 	return p
 }
 
-// For adds the flag -for, after which the program's context ends; d is its default. With 0 the context does not end by time.
-func (p *Program) For(d time.Duration) {
-	p.Flags.DurationVar(&p.duration, "for", d, "how long to go on; 0 is until Ctrl-C")
-}
-
 // Timeout changes the default of -timeout.
 func (p *Program) Timeout(d time.Duration) {
 	p.timeout, p.Flags.Lookup("timeout").DefValue = d, d.String()
 }
 
-// Run reads the command line, calls f and returns the exit code. The context ends when the time of -for is over, which is a good end,
-// and on a signal. f should then give back what it holds and return nil, or the cause. If there is a server inside the program, it is
-// closed when f has returned.
+// Run reads the command line, calls f and returns the exit code. The context ends on a
+// signal. f should then give back what it holds and return nil, or the cause. If there is
+// a server inside the program, it is closed when f has returned.
 func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) int {
 	switch err := p.Flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -64,17 +55,10 @@ func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) 
 		return 2
 	}
 
-	signalled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The first signal asks for an orderly end. Without the handler, the second one ends the program, whatever it waits for.
-	context.AfterFunc(signalled, stop)
-	ctx := signalled
-	if p.duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(signalled, p.duration, errTimeUp)
-		defer cancel()
-	}
-
+	context.AfterFunc(ctx, stop)
 	zk, err := Open(p.servers, p.timeout)
 	if err != nil {
 		p.say("%v", err)
@@ -83,10 +67,10 @@ func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) 
 	defer zk.Close()
 	err = f(ctx, zk)
 	switch {
-	case signalled.Err() != nil:
+	case ctx.Err() != nil:
 		p.say("%v", interrupted(err))
 		return 130
-	case err == nil || errors.Is(err, errTimeUp):
+	case err == nil:
 		return 0
 	default:
 		p.say("%v", err)
@@ -106,7 +90,7 @@ func interrupted(err error) error {
 	}
 }
 
-// positive reports whether all durations and counts are positive. The duration of -for may be 0, too.
+// positive reports whether all durations and counts are positive.
 func (p *Program) positive() bool {
 	good := true
 	p.Flags.VisitAll(func(f *flag.Flag) {
@@ -116,7 +100,7 @@ func (p *Program) positive() bool {
 		}
 		switch v := getter.Get().(type) {
 		case time.Duration:
-			good = good && (v > 0 || v == 0 && f.Name == "for")
+			good = good && v > 0
 		case int:
 			good = good && v > 0
 		}

@@ -32,7 +32,6 @@ func TestExitCodes(t *testing.T) {
 	ends := func(err error) func(context.Context) error {
 		return func(ctx context.Context) error { <-ctx.Done(); return err }
 	}
-	caused := func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("waiting: %w", context.Cause(ctx)) }
 	now := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
 	for _, test := range []struct {
 		name string
@@ -43,10 +42,7 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"end", "", now(nil), 0, ""},
 		{"error", "", now(broken), 1, "broken"},
-		{"time is up", "-for 1ms", ends(nil), 0, ""},
-		{"time is up, as an error", "-for 1ms", caused, 0, ""},
-		{"error when time is up", "-for 1ms", ends(broken), 1, "broken"},
-		{"interrupted", "-for 0", ends(nil), 130, "test: interrupted\n"},
+		{"interrupted", "", ends(nil), 130, "test: interrupted\n"},
 		{"interrupted, as an error", "", ends(program.ErrInterrupted), 130, "test: interrupted\n"},
 		{"interrupted while waiting", "", ends(fmt.Errorf("waiting: %w", context.Canceled)), 130, "test: interrupted\n"},
 		{"interrupted with an error", "", ends(broken), 130, "interrupted: broken"},
@@ -55,12 +51,11 @@ func TestExitCodes(t *testing.T) {
 		{"argument", "argument", nil, 2, "no arguments"},
 		{"no timeout", "-timeout 0s", nil, 2, "above 0"},
 		{"no count", "-count 0", nil, 2, "above 0"},
-		{"before now", "-for -1s", nil, 2, "above 0"},
+		{"before now", "-timeout -1s", nil, 2, "above 0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stderr bytes.Buffer
 			p := program.New("test", &stderr)
-			p.For(time.Minute)
 			p.Flags.Int("count", 1, "something that is counted")
 			code := p.Run(strings.Fields(test.args), func(ctx context.Context, _ *program.ZooKeeper) error {
 				if strings.HasPrefix(test.name, "interrupted") {
