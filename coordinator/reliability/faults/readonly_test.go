@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"io"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -29,7 +28,7 @@ func TestNoSessionIsReadOnly(t *testing.T) {
 	news := tr.away.Events(t.Context())
 	tr.hold(t, nil)
 	kill(t, e, 1, 2)
-	happens(t, "the server left is in read-only mode", func() bool { return readsOnly(e.Addr(0)) })
+	happens(t, "the server left is in read-only mode", func() bool { return readsOnly(t, e.Addr(0)) })
 	happens(t, "the lock is lost", func() bool { return !tr.held.Valid() })
 
 	ctx, cancel := context.WithCancel(patiently(t))
@@ -47,7 +46,7 @@ func TestNoSessionIsReadOnly(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "read-only mode") {
 		t.Errorf("Connect to a server in read-only mode = %v, want an error that names the mode", err)
 	}
-	if !readsOnly(e.Addr(0)) {
+	if !readsOnly(t, e.Addr(0)) {
 		t.Error("the server has left read-only mode, want it in that mode until it has refused a session")
 	}
 	for quiet := false; !quiet; {
@@ -71,15 +70,8 @@ func TestNoSessionIsReadOnly(t *testing.T) {
 }
 
 // readsOnly reports whether the server says that it is in read-only mode.
-func readsOnly(addr string) bool {
-	conn, err := net.Dial("tcp4", addr)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	if _, err := io.WriteString(conn, "isro"); err != nil {
-		return false
-	}
-	answer, err := io.ReadAll(conn)
-	return err == nil && string(answer) == "ro"
+func readsOnly(t *testing.T, addr string) bool {
+	t.Helper()
+	answer, err := ensemble.Ask(t.Context(), addr, "isro")
+	return err == nil && answer == "ro"
 }

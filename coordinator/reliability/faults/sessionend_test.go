@@ -3,7 +3,6 @@ package faults
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -293,15 +292,9 @@ func bytesOf(t *testing.T, e *ensemble.Ensemble, session int64) (bytes int) {
 	t.Helper()
 	leader, err := e.Leader(patiently(t))
 	eventstest.Must(t, err)
-	conn, err := net.Dial("tcp", e.Addr(leader))
+	answer, err := ensemble.Ask(t.Context(), e.Addr(leader), "dump")
 	eventstest.Must(t, err)
-	defer conn.Close()
-	_, err = io.WriteString(conn, "dump")
-	eventstest.Must(t, err)
-	answer, err := io.ReadAll(conn)
-	eventstest.Must(t, err)
-	owner := fmt.Sprintf("0x%x:\n", session)
-	_, nodes, _ := strings.Cut(string(answer), "\n"+owner)
+	_, nodes, _ := strings.Cut(answer, fmt.Sprintf("\n0x%x:\n", session))
 	for line := range strings.Lines(nodes) {
 		path, is := strings.CutPrefix(line, "\t")
 		if !is {

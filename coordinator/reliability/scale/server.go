@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // serverVariable makes a process of the test binary a server, which runs no tests.
@@ -47,14 +47,9 @@ func startServer(t *testing.T) server {
 // watches reads the server's own counter.
 func (s server) watches(t *testing.T) (n int) {
 	t.Helper()
-	conn, err := net.Dial("tcp", string(s))
+	counters, err := ensemble.Ask(t.Context(), string(s), "mntr")
 	eventstest.Must(t, err)
-	defer conn.Close()
-	_, err = io.WriteString(conn, "mntr")
-	eventstest.Must(t, err)
-	counters, err := io.ReadAll(conn)
-	eventstest.Must(t, err)
-	_, rest, _ := strings.Cut(string(counters), "zk_watch_count\t")
+	_, rest, _ := strings.Cut(counters, "zk_watch_count\t")
 	_, err = fmt.Sscan(rest, &n)
 	eventstest.Must(t, err)
 	return n

@@ -301,7 +301,7 @@ func (e *Ensemble) Version(ctx context.Context, i int) (string, error) {
 // Counters returns the numbers of server i's answer to mntr, by name, such as
 // zk_packets_received or zk_watch_count.
 func (e *Ensemble) Counters(ctx context.Context, i int) (map[string]float64, error) {
-	answer, err := ask(ctx, e.Addr(i), counters)
+	answer, err := Ask(ctx, e.Addr(i), "mntr")
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +309,7 @@ func (e *Ensemble) Counters(ctx context.Context, i int) (map[string]float64, err
 }
 
 func (e *Ensemble) status(ctx context.Context, i int) (status, error) {
-	answer, err := ask(ctx, e.Addr(i), "srvr")
+	answer, err := Ask(ctx, e.Addr(i), "srvr")
 	if err != nil {
 		return status{}, err
 	}

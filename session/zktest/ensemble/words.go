@@ -15,17 +15,15 @@ import (
 // accepts the connection, and there is no answer.
 const wordTimeout = 500 * time.Millisecond
 
-// countersTimeout is that of the counters, which a server writes one by one. For each that nobody reads any more
+// longTimeout is that of every word but srvr. A server writes its counters one by one. For each that nobody reads any more
 // it logs a stack: a slow server that is asked, given up and asked again is never done with that.
-const countersTimeout = 20 * wordTimeout
+const longTimeout = 20 * wordTimeout
 
-const counters = "mntr"
-
-// ask sends a four-letter word and returns the answer, which ends when the server closes the connection.
-func ask(ctx context.Context, addr, word string) (string, error) {
-	limit := wordTimeout
-	if word == counters {
-		limit = countersTimeout
+// Ask sends a four-letter word and returns the answer, which ends when the server closes the connection.
+func Ask(ctx context.Context, addr, word string) (string, error) {
+	limit := longTimeout
+	if word == "srvr" {
+		limit = wordTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

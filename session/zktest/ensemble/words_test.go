@@ -52,7 +52,7 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	begin := time.Now()
-	if _, err := ask(ctx, mute.Addr().String(), "srvr"); err == nil || time.Since(begin) >= wordTimeout {
+	if _, err := Ask(ctx, mute.Addr().String(), "srvr"); err == nil || time.Since(begin) >= wordTimeout {
 		t.Errorf("a question that is not answered ends with %v after %v; want an error, with its context",
 			err, time.Since(begin))
 	}
