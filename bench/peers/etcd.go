@@ -109,7 +109,7 @@ func (e *Etcd) start(m member) error {
 		"--listen-peer-urls", "http://"+m.peer, "--initial-advertise-peer-urls", "http://"+m.known,
 		"--initial-cluster", m.all, "--log-level", "error", "--quota-backend-bytes", "4294967296")
 	cmd.Stdout, cmd.Stderr = &e.said, &e.said
-	dieWithParent(cmd)
+	ensemble.DieWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		return err
 	}

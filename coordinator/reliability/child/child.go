@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
 // patience ends the wait for a child that hangs. A child needs a moment; a machine with other work gets more than this.
@@ -46,9 +47,7 @@ func Job(variable string, do func(job string) error) {
 func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *Child {
 	tb.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	eventstest.Must(tb, err)
 	cmd := exec.CommandContext(context.Background(), program) // the end of the test's context would kill it
 	cmd.Env = append(os.Environ(), variable+"="+job)
 	return Run(tb, name, cmd, goOn)
@@ -59,20 +58,14 @@ func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *C
 // itself, such as a halted one. The test fails if the child fails or writes to its standard error.
 func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Child {
 	tb.Helper()
-	dieWithParent(cmd)
+	ensemble.DieWithParent(cmd) // a halted child would otherwise stay for ever
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	eventstest.Must(tb, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	eventstest.Must(tb, err)
+	eventstest.Must(tb, cmd.Start())
 	c := &Child{In: in, Out: out, Process: cmd.Process, hangUp: sync.OnceValue(in.Close)}
 	tb.Cleanup(func() {
 		_ = c.HangUp() // the child may have closed its end

@@ -76,7 +76,7 @@ func scraped(t *testing.T, page string) *scraper {
 		eventstest.Must(t, l.Close())
 		cmd := exec.Command(path, "--config.file="+file, "--web.listen-address="+s.addr, "--log.level=warn",
 			fmt.Sprintf("--storage.tsdb.path=%s/data%d", folder, n))
-		dieWithParent(cmd)
+		ensemble.DieWithParent(cmd)
 		p := eventstest.Begin(t, cmd)
 		ready := false
 		eventstest.Eventually(t, "Prometheus is ready", func() bool {
