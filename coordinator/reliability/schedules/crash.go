@@ -18,31 +18,20 @@ import (
 
 // detectsOf distributes the seeds, independently of recipeOf, again and formOf.
 func detectsOf(seed uint64) bool {
-	switch r := recipeOf(seed); {
-	case r == semaphore || r == unfair || r == several || r == cached:
-		return false
-	default:
-		return seed/128%3 == 1
-	}
+	return recipeOf(seed).basic() && seed/128%3 == 1
 }
 
 // errPanic is what a function under a lock panics with.
 var errPanic = errors.New("schedules: panic")
 
-// recovered is Do. It also returns the panic of the function.
-func recovered(
-	ctx context.Context, h handle, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption,
-) (err error) {
+// recovered is Do. It also returns the panic of the function, which is with an error.
+func recovered(ctx context.Context, h handle, f func(context.Context, events.Grant) error) (err error) {
 	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case error:
-			err = r
-		default:
-			panic(r)
+		if r := recover(); r != nil {
+			err = r.(error)
 		}
 	}()
-	return h.Do(ctx, f, options...)
+	return h.Do(ctx, f)
 }
 
 // fate is how one granted acquisition ended.

@@ -84,6 +84,11 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 		w.logf("FAULT %s, %s, session %x, %v", what, c.name, id, took)
 		w.count("fault: "+what, 1)
 	}
+	until := func(what string, set func(bool)) {
+		said(what)
+		set(true)
+		w.later(took, func() { set(false) })
+	}
 	switch choice := r.IntN(28); choice {
 	case 0, 1:
 		said("cut")
@@ -92,17 +97,11 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 		said("cut all")
 		w.srv.CutAll()
 	case 3:
-		said("server down")
-		w.srv.Down(true)
-		w.later(took, func() { w.srv.Down(false) })
+		until("server down", w.srv.Down)
 	case 4, 5:
-		said("mute")
-		w.srv.Mute(id, true)
-		w.later(took, func() { w.srv.Mute(id, false) })
+		until("mute", func(on bool) { w.srv.Mute(id, on) })
 	case 6:
-		said("all mute")
-		w.srv.MuteAll(true)
-		w.later(took, func() { w.srv.MuteAll(false) })
+		until("all mute", w.srv.MuteAll)
 	case 7, 8, 9:
 		directions := pick(r, nil, nil, []faultnet.Direction{faultnet.Up}, []faultnet.Direction{faultnet.Down})
 		said("partition")
@@ -118,15 +117,11 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 		c.network.Lag(pick(r, faultnet.Up, faultnet.Down), r.upTo(c.timeout/8))
 		w.later(took, c.network.Heal)
 	case 12, 13, 14:
-		said("stranded")
 		w.behind.Store(true)
-		w.srv.Strand(id, true)
-		w.later(took, func() { w.srv.Strand(id, false) })
+		until("stranded", func(on bool) { w.srv.Strand(id, on) })
 	case 15:
-		said("lagging")
 		w.behind.Store(true)
-		w.srv.Lag(id, true)
-		w.later(took, func() { w.srv.Lag(id, false) })
+		until("lagging", func(on bool) { w.srv.Lag(id, on) })
 	case 16:
 		said("reaped")
 		w.srv.Reap()

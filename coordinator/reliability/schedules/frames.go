@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
@@ -214,9 +215,7 @@ func (l *laps) connect(dial faultnet.Dial) *coordinator.Coordinator {
 	l.Helper()
 	c, err := coordinator.Connect(context.Background(), l.srv.Addr(),
 		coordinator.WithDialer(dial), coordinator.WithSessionTimeout(stageTimeout))
-	if err != nil {
-		l.Fatal(err)
-	}
+	eventstest.Must(l, err)
 	l.Cleanup(func() { _ = c.Close() }) // if the test fails on the way; a second Close does nothing
 	return c
 }
@@ -278,11 +277,7 @@ func (l *laps) run(t *testing.T) {
 	if n := l.srv.Watches(); n > 0 {
 		l.Errorf("%d watches left", n)
 	}
-	for _, c := range []*coordinator.Coordinator{l.victim, l.other} {
-		if err := c.Close(); err != nil {
-			l.Errorf("Close: %v", err)
-		}
-	}
+	eventstest.Check(l, errors.Join(l.victim.Close(), l.other.Close()))
 	if n := len(l.srv.Sessions()); n > 0 {
 		l.Errorf("%d sessions left", n)
 	}

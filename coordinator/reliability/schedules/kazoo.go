@@ -23,8 +23,8 @@ func (f form) String() string {
 
 // formOf distributes the seeds, independently of recipeOf and again.
 func formOf(seed uint64) form {
-	switch r := recipeOf(seed); {
-	case r == semaphore || r == unfair || r == several || r == cached:
+	switch {
+	case !recipeOf(seed).basic():
 		return plainNames
 	case seed/16%4 == 1:
 		return kazoosNames

@@ -28,6 +28,9 @@ func (r recipe) String() string {
 	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock", reentrant: "reentrant mutex", several: "multi-lock", cached: "cached mutex"}[r]
 }
 
+// basic reports whether the lock may have kazoo's names, and report crashes.
+func (r recipe) basic() bool { return r == mutex || r == readWrite || r == reentrant }
+
 // recipeOf distributes the seeds. It takes no decision from the plan, so that a seed played for another recipe is the same schedule
 // of faults.
 func recipeOf(seed uint64) recipe {
@@ -72,8 +75,6 @@ func (l *life) lock(path string, s side) handle {
 		return l.semaphore(path)
 	case unfair:
 		return l.Unfair(path)
-	case reentrant:
-		return l.Mutex(path, l.client.options()...)
 	case several:
 		return l.several(path)
 	case cached:
