@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -134,15 +135,13 @@ func (c *crew) halt(d time.Duration) {
 		if err := c.e.Stop(i); errors.Is(err, errors.ErrUnsupported) {
 			c.t.Log("this system cannot stop a process: nothing was halted")
 			return
-		} else if err != nil {
-			c.t.Fatal(err)
+		} else {
+			eventstest.Must(c.t, err)
 		}
 	}
 	pause(c.t.Context(), d)
 	for _, i := range everyServer(c.e) {
-		if err := c.e.Cont(i); err != nil {
-			c.t.Fatal(err)
-		}
+		eventstest.Must(c.t, c.e.Cont(i))
 	}
 	c.serving()
 }

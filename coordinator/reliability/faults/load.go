@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 type load struct {
 	sessions [loadSessions]atomic.Pointer[coordinator.Coordinator]
 
-	cycles [loadSessions][loadLocks]atomic.Int64
+	cycles [loadSessions * loadLocks]atomic.Int64
 	lost   atomic.Int64
 	end    context.CancelFunc
 	ended  sync.WaitGroup
@@ -46,7 +47,7 @@ func startLoad(t *testing.T, servers string, timeout time.Duration) *load {
 		for j := range loadLocks {
 			path := fmt.Sprint("/locks/load-", j)
 			lock := func() *coordinator.Lock { return l.sessions[i].Load().Mutex(path) }
-			l.ended.Go(func() { l.contend(ctx, t, lock, &referees[j], &l.cycles[i][j]) })
+			l.ended.Go(func() { l.contend(ctx, t, lock, &referees[j], &l.cycles[i*loadLocks+j]) })
 		}
 	}
 	t.Cleanup(func() { l.stop() }) // if the test has failed
@@ -107,24 +108,26 @@ func (r *referee) leave(a *coordinator.Acquisition) {
 // goesOn waits until every contender has held its lock once more.
 func (l *load) goesOn(t *testing.T, while string) {
 	t.Helper()
-	var from [loadSessions][loadLocks]int64
-	for i := range from {
-		for j := range from[i] {
-			from[i][j] = l.cycles[i][j].Load()
-		}
+	happens(t, "each contender holds its lock once more while "+while, again(l.cycles[:]))
+	if t.Failed() {
+		t.FailNow()
 	}
-	happens(t, "each contender holds its lock once more while "+while, func() bool {
-		for i := range from {
-			for j := range from[i] {
-				if l.cycles[i][j].Load() < from[i][j]+2 { // the first one may have been granted before
-					return false
-				}
+}
+
+// again returns whether each of the counters has grown by two since the call. What is
+// counted first may have begun before.
+func again(counters []atomic.Int64) func() bool {
+	from := make([]int64, len(counters))
+	for i := range counters {
+		from[i] = counters[i].Load()
+	}
+	return func() bool {
+		for i := range counters {
+			if counters[i].Load() < from[i]+2 {
+				return false
 			}
 		}
 		return true
-	})
-	if t.Failed() {
-		t.FailNow()
 	}
 }
 
@@ -136,9 +139,7 @@ func (l *load) move(t *testing.T, servers string, timeout time.Duration) {
 		next := open(t, servers, timeout, killedTick)
 		old := l.sessions[i].Swap(next)
 		l.goesOn(t, fmt.Sprintf("session %d has moved to %s", i, servers))
-		if err := old.Close(); err != nil {
-			t.Errorf("session %d, which holds and awaits nothing any more: Close: %v", i, err)
-		}
+		eventstest.Check(t, old.Close()) // it holds and awaits nothing any more
 	}
 }
 
@@ -147,9 +148,7 @@ func (l *load) stop() (cycles, lost int64) {
 	l.end()
 	l.ended.Wait()
 	for i := range l.cycles {
-		for j := range l.cycles[i] {
-			cycles += l.cycles[i][j].Load()
-		}
+		cycles += l.cycles[i].Load()
 	}
 	return cycles, l.lost.Load()
 }

@@ -26,7 +26,7 @@ const (
 type commons struct {
 	t       *testing.T
 	leads   referee
-	leading [electors]atomic.Bool // until the context of the candidate's term has ended
+	leading atomic.Int32 // the candidates whose term's context has not ended
 	turns   [sharers]atomic.Int64
 
 	mu     sync.Mutex
@@ -89,9 +89,9 @@ func (c *commons) campaign(ctx context.Context, i int, election *coordinator.Ele
 			return
 		}
 		c.leads.enter(c.t, term, term.Grant())
-		c.leading[i].Store(true)
+		c.leading.Add(1)
 		<-term.Context(ctx).Done()
-		c.leading[i].Store(false)
+		c.leading.Add(-1)
 		if ctx.Err() != nil {
 			c.leads.leave(term) // the end of the test, and no loss
 		}
@@ -118,48 +118,35 @@ func (c *commons) share(ctx context.Context, turns *atomic.Int64, semaphore *coo
 // enter checks that no more permits are held than there are.
 func (c *commons) enter(a *coordinator.Acquisition) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.inside[a] = true
-	if n := c.sharing(); n > shares {
+	c.mu.Unlock()
+	if _, n := c.state(); n > shares {
 		c.t.Errorf("%d of %d permits are held", n, shares)
 	}
 }
 
-// sharing counts the permits that are held. It is called with mu held.
-func (c *commons) sharing() (n int) {
-	for a := range c.inside {
-		if a.Valid() {
-			n++
-		}
-	}
-	return n
-}
-
-// state returns how many lead, how many permits are held, and how many turns there were.
-func (c *commons) state() (leaders, permits int, turns int64) {
+// state returns how many lead, and how many permits are held.
+func (c *commons) state() (leaders, permits int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.leading {
-		if c.leading[i].Load() {
-			leaders++
+	for a := range c.inside {
+		if a.Valid() {
+			permits++
 		}
 	}
-	for i := range c.turns {
-		turns += c.turns[i].Load()
-	}
-	return leaders, c.sharing(), turns
+	return int(c.leading.Load()), permits
 }
 
 func (c *commons) told() string {
-	leaders, permits, turns := c.state()
-	return fmt.Sprintf("%d lead, %d permits are held, after %d turns", leaders, permits, turns)
+	leaders, permits := c.state()
+	return fmt.Sprintf("%d lead, %d permits are held", leaders, permits)
 }
 
 // stops waits until nobody leads and no permit is held.
 func (c *commons) stops() {
 	c.t.Helper()
 	happens(c.t, "nobody leads, and no permit is held", func() bool {
-		leaders, permits, _ := c.state()
+		leaders, permits := c.state()
 		return leaders+permits == 0
 	}, c.told)
 }
@@ -167,17 +154,8 @@ func (c *commons) stops() {
 // goesOn waits until one leads, and each caller has had another turn.
 func (c *commons) goesOn(when string) {
 	c.t.Helper()
-	var before [sharers]int64
-	for i := range before {
-		before[i] = c.turns[i].Load()
-	}
+	turned := again(c.turns[:])
 	happens(c.t, "one leads, and each caller has another turn when "+when, func() bool {
-		for i := range before {
-			if c.turns[i].Load() < before[i]+2 { // the first one may have begun before
-				return false
-			}
-		}
-		leaders, _, _ := c.state()
-		return leaders == 1
+		return turned() && c.leading.Load() == 1
 	}, c.told)
 }

@@ -66,9 +66,7 @@ func TestAServerIsReplaced(t *testing.T) {
 		}
 		token = g.Token
 	}
-	if err := old.Close(); err != nil {
-		t.Errorf("Close of the old coordinator: %v", err)
-	}
+	eventstest.Check(t, old.Close())
 	if g, err := left.Wait(patiently(t)); !errors.Is(err, coordinator.ErrClosed) {
 		t.Errorf("what was still waiting when the old coordinator was closed: %+v, %v; want %v", g, err, coordinator.ErrClosed)
 	}

@@ -107,9 +107,7 @@ func TestABackupIsRestored(t *testing.T) {
 		t.Errorf("%s has the contenders %+v, %v; want the one of token %#x, which has released", kept, queue, err, inBackup.Token)
 	}
 	heir := next.Mutex(kept).Acquire(t.Context())
-	if err := old.Close(); err != nil {
-		t.Error(err)
-	}
+	eventstest.Check(t, old.Close())
 	if g, err := heir.Wait(patiently(t)); err != nil || g.Token <= grown.Token {
 		t.Errorf("when the process of the backup's holder has ended: granted %+v, %v; want a token greater than %#x", g, err, grown.Token)
 	}

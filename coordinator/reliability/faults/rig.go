@@ -81,17 +81,23 @@ func open(
 	return c
 }
 
-// stock connects with the client library alone.
+// stock connects with the client library alone, until the end of the test.
 func stock(t *testing.T, servers []string, timeout time.Duration) *zk.Conn {
+	t.Helper()
+	conn, closed := dial(t, servers, timeout)
+	t.Cleanup(closed)
+	return conn
+}
+
+func dial(t *testing.T, servers []string, timeout time.Duration) (conn *zk.Conn, closed func()) {
 	t.Helper()
 	conn, news, err := zk.Connect(servers, timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
 	eventstest.Must(t, err)
-	t.Cleanup(func() {
+	return conn, func() {
 		conn.Close()
 		for range news { // until the client's goroutines have ended
 		}
-	})
-	return conn
+	}
 }
 
 // queued waits until so many nodes are in the lock's directory.

@@ -97,14 +97,11 @@ func slowestAnswer(t *testing.T, server string, connected <-chan struct{}) (slow
 	t.Helper()
 	for {
 		begun := time.Now()
-		conn, news, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
-		eventstest.Must(t, err)
-		_, err = conn.Create("/answer-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		conn, closed := dial(t, []string{server}, 10*time.Second)
+		_, err := conn.Create("/answer-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		slowest = max(slowest, time.Since(begun))
 		eventstest.Check(t, err)
-		conn.Close()
-		for range news { // until the client's goroutines have ended
-		}
+		closed()
 		select {
 		case <-connected:
 			return slowest
