@@ -91,13 +91,13 @@ func TestTheFormula(t *testing.T) {
 			t.Errorf("%d sessions with %v writes/s: T = %v s, want %v", f.sessions, f.writes, got, f.timeout)
 		}
 	}
-	d := &director{effort: fullEffort()}
+	d := &director{effort: effortOf(false)}
 	for sessions, spread := range map[int]time.Duration{1: time.Second, 500: time.Second, 501: 2 * time.Second, 8000: 16 * time.Second} {
 		if got := d.spread(sessions); got != spread {
 			t.Errorf("%d sessions come within %v, want %v", sessions, got, spread)
 		}
 	}
-	if bound := fullEffort().bound(); bound != 6250*time.Millisecond { // 9.5 s - 2 s - 1.25 s
+	if bound := effortOf(false).bound(); bound != 6250*time.Millisecond { // 9.5 s - 2 s - 1.25 s
 		t.Errorf("an outage may last %v, want 6.25 s", bound)
 	}
 }

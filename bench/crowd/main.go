@@ -41,10 +41,7 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	if *sessions < 0 || *processes < 0 {
 		return errors.New("-sessions and -processes must not be negative")
 	}
-	e := fullEffort()
-	if *quick {
-		e = quickEffort()
-	}
+	e := effortOf(*quick)
 	if *sessions > 0 {
 		e.sessions = *sessions
 	}

@@ -33,17 +33,16 @@ type effort struct {
 	halves    int           // how often the range between the last two is halved
 }
 
-func fullEffort() effort {
+func effortOf(quick bool) effort {
+	if quick {
+		return effort{
+			sessions: 100, timeout: 4 * time.Second, tick: 500 * time.Millisecond, window: 5 * time.Second,
+			rung: 4 * time.Second, ladder: []int{50, 100, 200, 400}, climbers: 20, halves: 0,
+		}
+	}
 	return effort{
 		sessions: 1000, timeout: 10 * time.Second, tick: 2 * time.Second, window: 30 * time.Second,
 		rung: 15 * time.Second, ladder: []int{250, 500, 1000, 2000, 4000, 8000}, climbers: 20, halves: 2,
-	}
-}
-
-func quickEffort() effort {
-	return effort{
-		sessions: 100, timeout: 4 * time.Second, tick: 500 * time.Millisecond, window: 5 * time.Second,
-		rung: 4 * time.Second, ladder: []int{50, 100, 200, 400}, climbers: 20, halves: 0,
 	}
 }
 

@@ -20,21 +20,8 @@ func newChain() *chain { return &chain{last: make(map[string]string)} }
 // bare is no lock: it makes the fewest requests with which a lock could be made, on a client that does nothing else. What a lock costs
 // beyond that is the lock's own cost.
 type bare struct {
-	conn  *zk.Conn
+	stock
 	chain *chain
-}
-
-func openBare(ctx context.Context, addr string, m *meter, c *chain) (client, error) {
-	conn, err := connectStock(ctx, addr, m)
-	if err != nil {
-		return nil, err
-	}
-	return bare{conn, c}, nil
-}
-
-func (b bare) close() error {
-	b.conn.Close()
-	return nil
 }
 
 // lock enters with one transaction and leaves with a delete.

@@ -15,27 +15,22 @@ const (
 // runs are how many times in succession a session has the lock before the other one's turn.
 func runs() []int { return []int{1, 2, 4, 8} }
 
-func fullEffortCached() effort {
+func effortCached(quick bool) effort {
+	if quick {
+		return effort{
+			rounds: 2, warm: 500, cycles: 400, many: 6400, handoffs: 100, cross: 20,
+			crowd: 20, arrivals: 20, turns: 400, walked: 2000,
+		}
+	}
 	return effort{
 		rounds: 5, warm: 3000, cycles: 2000, many: 20_000, handoffs: 300, cross: 50,
 		crowd: 50, arrivals: 50, turns: 2000, walked: 10_000,
 	}
 }
 
-func quickEffortCached() effort {
-	return effort{
-		rounds: 2, warm: 500, cycles: 400, many: 6400, handoffs: 100, cross: 20,
-		crowd: 20, arrivals: 20, turns: 400, walked: 2000,
-	}
-}
-
 // measureCached measures cached locks.
 func measureCached(ctx context.Context, quick bool, progress io.Writer) (section, error) {
-	e := fullEffortCached()
-	if quick {
-		e = quickEffortCached()
-	}
-	return inArena(ctx, e, progress, func(d *director) (section, error) {
+	return inArena(ctx, effortCached(quick), progress, func(d *director) (section, error) {
 		r := d.results(quick, cachedLibraries())
 		return &Cached{*r}, d.playAll(ctx, r, cachedStages())
 	})

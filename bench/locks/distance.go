@@ -55,20 +55,16 @@ type effortFar struct {
 	handoffs []int
 }
 
-func fullEffortFar() effortFar {
+func effortFarOf(quick bool) effortFar {
+	if quick {
+		return effortFar{rounds: 1, warm: 200, echoes: 20, cycles: []int{20, 20, 10, 5}, handoffs: []int{4, 4, 4, 3}}
+	}
 	return effortFar{rounds: 3, warm: 200, echoes: 20, cycles: []int{40, 40, 10, 8}, handoffs: []int{8, 8, 6, 4}}
-}
-
-func quickEffortFar() effortFar {
-	return effortFar{rounds: 1, warm: 200, echoes: 20, cycles: []int{20, 20, 10, 5}, handoffs: []int{4, 4, 4, 3}}
 }
 
 // survey measures by distance.
 func survey(ctx context.Context, quick bool, progress io.Writer) (section, error) {
-	e := fullEffortFar()
-	if quick {
-		e = quickEffortFar()
-	}
+	e := effortFarOf(quick)
 	return inArena(ctx, effort{rounds: e.rounds, warm: e.warm}, progress, func(d *director) (section, error) {
 		s := &Distance{Results: *d.results(quick, libraries()), Echo: make(map[int][]float64)}
 		alone, err := farAway(&d.arena.place)

@@ -95,7 +95,8 @@ func openGo(ctx context.Context, key, addr string, m *meter, c *chain) (client, 
 	case keyEtcd:
 		return openEtcd(ctx, addr, m)
 	case keyBare:
-		return openBare(ctx, addr, m, c)
+		s, err := openStock(ctx, addr, m)
+		return bare{s, c}, err
 	default:
 		return nil, fmt.Errorf("no library %q in Go", key)
 	}

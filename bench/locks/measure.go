@@ -35,19 +35,18 @@ type effort struct {
 // longWait is more than three probe intervals.
 const longWait = 7 * sessionTimeout / 20
 
-func fullEffort() effort {
+func effortOf(quick bool) effort {
+	if quick {
+		return effort{
+			rounds: 5, warm: 500, cycles: 400, locks: []int{64, 512}, many: 2048,
+			queues: []int{20, 100, 1000}, handoffs: 100, cross: 10, patient: 1, patience: longWait,
+			held: 10_000, heldPeer: 2000, expired: 10_000,
+		}
+	}
 	return effort{
 		rounds: 5, warm: 3000, cycles: 2000, locks: []int{64, 512}, many: 20_000,
 		queues: []int{20, 100, 1000, 10_000}, handoffs: 300, cross: 50, patient: 4, patience: longWait,
 		held: 100_000, heldPeer: 10_000, expired: 10_000,
-	}
-}
-
-func quickEffort() effort {
-	return effort{
-		rounds: 5, warm: 500, cycles: 400, locks: []int{64, 512}, many: 2048,
-		queues: []int{20, 100, 1000}, handoffs: 100, cross: 10, patient: 1, patience: longWait,
-		held: 10_000, heldPeer: 2000, expired: 10_000,
 	}
 }
 
@@ -62,11 +61,7 @@ type director struct {
 
 // measure measures locks nearby.
 func measure(ctx context.Context, quick bool, progress io.Writer) (section, error) {
-	e := fullEffort()
-	if quick {
-		e = quickEffort()
-	}
-	return inArena(ctx, e, progress, func(d *director) (section, error) {
+	return inArena(ctx, effortOf(quick), progress, func(d *director) (section, error) {
 		r := d.results(quick, libraries())
 		if err := d.playAll(ctx, r, d.stages()); err != nil {
 			return nil, err

@@ -9,20 +9,12 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// connectStock opens a session with the go-zookeeper client.
-func connectStock(ctx context.Context, addr string, m *meter) (*zk.Conn, error) {
-	return peers.Connect(ctx, addr, sessionTimeout, m.dialWithin)
-}
-
 // stock is a client with the lock that comes with go-zookeeper.
 type stock struct{ conn *zk.Conn }
 
-func openStock(ctx context.Context, addr string, m *meter) (client, error) {
-	conn, err := connectStock(ctx, addr, m)
-	if err != nil {
-		return nil, err
-	}
-	return stock{conn}, nil
+func openStock(ctx context.Context, addr string, m *meter) (stock, error) {
+	conn, err := peers.Connect(ctx, addr, sessionTimeout, m.dialWithin)
+	return stock{conn}, err
 }
 
 func (s stock) lock(path string) (mutex, error) {

@@ -19,15 +19,12 @@ const contendCommand = "contend"
 
 func main() { figures.Main("timeline", run) }
 
-// settings are the command line.
-type settings struct {
-	runs    int
-	timeout time.Duration
-	tick    time.Duration
-	heal    time.Duration
-	folder  string
-	draw    bool
-}
+const (
+	runs    = 3                // how often the script is played
+	timeout = 6 * time.Second  // the session timeout of all libraries
+	tick    = 2 * time.Second  // the server's tickTime: ZooKeeper's default
+	heal    = 30 * time.Second // how long the partition lasts
+)
 
 func run(ctx context.Context, args []string, input io.Reader, output io.Writer) error {
 	if len(args) > 0 && args[0] == contendCommand {
@@ -37,14 +34,9 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 		}
 		return contend(ctx, library, at, input, output)
 	}
-	var s settings
 	flags := flag.NewFlagSet("timeline", flag.ContinueOnError)
-	flags.IntVar(&s.runs, "runs", 3, "how often the script is played")
-	flags.DurationVar(&s.timeout, "timeout", 6*time.Second, "the session timeout of all libraries")
-	flags.DurationVar(&s.tick, "tick", 2*time.Second, "the server's tickTime; ZooKeeper's default is 2s")
-	flags.DurationVar(&s.heal, "heal", 30*time.Second, "how long the partition lasts")
-	flags.StringVar(&s.folder, "o", ".", "the `folder` of timeline.json and timeline.svg")
-	flags.BoolVar(&s.draw, "draw", false, "draw timeline.json again, without measuring")
+	folder := flags.String("o", ".", "the `folder` of timeline.json and timeline.svg")
+	again := flags.Bool("draw", false, "draw timeline.json again, without measuring")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
@@ -54,16 +46,12 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	if flags.NArg() > 0 {
 		return fmt.Errorf("there is no argument %q", flags.Arg(0))
 	}
-	if s.runs < 1 || s.timeout < 2*s.tick || s.heal < 2*s.timeout {
-		return errors.New("-runs must be at least 1, -timeout two ticks, which is the least a server grants, " +
-			"and -heal two timeouts")
-	}
 	f := new(Figures)
 	var err error
-	numbers := filepath.Join(s.folder, "timeline.json")
-	if s.draw {
+	numbers := filepath.Join(*folder, "timeline.json")
+	if *again {
 		err = figures.Load(numbers, f)
-	} else if f, err = measure(ctx, s, output); err == nil {
+	} else if f, err = measure(ctx, output); err == nil {
 		err = figures.Store(numbers, f)
 	}
 	if err != nil {
@@ -73,7 +61,7 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	if err := draw(&drawn, f); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(s.folder, "timeline.svg"), drawn.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(*folder, "timeline.svg"), drawn.Bytes(), 0o644); err != nil {
 		return err
 	}
 	return f.print(output)

@@ -25,8 +25,7 @@ func command(l library, at seat) *exec.Cmd {
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	benchtest.Refuses(t, run,
-		[]string{"-runs", "0"}, []string{"-timeout", "3s"}, []string{"-heal", "11s"}, []string{"-nosuch"},
-		[]string{"more"}, []string{"-draw", "-o", t.TempDir()}, []string{contendCommand},
+		[]string{"-nosuch"}, []string{"more"}, []string{"-draw", "-o", t.TempDir()}, []string{contendCommand},
 		[]string{contendCommand, keyOurs, "a", "b", "6", "1s"},
 		[]string{contendCommand, "nosuch", "a", "b", "6s", "1s"})
 }

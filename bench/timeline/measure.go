@@ -25,10 +25,9 @@ var javaContender string
 // contenderClass is its class.
 const contenderClass = "Contender"
 
-// measure plays the script as often as settings say.
-func measure(ctx context.Context, s settings, progress io.Writer) (f *Figures, err error) {
+func measure(ctx context.Context, progress io.Writer) (f *Figures, err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(progress, "timeline: "+format+"\n", args...) }
-	server, err := peers.StartServer(ctx, "", ensemble.Tick(s.tick))
+	server, err := peers.StartServer(ctx, "", ensemble.Tick(tick))
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +43,7 @@ func measure(ctx context.Context, s settings, progress io.Writer) (f *Figures, e
 	}
 
 	f = &Figures{
-		Timeout: millis(s.timeout), Tick: millis(s.tick), Healed: millis(s.heal),
+		Timeout: millis(timeout), Tick: millis(tick), Healed: millis(heal),
 		Versions: map[string]string{
 			"zookeeper": server.Version,
 			"java":      server.JavaVersion,
@@ -67,7 +66,7 @@ func measure(ctx context.Context, s settings, progress io.Writer) (f *Figures, e
 		}
 	}
 	script := &script{
-		server: server.Addr, timeout: s.timeout, tick: s.tick, healed: s.heal, say: say,
+		server: server.Addr, timeout: timeout, tick: tick, healed: heal, say: say,
 		command: func(l library, at seat) *exec.Cmd {
 			if l.Key == keyCurator {
 				return curator.Command(classes, contenderClass, at.addr, at.path, fmt.Sprint(at.timeout.Milliseconds()))
@@ -81,12 +80,12 @@ func measure(ctx context.Context, s settings, progress io.Writer) (f *Figures, e
 			f.Measured = append(f.Measured, Measured{library: l})
 		}
 	}
-	for i := range s.runs {
-		say("run %d of %d: %v of partition", i+1, s.runs, s.heal)
+	for i := range runs {
+		say("run %d of %d: %v of partition", i+1, runs, heal)
 		// Clients ping every third of the session timeout. In each run the cut comes in another part of that third, at random within the part.
 		// The phase of the server's clock is random.
-		part := s.timeout / 3 / time.Duration(s.runs)
-		settle := s.timeout/3 + time.Duration(i)*part + rand.N(part)
+		part := timeout / 3 / runs
+		settle := timeout/3 + time.Duration(i)*part + rand.N(part)
 		cut, notes, err := script.play(ctx, fmt.Sprintf("/timeline/run%d", i), settle)
 		if err != nil {
 			return nil, fmt.Errorf("run %d: %w", i+1, err)
