@@ -57,7 +57,6 @@ func TestCopiesStandAlone(t *testing.T) {
 	}
 }
 
-// begin starts a process on the servers.
 func (c copied) begin(t *testing.T, folder, servers string) *eventstest.Process {
 	t.Helper()
 	args := append([]string{"-zk", servers}, strings.Fields(c.args)...)

@@ -24,7 +24,6 @@ var (
 	_ gocron.Locker  = (*gocronlock.Locker)(nil)
 )
 
-// schedule starts a scheduler with one job.
 func schedule(s stage, when gocron.JobDefinition, job any, scheduler gocron.SchedulerOption, options ...gocron.JobOption) {
 	s.Helper()
 	g, err := gocron.NewScheduler(scheduler, gocron.WithStopTimeout(time.Minute))

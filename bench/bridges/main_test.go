@@ -36,7 +36,6 @@ func (s stage) process() *coordinator.Coordinator {
 	return c
 }
 
-// lose makes the process lose its locks.
 func (s stage) lose(c *coordinator.Coordinator) {
 	s.Helper()
 	eventstest.Must(s, s.server.Expire(c.SessionID()))

@@ -14,7 +14,6 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the pictures in docs anew")
 
-// views are the ways to look at the board.
 var views = map[string]browser.View{
 	"light":          {Width: 1280, Height: 800},
 	"dark":           {Width: 1280, Height: 800, Dark: true},

@@ -25,7 +25,6 @@ type gate struct {
 	conns []net.Conn // all that were ever made; to close one twice does no harm
 }
 
-// errShut is the error of a dial while connections are cut.
 var errShut = errors.New("the connection is cut")
 
 func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -130,7 +129,6 @@ func (c *child) follow(ctx context.Context, o order, living *sync.WaitGroup) err
 	return nil
 }
 
-// lockPath is the path of the lock of a session.
 func lockPath(folder string, session int) string { return fmt.Sprintf("%s/%d", folder, session) }
 
 // open connects one session after the other. All processes do so at the same time.
@@ -162,7 +160,6 @@ func (c *child) report(with verb) (r report) {
 	return r
 }
 
-// close ends all sessions at once.
 func (c *child) close() error {
 	return peers.Together(len(c.sessions), func(i int) error { return c.sessions[i].c.Close() })
 }

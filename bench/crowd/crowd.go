@@ -27,7 +27,6 @@ type crowd struct {
 	processes []*peers.Dialogue
 }
 
-// size is how many sessions a crowd has, in how many processes.
 type size struct{ sessions, processes int }
 
 // gather starts the processes, and returns when all sessions are connected. The caller must close the crowd.
@@ -76,7 +75,6 @@ func (c *crowd) do(f func() error) {
 	}
 }
 
-// ask gives one process the order.
 func ask(ctx context.Context, p *peers.Dialogue, o order) (r report, _ error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("no answer within %v", 2*patience))
 	defer cancel()
@@ -112,12 +110,10 @@ func (c *crowd) until(what string, done func(report) bool) (r report) {
 	}
 }
 
-// holding waits until every session holds.
 func (c *crowd) holding() report {
 	return c.until("every session holds", func(r report) bool { return r.Holding == c.sessions })
 }
 
-// rest lets time pass.
 func (c *crowd) rest(d time.Duration) { c.do(func() error { return pause(c.ctx, d) }) }
 
 // sum adds up a usage over the processes.
@@ -132,7 +128,6 @@ func sum[T int64 | time.Duration](c *crowd, used func(*peers.Process) (T, error)
 	return all, nil
 }
 
-// close ends all processes.
 func (c *crowd) close() error {
 	return peers.Together(len(c.processes), func(i int) error { return c.processes[i].Close() })
 }

@@ -67,7 +67,6 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	return r.render(*folder, output)
 }
 
-// render writes the page and the plot.
 func (r *Results) render(folder string, output io.Writer) error {
 	page := r.page()
 	if err := os.WriteFile(filepath.Join(folder, "CROWD.md"), []byte(page), 0o644); err != nil {

@@ -13,7 +13,6 @@ import (
 
 func TestMain(m *testing.M) { benchtest.Main(m, run) }
 
-// command is what runs a part of the crowd.
 func command() *exec.Cmd { return benchtest.Command(joinCommand) }
 
 func TestCommandLine(t *testing.T) {
@@ -88,7 +87,6 @@ func TestACrowdFollowsOrders(t *testing.T) {
 	refused(order{Verb: "nosuch"})
 }
 
-// TestRealCrowd measures a small crowd.
 func TestRealCrowd(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

@@ -73,7 +73,6 @@ type Storm struct {
 
 func (r *Results) intervalMillis() float64 { return millis(r.Interval.Nanoseconds()) }
 
-// page returns the results as a page.
 func (r *Results) page() string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -162,7 +161,6 @@ func (r *Results) extrapolate(p func(string, ...any), served *Hold) {
 	}
 }
 
-// draw writes the plot into the folder.
 func (r *Results) draw(folder string) error {
 	p := figures.NewPlot("Time of a probe", "ms")
 	p.X.Label.Text = "sessions"

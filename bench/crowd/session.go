@@ -143,7 +143,6 @@ func (s *session) rest(resting bool) {
 	s.resting = resting
 }
 
-// begin begins a new count.
 func (s *session) begin(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,6 @@ import (
 // probePart is the part of the session timeout between two probes, by default.
 const probePart = 10
 
-// effort is the extent of the measurement.
 type effort struct {
 	sessions  int
 	processes int           // of the crowd, at most; 0 for as many as fit
@@ -66,7 +65,6 @@ const (
 // errNeverHeld means that a crowd was not connected, or never held all its locks.
 var errNeverHeld = errors.New("the sessions do not come to hold")
 
-// director measures.
 type director struct {
 	effort
 	e       *ensemble.Ensemble
@@ -75,7 +73,6 @@ type director struct {
 	folders int
 }
 
-// measure starts the servers and measures everything.
 func measure(ctx context.Context, e effort, quick bool, command func() *exec.Cmd, progress io.Writer) (r *Results, err error) {
 	started := time.Now()
 	d := &director{effort: e, command: command, say: func(format string, args ...any) {
@@ -193,7 +190,6 @@ func (d *director) folder() string {
 	return fmt.Sprintf("/crowd/%d", d.folders)
 }
 
-// stages does all the measurements that use one crowd.
 func (d *director) stages(ctx context.Context, r *Results) error {
 	return d.with(ctx, d.sessions, d.processes, func(c *crowd) {
 		r.Processes = len(c.processes)
@@ -217,7 +213,6 @@ func (d *director) stages(ctx context.Context, r *Results) error {
 	})
 }
 
-// leader is the index of the present leader.
 func (d *director) leader(c *crowd) (leader int) {
 	c.do(func() (err error) {
 		leader, err = d.e.Leader(c.ctx)
@@ -277,7 +272,6 @@ func (d *director) used(c *crowd) (all []time.Duration) {
 	return all
 }
 
-// millis converts nanoseconds to milliseconds.
 func millis(nanos int64) float64 { return float64(nanos) / 1e6 }
 
 // restart kills a server and starts it again: at once, or, if late, when every session has had an answer without it.

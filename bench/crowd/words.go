@@ -71,7 +71,6 @@ type report struct {
 	Fates map[string]int64 `json:"fates,omitempty"` // verbFates: by node, when its holder was told of the loss
 }
 
-// add adds the report of another process.
 func (r *report) add(other report) {
 	if r.Err == "" {
 		r.Err = other.Err

@@ -20,7 +20,6 @@ type act struct {
 	err  error
 }
 
-// ask asks the contestant about the path.
 func (a *act) ask(verb string, n, also int) []int64 { return a.say(question{verb, a.path, n, also}) }
 
 func (a *act) say(q question) (values []int64) {
@@ -52,14 +51,12 @@ func (a *act) open(n int, u use) {
 
 func (a *act) close() { a.ask(askClose, 0, 0) }
 
-// note notes a figure of the round.
 func (a *act) note(figure string, value float64) {
 	if a.err == nil {
 		a.m.Rounds[figure] = append(a.m.Rounds[figure], value)
 	}
 }
 
-// counted reads the counters of the server.
 func (a *act) counted() (now counts) {
 	if a.err == nil {
 		now, a.err = a.at.counted(a.ctx, a.c.library)
@@ -74,7 +71,6 @@ func (a *act) queued(watches float64) {
 	}
 }
 
-// rest lets that time pass.
 func (a *act) rest(d time.Duration) {
 	if a.err != nil {
 		return
@@ -143,7 +139,6 @@ func (a *act) computed() (server, client time.Duration, told bool) {
 	return server, client, err == nil
 }
 
-// micros is a number of nanoseconds in microseconds.
 func micros(nanos float64) float64 { return nanos / 1e3 }
 
 // median is in microseconds.

@@ -28,7 +28,6 @@ func effortCached(quick bool) effort {
 	}
 }
 
-// measureCached measures cached locks.
 func measureCached(ctx context.Context, quick bool, progress io.Writer) (section, error) {
 	return inArena(ctx, effortCached(quick), progress, func(d *director) (section, error) {
 		r := d.results(quick, cachedLibraries())

@@ -53,7 +53,6 @@ func (r *Cached) goals() []goal {
 		goal{what: fmt.Sprintf("cycles/s with %d locks", busy), figure: figureRate(busy), atLeast: true, limit: 200_000})
 }
 
-// rows are all figures.
 func (r *Cached) rows() []row {
 	all := []row{
 		{"acquire and release, p50", figureCycle, "µs"},
@@ -88,5 +87,4 @@ func (r *Cached) write(output io.Writer) error {
 	return err
 }
 
-// draw draws nothing.
 func (*Cached) draw(string) error { return nil }

@@ -21,7 +21,6 @@ var javaPlayer string
 //go:embed player.py
 var pythonPlayer string
 
-// javaClass is the class of the player in Java.
 const javaClass = "Player"
 
 // patience is how long an answer may take.
@@ -33,7 +32,6 @@ type contestant struct {
 	process *peers.Dialogue
 }
 
-// startContestant starts the process.
 func startContestant(l library, cmd *exec.Cmd) (*contestant, error) {
 	p, err := peers.StartDialogue(cmd)
 	return &contestant{library: l, process: p}, err
@@ -150,7 +148,6 @@ func (a *arena) prepareEtcd(ctx context.Context, self string) error {
 	return nil
 }
 
-// start starts a contestant with one library at the place.
 func (a *arena) start(l library, at *place) (*contestant, error) {
 	return startContestant(l, a.commands[l.Key](at.of(l.Key).addr))
 }

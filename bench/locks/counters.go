@@ -26,7 +26,6 @@ type counts struct {
 	fired    float64 // watches that were told of an event
 }
 
-// counted reads the counters of the library's server.
 func (p *place) counted(ctx context.Context, l library) (counts, error) {
 	if l.Key == keyEtcd {
 		c, err := p.etcd.Counters(ctx)

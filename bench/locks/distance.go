@@ -62,7 +62,6 @@ func effortFarOf(quick bool) effortFar {
 	return effortFar{rounds: 3, warm: 200, echoes: 20, cycles: []int{40, 40, 10, 8}, handoffs: []int{8, 8, 6, 4}}
 }
 
-// survey measures by distance.
 func survey(ctx context.Context, quick bool, progress io.Writer) (section, error) {
 	e := effortFarOf(quick)
 	return inArena(ctx, effort{rounds: e.rounds, warm: e.warm}, progress, func(d *director) (section, error) {
@@ -114,12 +113,10 @@ func (s *Distance) visit(ctx context.Context, d *director, name string, at *plac
 	})
 }
 
-// offered reports whether the library has the errand's lock.
 func (e errand) offered(key string) bool {
 	return slices.Contains(e.has, key)
 }
 
-// milliseconds is the duration.
 func milliseconds(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // loops acquires and releases in a loop. What the first cycle makes is made nearby.

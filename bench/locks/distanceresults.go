@@ -95,7 +95,6 @@ func (s *Distance) writeTrips(b *strings.Builder) {
 	}
 }
 
-// rows are the times at all distances.
 func (s *Distance) rows() (all []row) {
 	for _, place := range placesFar() {
 		for _, e := range errands() {
@@ -107,7 +106,6 @@ func (s *Distance) rows() (all []row) {
 	return all
 }
 
-// draw writes the plots into the folder.
 func (s *Distance) draw(folder string) error {
 	for _, place := range placesFar() {
 		p, err := s.groups("Cost in round trips, "+place.name, place.key)

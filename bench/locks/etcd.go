@@ -93,7 +93,6 @@ type etcdMutex struct{ mutex *concurrency.Mutex }
 func (m etcdMutex) acquire(ctx context.Context) error { return m.mutex.Lock(ctx) }
 func (m etcdMutex) release() error                    { return m.mutex.Unlock(context.Background()) }
 
-// etcdElection is a candidate.
 type etcdElection struct{ election *concurrency.Election }
 
 func (e etcdElection) acquire(ctx context.Context) error {

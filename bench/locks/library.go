@@ -83,7 +83,6 @@ type awaiter interface {
 	await(ctx context.Context) error
 }
 
-// openGo opens a client of one of the Go libraries.
 func openGo(ctx context.Context, key, addr string, m *meter, c *chain) (client, error) {
 	switch key {
 	case keyOurs:

@@ -70,7 +70,6 @@ type section interface {
 	draw(folder string) error
 }
 
-// part is a part of the results.
 type part struct {
 	flag, subject string // of a part that can be measured alone
 	file          string

@@ -11,7 +11,6 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// effort is the amount of work.
 type effort struct {
 	rounds   int
 	warm     int           // cycles that do not count, once
@@ -50,7 +49,6 @@ func effortOf(quick bool) effort {
 	}
 }
 
-// director runs the contest.
 type director struct {
 	arena   *arena
 	effort  effort
@@ -59,7 +57,6 @@ type director struct {
 	paths   int
 }
 
-// measure measures locks nearby.
 func measure(ctx context.Context, quick bool, progress io.Writer) (section, error) {
 	return inArena(ctx, effortOf(quick), progress, func(d *director) (section, error) {
 		r := d.results(quick, libraries())
@@ -87,7 +84,6 @@ func inArena(
 	return f(d)
 }
 
-// playAll lets each library take part in the stages.
 func (d *director) playAll(ctx context.Context, r *Results, stages []stage) error {
 	return d.contest(ctx, r, &d.arena.place, func(all map[string]*contestant) error {
 		for _, s := range stages {

@@ -22,7 +22,6 @@ type meter struct {
 	carriers map[int64]net.Conn // the youngest connection of each session
 }
 
-// dial connects to the address.
 func (m *meter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, addr)

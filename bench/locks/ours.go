@@ -7,7 +7,6 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// ours is a client of zkgrant.
 type ours struct {
 	c       *coordinator.Coordinator
 	options []coordinator.LockOption // of its mutexes

@@ -29,7 +29,6 @@ type server interface {
 	ProcessorTime() (time.Duration, error)
 }
 
-// of returns the library's server.
 func (p *place) of(key string) endpoint {
 	if key == keyEtcd {
 		return p.etcd
@@ -37,7 +36,6 @@ func (p *place) of(key string) endpoint {
 	return p.zookeeper
 }
 
-// close ends everything that belongs to the place.
 func (p *place) close() (err error) {
 	for _, end := range p.closers {
 		err = errors.Join(err, end())

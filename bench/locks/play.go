@@ -138,7 +138,6 @@ func (p *player) lock(c client, path string, shared bool) (mutex, error) {
 	return c.lock(path)
 }
 
-// cycle acquires and releases in a loop.
 func (p *player) cycle(ctx context.Context, path string, n int, awaited bool) ([]int64, error) {
 	m, err := p.lock(p.sessions[0], path, false)
 	if err != nil {

@@ -29,7 +29,6 @@ func colourOf(key string) color.Color {
 	}
 }
 
-// draw writes the plots into the folder.
 func (r *Results) draw(folder string) error {
 	for name, made := range map[string]func() (*plot.Plot, error){
 		"cycle.svg": func() (*plot.Plot, error) {
@@ -84,7 +83,6 @@ type barAt struct {
 	size, lift    float64 // of the text, in points; 0 for the usual size
 }
 
-// addBar adds a library's bar.
 func addBar(p *plot.Plot, at barAt, key string, value float64) (*plotter.BarChart, error) {
 	bar, err := plotter.NewBarChart(plotter.Values{value}, at.width)
 	if err != nil {

@@ -60,7 +60,6 @@ func (p *player) fill(ctx context.Context, path string, n int) error {
 	return err
 }
 
-// contend is one contender's goroutine.
 func (q *queue) contend(ctx context.Context, m mutex) {
 	err := m.acquire(ctx)
 	w := &waiter{at: time.Now(), leave: make(chan struct{}), released: make(chan time.Time, 1)}
@@ -86,7 +85,6 @@ func (q *queue) contend(ctx context.Context, m mutex) {
 	}
 }
 
-// next waits for the next grant.
 func (q *queue) next(ctx context.Context) (*waiter, error) {
 	select {
 	case w := <-q.granted:

@@ -8,7 +8,6 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// stage is a part of the contest. Each library takes part in each round.
 type stage struct {
 	name string
 	who  func(library) bool // nil for all

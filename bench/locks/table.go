@@ -104,7 +104,6 @@ func (g goal) measured(r *Results) (value float64, ok bool) {
 	return value / over, ok && over > 0
 }
 
-// reached reports whether the value reaches the goal.
 func (g goal) reached(value float64) bool {
 	if g.atLeast {
 		return value >= g.limit
@@ -146,7 +145,6 @@ type row struct {
 	what, figure, unit string
 }
 
-// rows are all rows.
 func (r *Results) rows() []row {
 	all := []row{
 		{"uncontended cycle, p50", figureCycle, "µs"},
@@ -217,7 +215,6 @@ func (r *Results) write(output io.Writer) error {
 	return err
 }
 
-// writeRun describes the run.
 func (r *Results) writeRun(b *strings.Builder) {
 	length, disk := "full", "on a RAM disk"
 	if r.Quick {
@@ -244,7 +241,6 @@ func (r *Results) writeRun(b *strings.Builder) {
 	}
 }
 
-// writeGoals writes a table of goals.
 func (r *Results) writeGoals(b *strings.Builder, goals []goal) {
 	b.WriteString("| measure | goal | here | |\n|---|---:|---:|---|\n")
 	for _, g := range goals {

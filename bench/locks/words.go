@@ -61,7 +61,6 @@ const (
 	kindElection  = "election"  // of a leader, which resigns
 )
 
-// use is a kind of lock and its size.
 type use struct {
 	kind string
 	size int

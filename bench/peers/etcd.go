@@ -71,7 +71,6 @@ func StartEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	return e, nil
 }
 
-// newEtcd returns a server that has not been started.
 func newEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	program, err := FindEtcd()
 	if err != nil {
@@ -102,7 +101,6 @@ type member struct {
 	all   string // the names and known of all members, in etcd's form
 }
 
-// start starts the process.
 func (e *Etcd) start(m member) error {
 	cmd := exec.Command(e.program, "--name", m.name, "--data-dir", filepath.Join(e.folder, "data"),
 		"--listen-client-urls", "http://"+e.Addr, "--advertise-client-urls", "http://"+e.Addr,
@@ -122,7 +120,6 @@ func (e *Etcd) start(m member) error {
 	return nil
 }
 
-// ready returns when the server serves.
 func (e *Etcd) ready(ctx context.Context) error {
 	for {
 		// A server without a leader answers, too.

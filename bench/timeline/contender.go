@@ -23,7 +23,6 @@ type seat struct {
 	tick    time.Duration // of the server
 }
 
-// say reports what the library told.
 type say func(w what, own string)
 
 // contend takes a lock with one of the Go libraries and prints what the library tells it,
@@ -56,7 +55,6 @@ func contend(ctx context.Context, library string, at seat, input io.Reader, outp
 // askEvery is how often the contender asks zkgrant whether the lock is still valid.
 const askEvery = time.Millisecond
 
-// contendOurs uses zkgrant.
 func contendOurs(ctx context.Context, at seat, tell say) (err error) {
 	c, err := coordinator.Connect(ctx, at.addr,
 		coordinator.WithSessionTimeout(at.timeout), coordinator.WithTickTime(at.tick))
@@ -116,7 +114,6 @@ func tellEvent(tell say, event events.Event) {
 	}
 }
 
-// contendStock uses the lock that comes with the go-zookeeper client.
 func contendStock(ctx context.Context, at seat, tell say) error {
 	conn, news, err := zk.Connect([]string{at.addr}, at.timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
 	if err != nil {

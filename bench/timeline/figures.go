@@ -13,7 +13,6 @@ const (
 	keyOurs    = "zkgrant"
 )
 
-// library is one of the compared libraries.
 type library struct {
 	Key  string `json:"key"`
 	Name string `json:"name"` // in the picture
@@ -154,7 +153,6 @@ func (f *Figures) suspendedInTime() bool {
 	return true
 }
 
-// nameOf is the name of the library with the key.
 func nameOf(key string) string {
 	for _, l := range libraries() {
 		if l.Key == key {

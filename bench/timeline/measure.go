@@ -22,7 +22,6 @@ import (
 //go:embed Contender.java
 var javaContender string
 
-// contenderClass is its class.
 const contenderClass = "Contender"
 
 func measure(ctx context.Context, progress io.Writer) (f *Figures, err error) {

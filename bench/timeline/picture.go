@@ -142,7 +142,6 @@ type group struct {
 	Suspended, Lost, Ends *mark  // with a shape for each kind
 }
 
-// draw writes the picture of the figures.
 func draw(w io.Writer, f *Figures) error {
 	t, err := template.New("picture").Funcs(template.FuncMap{
 		"px": func(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") },

@@ -84,7 +84,6 @@ func (r *recorder) hear(n note) {
 	}
 }
 
-// take returns the notes so far, and forgets them.
 func (r *recorder) take() []note {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -118,7 +118,6 @@ func (c *cast) enter(ctx context.Context, proxy string, watch *peers.Watcher) er
 	return nil
 }
 
-// start runs a contender.
 func (c *cast) start(l library, role who, addr string) error {
 	at := seat{addr: addr, path: c.path(l), timeout: c.script.timeout, tick: c.script.tick}
 	p, err := peers.Start(c.script.command(l, at), func(line peers.Line) {
@@ -155,7 +154,6 @@ func (c *cast) reunite(ctx context.Context, healed time.Time) error {
 	return c.recorder.during(ctx, time.Second) // for the news that follow at once
 }
 
-// close ends all contenders.
 func (c *cast) close() error {
 	return peers.Together(len(c.processes), func(i int) error { return c.processes[i].Close() })
 }

@@ -78,7 +78,6 @@ func (m Measured) word(w what) string {
 	return string(w)
 }
 
-// print writes the figures as a table.
 func (f *Figures) print(w io.Writer) error {
 	fmt.Fprintf(w, "silent partition from 0 to %s, session timeout %s, tick %s, ZooKeeper %s, Java %s\n",
 		f.Healed, f.Timeout, f.Tick, f.Versions["zookeeper"], f.Versions["java"])

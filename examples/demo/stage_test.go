@@ -38,7 +38,6 @@ func play(t *testing.T, f func(t *testing.T, s *stage)) {
 	})
 }
 
-// begin lets three contenders contend during f.
 func begin(t *testing.T, where *servers, f func(t *testing.T, s *stage)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -257,13 +256,11 @@ func (s *stage) owners() (each map[string]int, free []int) {
 	return each, free
 }
 
-// twice returns how often a shard had two owners.
 func (s *stage) twice() (n int) {
 	s.log.look(func(p *picture) { n = p.Twice })
 	return n
 }
 
-// TestShardsMove to the members that are left, and back.
 func TestShardsMove(t *testing.T) {
 	play(t, func(t *testing.T, s *stage) {
 		for _, step := range []struct {

@@ -24,7 +24,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // chroot is the parent of the examples' locks: in our connect string, and in the paths of clients without a chroot.
 const chroot = "/app"
 
-// connect returns a coordinator that the end of the test closes.
 func connect(t *testing.T, srv *zktest.Server) *coordinator.Coordinator {
 	t.Helper()
 	return stagetest.Connect(t, srv.Addr()+chroot, coordinator.WithSessionTimeout(10*time.Second))

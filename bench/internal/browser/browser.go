@@ -13,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-// shared is the Chromium of this process.
 var shared chromium
 
 // chromium is a process that starts when it is needed.
@@ -92,7 +91,6 @@ func (c *chromium) context(tb testing.TB) context.Context {
 	return ctx
 }
 
-// close ends Chromium if it was started.
 func (c *chromium) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -59,7 +59,6 @@ func Open(tb testing.TB, url string, view View) *Page {
 	return p
 }
 
-// emulate sets the view.
 func emulate(view View) chromedp.Action[chromedp.Void] {
 	scheme, motion, scale := "light", "no-preference", 1.0
 	if view.Dark {
@@ -90,7 +89,6 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 	})
 }
 
-// hear keeps the page's requests and errors.
 func (p *Page) hear(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

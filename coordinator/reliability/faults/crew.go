@@ -12,7 +12,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// killedTick is the servers' tick.
 const killedTick = 500 * time.Millisecond
 
 // crew is a number of locks with a holder and a waiter each, in sessions of their own, while a fault strikes the servers.
@@ -111,7 +110,6 @@ func (c *crew) survive(name string, fault func() (from time.Time)) (lost int, ou
 	return lost, c.outage, gap
 }
 
-// kill ends servers as a power cut would.
 func (c *crew) kill(servers ...int) {
 	c.down = time.Now()
 	kill(c.t, c.e, servers...)
@@ -122,7 +120,6 @@ func (c *crew) restart(servers ...int) {
 	c.serving()
 }
 
-// serving waits until all servers serve again.
 func (c *crew) serving() {
 	up(c.t, c.e)
 	c.outage = max(c.outage, time.Since(c.down))

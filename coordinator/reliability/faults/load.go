@@ -96,7 +96,6 @@ func (r *referee) enter(t *testing.T, a *coordinator.Acquisition, g events.Grant
 	r.inside, r.token = a, g.Token
 }
 
-// leave is called before the release.
 func (r *referee) leave(a *coordinator.Acquisition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -142,7 +142,6 @@ func (c *commons) told() string {
 	return fmt.Sprintf("%d lead, %d permits are held", leaders, permits)
 }
 
-// stops waits until nobody leads and no permit is held.
 func (c *commons) stops() {
 	c.t.Helper()
 	happens(c.t, "nobody leads, and no permit is held", func() bool {

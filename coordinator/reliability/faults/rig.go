@@ -164,7 +164,6 @@ func everyServer(e *ensemble.Ensemble) (all []int) {
 	return all
 }
 
-// each calls do for all of them, at the same time.
 func each[T any](all []T, do func(T)) {
 	var running sync.WaitGroup
 	for _, one := range all {

@@ -263,7 +263,6 @@ func neverStart(t *testing.T, e *ensemble.Ensemble) {
 	}
 }
 
-// serving returns how many servers serve.
 func serving(t *testing.T, e *ensemble.Ensemble) (n int) {
 	t.Helper()
 	for i := range e.Size() {

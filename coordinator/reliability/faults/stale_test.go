@@ -12,7 +12,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// staleTick is the servers' tick.
 const staleTick = 500 * time.Millisecond
 
 // A follower that has lost its leader does not know it, and goes on answering its

@@ -33,14 +33,12 @@ type kind struct {
 	expiry                spread // from the loss to the node's end
 }
 
-// trial returns a trial of the kind that has not begun.
 func (k *kind) trial(path string, near *coordinator.Coordinator) *trial {
 	timeout := k.timeouts[0] + rand.N(k.timeouts[1]-k.timeouts[0]+1)
 	name := fmt.Sprintf("%s, %s, T = %.2f s", path, k.name, timeout.Seconds())
 	return &trial{kind: k, name: name, path: path, timeout: timeout, near: near}
 }
 
-// count counts the outcome of a trial.
 func (k *kind) count(t *testing.T, tr *trial) {
 	t.Helper()
 	switch loss := tr.loss; {
@@ -105,7 +103,6 @@ func report(t *testing.T, what string, rowOf func(*kind) reliability.Row, kinds 
 	}
 }
 
-// faultRow is the row of most kinds.
 func faultRow(*kind) reliability.Row { return reliability.RowFault }
 
 // trial is one lock on its way from a holder, which a fault strikes, to the next holder, under the eyes of a referee.
@@ -314,7 +311,6 @@ func (tr *trial) handOver(t *testing.T) (kept bool) {
 	return kept && tr.lost.IsZero()
 }
 
-// reconnected waits until the first holder's session has a connection.
 func (tr *trial) reconnected(t *testing.T) bool {
 	t.Helper()
 	return happens(t, tr.name+" is connected again", func() bool {

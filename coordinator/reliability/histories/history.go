@@ -52,7 +52,6 @@ func (h *history) tick() int64 {
 	return h.last
 }
 
-// note remembers a fault, for the reader of a failure.
 func (h *history) note(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +74,6 @@ func (h *history) take() (ops []operation) {
 	return ops
 }
 
-// size returns how many operations were noted.
 func (h *history) size() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

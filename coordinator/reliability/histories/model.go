@@ -69,12 +69,10 @@ type fence struct {
 
 func (op operation) fence() fence { return fence{op.Token, op.Turn} }
 
-// after reports whether the fence is greater than the other.
 func (f fence) after(other fence) bool {
 	return f.token > other.token || f.token == other.token && f.turn > other.turn
 }
 
-// or returns the greater one.
 func (f fence) or(other fence) fence {
 	if other.after(f) {
 		return other
@@ -92,7 +90,6 @@ const (
 	sides
 )
 
-// side returns the operation's side.
 func (op operation) side() int {
 	if op.Shares {
 		return toRead
@@ -201,7 +198,6 @@ func (m state) use(op operation) (state, bool) {
 	}
 }
 
-// free is the state in which the operation's acquisition holds nothing.
 func (m state) free(op operation) state {
 	side := op.side()
 	if m.held[side][op.Worker] == op.Round {

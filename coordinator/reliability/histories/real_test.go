@@ -65,7 +65,6 @@ func TestRealHistories(t *testing.T) {
 		len(ops), len(d.history.notes), verdict, total)
 }
 
-// tally counts operations.
 func tally(ops []operation) map[string]int {
 	n := map[string]int{}
 	for _, op := range ops {
@@ -196,7 +195,6 @@ func (d *disaster) strike(t *testing.T, turn int) {
 	d.wait(d.timeout / 4)
 }
 
-// kill ends servers, which come back a moment later.
 func (d *disaster) kill(t *testing.T, servers ...int) {
 	t.Helper()
 	d.history.note("the servers %v are killed", servers)

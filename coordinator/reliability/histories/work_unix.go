@@ -31,7 +31,6 @@ const (
 
 func memoryRegisters() []string { return []string{registerTrusting, registerAsking, registerComparing} }
 
-// nodeOf is the node of a register in ZooKeeper.
 func nodeOf(register string) string {
 	return "/registers/" + strings.NewReplacer(",", "", " ", "-").Replace(register)
 }
@@ -214,7 +213,6 @@ func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error
 	return nil
 }
 
-// rawClient is a plain client.
 func rawClient(servers string, timeout time.Duration) (*zk.Conn, error) {
 	conn, news, err := zk.Connect(strings.Split(servers, ","), timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
 	if err != nil {

@@ -82,7 +82,6 @@ type worker struct {
 	past        *tenure // a tenure that is over; its owner may not know it, or may have a write under way
 }
 
-// upTo returns a random part of the duration.
 func (w *worker) upTo(d time.Duration) time.Duration {
 	return time.Duration(w.random.Int64N(int64(d) + 1))
 }
@@ -233,7 +232,6 @@ func (w *worker) acquire(t *testing.T) {
 	}
 }
 
-// options are those of the next acquisition.
 func (w *worker) options() []coordinator.AcquireOption {
 	switch w.random.IntN(10) {
 	case 0:
@@ -245,7 +243,6 @@ func (w *worker) options() []coordinator.AcquireOption {
 	}
 }
 
-// attempt is an acquisition under way.
 type attempt struct {
 	worker *worker
 	tenure *tenure

@@ -31,7 +31,6 @@ type Finder struct {
 	World string
 }
 
-// pattern matches this test alone.
 func (f Finder) pattern() string { return "^" + strings.ReplaceAll(f.Test, "/", "$/^") + "$" }
 
 // whole is the test that f is, or of which f is a subtest or a world.

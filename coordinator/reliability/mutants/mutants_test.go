@@ -133,7 +133,6 @@ func since(t *testing.T, tree mutants.Tree, bugs []*mutants.Bug, commit string) 
 	return mutants.Changed(bugs, old, strings.Fields(git("diff", "--name-only", commit)), tests)
 }
 
-// find runs each finder of a bug, and reports how many did not fail.
 func find(t *testing.T, lab *mutants.Lab, number int, b *mutants.Bug) (runs, missed int) {
 	t.Helper()
 	for _, f := range b.Finders {

@@ -146,7 +146,6 @@ func (l *Lab) Sound(ctx context.Context, f Finder) Run {
 	return b.run
 }
 
-// measure notes how long a test took without a bug.
 func (l *Lab) measure(took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +179,6 @@ func (l *Lab) Try(ctx context.Context, bug int, f Finder) Run {
 	return run
 }
 
-// try runs a test with the bug of that number.
 func (l *Lab) try(ctx context.Context, bug int, f Finder, limit time.Duration) Run {
 	return l.start(ctx, f, f.pattern(), limit, fmt.Sprintf("%s=%d", Switch, bug), worldVariable+"="+f.World)
 }

@@ -108,7 +108,6 @@ func (t Tree) Weave(bugs []*Bug) (map[string]string, error) {
 	return woven, nil
 }
 
-// bodies returns the bodies that the bug changes in a file.
 func (t Tree) bodies(b *Bug, number int, file string) ([]body, error) {
 	text, err := t.read(file)
 	if err != nil {
@@ -171,7 +170,6 @@ func functions(file, text string) ([]declaration, error) {
 	return all, nil
 }
 
-// insert puts the bodies into the text.
 func insert(text string, bodies []body) string {
 	slices.SortStableFunc(bodies, func(a, b body) int { return a.at - b.at })
 	var out strings.Builder

@@ -28,7 +28,6 @@ type held struct {
 	done    <-chan struct{}
 }
 
-// connect returns a coordinator that is closed at the end of the test.
 func connect(t *testing.T, srv server) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), string(srv), coordinator.WithSessionTimeout(10*time.Second))

@@ -14,7 +14,6 @@ import (
 // Schedules of cached locks: the acquisitions that share a node hold it turn by turn. Checked are how many turns may go before a
 // contender that waits, and which nodes are left when the lock is not wanted.
 
-// caching is how nodes are cached.
 type caching struct {
 	size     int
 	idle     time.Duration
@@ -42,7 +41,6 @@ func (w *world) others() bool {
 	return w.recipe == cached && w.caching.mixed && rand.New(rand.NewPCG(w.seed, now)).IntN(6) == 0
 }
 
-// cached returns a handle for the path.
 func (l *life) cached(path string) *coordinator.Lock {
 	w := l.client.world
 	options := l.client.options()
@@ -63,7 +61,6 @@ func (k *worker) path() string {
 	return w.paths[(k.client.number+turn)%len(w.paths)]
 }
 
-// pause returns how long a worker goes without a lock.
 func (k *worker) pause() time.Duration {
 	d := k.upTo(k.client.timeout / 5)
 	if k.world.recipe == cached && !k.oneIn(3) {

@@ -16,7 +16,6 @@ const (
 
 func replayed() bool { return os.Getenv(seedVariable) != "" }
 
-// number reads an environment variable.
 func number(t *testing.T, variable string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(variable)

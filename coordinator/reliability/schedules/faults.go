@@ -68,7 +68,6 @@ func (w *world) later(after time.Duration, undo func()) {
 	})
 }
 
-// breakOneThing breaks something for a time.
 func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 	id := c.id()
 	if id == 0 {

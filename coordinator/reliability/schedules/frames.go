@@ -33,7 +33,6 @@ const (
 	mostPermits  = 2           // of a semaphore
 )
 
-// grip is a way to ask for a lock.
 type grip struct {
 	of      func(c *coordinator.Coordinator, path string) handle
 	nodes   int  // how many one contender may have at one time; 0: unknown
@@ -79,7 +78,6 @@ func (b bulk) Acquire(ctx context.Context, options ...coordinator.AcquireOption)
 	return b.Semaphore.Acquire(ctx, append(options, coordinator.Permits(mostPermits))...)
 }
 
-// runner is a worker in a loop.
 type runner struct {
 	lock string
 	grip
@@ -220,7 +218,6 @@ func (l *laps) connect(dial faultnet.Dial) *coordinator.Coordinator {
 	return c
 }
 
-// run plays the laps.
 func (l *laps) run(t *testing.T) {
 	l.T, l.srv = t, zktest.Start(t)
 	l.network = faultnet.New(l.srv.DialContext, l.rule)
@@ -500,7 +497,6 @@ func (l *laps) unlessQuicker(err error) {
 	}
 }
 
-// holding is a granted lock.
 type holding struct {
 	a *coordinator.Acquisition
 	runner

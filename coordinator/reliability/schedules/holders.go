@@ -132,7 +132,6 @@ func (t *tenure) end(how string, why events.Reason) {
 	}
 }
 
-// judgeReason fails for a loss without a cause.
 func (t *tenure) judgeReason() {
 	w := t.world()
 	w.mu.Lock()
@@ -299,7 +298,6 @@ func compareTokens(a, b *tenure) int {
 	return cmp.Or(cmp.Compare(a.grant.Token, b.grant.Token), cmp.Compare(a.grant.Turn, b.grant.Turn))
 }
 
-// judgeTwo compares two tenures, of which b was granted later.
 func (w *world) judgeTwo(a, b *tenure) {
 	if compareTokens(a, b) >= 0 {
 		w.failf("%s: granted out of order: token %x and turn %d of %s at %v, then %x and %d of %s at %v; want the smaller pair first",

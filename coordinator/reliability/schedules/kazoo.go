@@ -56,7 +56,6 @@ func (w *world) askBack(r random) {
 	}
 }
 
-// wasAsked reports whether the node was asked for.
 func (w *world) wasAsked(node string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

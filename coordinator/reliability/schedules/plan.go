@@ -39,7 +39,6 @@ func (k kind) String() string {
 	return map[kind]string{ordinary: "ordinary", mild: "mild", decreed: "decreed", meddled: "meddled"}[k]
 }
 
-// clientPlan is one coordinator.
 type clientPlan struct {
 	timeout time.Duration
 	probe   time.Duration // 0 for the default
@@ -59,7 +58,6 @@ const (
 	slowStream
 )
 
-// random is a source of decisions.
 type random struct{ *rand.Rand }
 
 // newRandom returns the source of one part of a schedule.
@@ -82,7 +80,6 @@ const (
 // oneIn is true once in n times.
 func (r random) oneIn(n int) bool { return r.IntN(n) == 0 }
 
-// upTo returns a duration below d.
 func (r random) upTo(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 
 // pick returns one of the choices.

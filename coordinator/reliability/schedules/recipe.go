@@ -40,7 +40,6 @@ func recipeOf(seed uint64) recipe {
 	return [...]recipe{mutex, readWrite, mutex, semaphore, several, reentrant, cached, unfair}[seed%8]
 }
 
-// side is what an acquisition asks for.
 type side uint8
 
 const (
@@ -48,7 +47,6 @@ const (
 	shared                 // to read
 )
 
-// side picks a side.
 func (k *worker) side() side {
 	if k.world.recipe == readWrite && k.oneIn(2) {
 		return shared
@@ -62,7 +60,6 @@ type handle interface {
 	Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption) error
 }
 
-// lock returns a handle for the path.
 func (l *life) lock(path string, s side) handle {
 	switch l.client.world.recipe {
 	case readWrite:

@@ -44,7 +44,6 @@ func (k *worker) permits() int {
 	return 1 + k.IntN(k.world.size.first)
 }
 
-// semaphore returns a handle.
 func (l *life) semaphore(path string) *coordinator.Semaphore {
 	size := l.client.world.size
 	options := l.client.options()

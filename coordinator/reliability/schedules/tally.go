@@ -79,7 +79,6 @@ func (s *tally) faults() int {
 	return n
 }
 
-// print prints what has happened.
 func (s *tally) print(t *testing.T) {
 	t.Helper()
 	var rows []string

@@ -15,7 +15,6 @@ const finalHold = 10 * time.Millisecond
 // errEnough is the cause with which a worker's patience ends.
 var errEnough = errors.New("schedules: enough")
 
-// worker uses locks one after the other.
 type worker struct {
 	random
 	world  *world
@@ -144,7 +143,6 @@ func (k *worker) follow(life *life, path string, s script) bool {
 	return k.see(k.ask(context.Background(), life, path, s))
 }
 
-// ask begins an acquisition.
 func (k *worker) ask(ctx context.Context, life *life, path string, s script) *record {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var options []coordinator.AcquireOption

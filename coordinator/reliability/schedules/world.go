@@ -98,7 +98,6 @@ func playSeed(t *testing.T, seed uint64) (out outcome) {
 	return out
 }
 
-// run plays the whole schedule.
 func (w *world) run() time.Duration {
 	w.srv.Intercept(w.intercept)
 	for i, p := range w.plan.clients {
@@ -201,7 +200,6 @@ func (w *world) judgeLeft() {
 	}
 }
 
-// farewell closes everything.
 func (w *world) farewell() {
 	for _, c := range w.clients {
 		c.stop()
@@ -221,7 +219,6 @@ func (w *world) farewell() {
 	w.judgeStreams()
 }
 
-// logf adds a line to the trace.
 func (w *world) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -259,7 +256,6 @@ func (w *world) words() string {
 	return b.String()
 }
 
-// healed reports whether the faults are over.
 func (w *world) healed() bool {
 	select {
 	case <-w.healing:
