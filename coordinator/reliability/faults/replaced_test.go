@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -23,9 +24,7 @@ func TestAServerIsReplaced(t *testing.T) {
 	before, after := addresses(e, 0, 1, 2), addresses(e, 1, 2, 3)
 	l := startLoad(t, before, timeout)
 	old := connect(t, before, timeout, killedTick)
-	held := old.Mutex(lock).Acquire(t.Context())
-	first, err := held.Wait(patiently(t))
-	eventstest.Must(t, err)
+	held, first := coordtest.HoldReal(t, old.Mutex(lock))
 	raw := stock(t, []string{e.Addr(1), e.Addr(2)}, timeout) // they stay
 
 	r := replacement{t, e, l, 0}
@@ -35,13 +34,13 @@ func TestAServerIsReplaced(t *testing.T) {
 	r.restart(0, 1, 2)
 
 	waiter := old.Mutex(lock).Acquire(t.Context())
-	queued(t, raw, lock, 2)
+	coordtest.Queued(t, raw, lock, 2)
 	l.move(t, after, timeout)
 	next := open(t, after, timeout, killedTick)
 	moved := next.Mutex(lock).Acquire(t.Context())
-	queued(t, raw, lock, 3)
+	coordtest.Queued(t, raw, lock, 3)
 	left := old.Mutex(lock).Acquire(t.Context())
-	queued(t, raw, lock, 4)
+	coordtest.Queued(t, raw, lock, 4)
 
 	r.follows(0)
 	eventstest.Must(t, e.List(1, 2, 3))

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
-	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -25,22 +25,9 @@ func TestABackupIsRestored(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const timeout, long = 3 * time.Second, 10 * time.Second
 	e := ensemble.Start(t, eventstest.Amount(2, 3), ensemble.Tick(killedTick))
-	acquire := func(c *coordinator.Coordinator, path string) (*coordinator.Acquisition, events.Grant) {
-		t.Helper()
-		a := c.Mutex(path).Acquire(t.Context())
-		g, err := a.Wait(patiently(t))
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		return a, g
-	}
-	release := func(a *coordinator.Acquisition) {
-		a.Release()
-		<-a.Done()
-	}
 	const free, kept = "/locks/free", "/locks/kept"
 	old := connect(t, e.Connect(), long, killedTick) // its session is in the backup, and outlives all of this
-	b, inBackup := acquire(old, kept)
+	b, inBackup := coordtest.HoldReal(t, old.Mutex(kept))
 
 	kill(t, e, everyServer(e)...)
 	backup := make([]string, e.Size())
@@ -51,15 +38,15 @@ func TestABackupIsRestored(t *testing.T) {
 	restart(t, e, everyServer(e)...)
 	up(t, e)
 	session := old.SessionID()
-	release(b)
+	coordtest.End(b)
 	holder := connect(t, e.Connect(), timeout, killedTick)
-	a, _ := acquire(holder, kept) // so the servers have heard of the release
-	release(a)
+	a, _ := coordtest.HoldReal(t, holder.Mutex(kept)) // so the servers have heard of the release
+	coordtest.End(a)
 	for range 20 {
-		a, _ = acquire(holder, free)
-		release(a)
+		a, _ = coordtest.HoldReal(t, holder.Mutex(free))
+		coordtest.End(a)
 	}
-	held, latest := acquire(holder, free)
+	held, latest := coordtest.HoldReal(t, holder.Mutex(free))
 
 	kill(t, e, everyServer(e)...)
 	eventstest.Receive(t, held.Lost(), "the loss of the lock, with no server to be had")
@@ -70,14 +57,14 @@ func TestABackupIsRestored(t *testing.T) {
 	restart(t, e, everyServer(e)...)
 	up(t, e)
 	next := connect(t, e.Connect(), timeout, killedTick)
-	a, back := acquire(next, free) // at once: in the backup it has no holder
+	a, back := coordtest.HoldReal(t, next.Mutex(free)) // at once: in the backup it has no holder
 	if back.Token > latest.Token {
 		t.Errorf("after the backup, with its epochs, the token is %#x and was %#x: it does not go back, though docs/production.md says so", back.Token, latest.Token)
 	}
 	if held.Valid() {
 		t.Error("the holder from before is valid: two holders")
 	}
-	release(a)
+	coordtest.End(a)
 
 	kill(t, e, everyServer(e)...)
 	for i := range backup {
@@ -86,16 +73,16 @@ func TestABackupIsRestored(t *testing.T) {
 	}
 	restart(t, e, everyServer(e)...)
 	up(t, e)
-	a, grown := acquire(next, free)
+	a, grown := coordtest.HoldReal(t, next.Mutex(free))
 	if grown.Token <= latest.Token || grown.Token>>32 <= raisedEpoch { // the servers may elect a leader more than once
 		t.Errorf("the token is %#x and was %#x before the backup was restored; want it greater, and more than %d as its epoch", grown.Token, latest.Token, raisedEpoch)
 	}
-	release(a)
-	a, again := acquire(holder, free)
+	coordtest.End(a)
+	a, again := coordtest.HoldReal(t, holder.Mutex(free))
 	if again.Token <= grown.Token {
 		t.Errorf("the process that held has token %#x after %#x, want it greater", again.Token, grown.Token)
 	}
-	release(a)
+	coordtest.End(a)
 
 	happens(t, "the session of the backup has a connection", func() bool { return old.State() == coordinator.StateConnected })
 	if now := old.SessionID(); now != session {

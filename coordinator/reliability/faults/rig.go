@@ -2,8 +2,6 @@ package faults
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -98,20 +96,6 @@ func dial(t *testing.T, servers []string, timeout time.Duration) (conn *zk.Conn,
 		for range news { // until the client's goroutines have ended
 		}
 	}
-}
-
-// queued waits until so many nodes are in the lock's directory.
-func queued(t *testing.T, raw *zk.Conn, dir string, n int) {
-	t.Helper()
-	var names []string
-	happens(t, fmt.Sprintf("%d nodes are at %s", n, dir), func() bool {
-		var err error
-		if names, _, err = raw.Children(dir); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			t.Error(err)
-			return true
-		}
-		return len(names) == n
-	}, func() string { return fmt.Sprintf("%s, %v, shows %v", raw.Server(), raw.State(), names) })
 }
 
 // leader returns the server that leads, and the others.

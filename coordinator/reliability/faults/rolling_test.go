@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -30,9 +31,7 @@ func TestNoSessionMovesAfterARollingRestart(t *testing.T) {
 	all := map[int64]*coordinator.Coordinator{}
 	for i := range sessions {
 		c := connect(t, e.Connect(), 10*time.Second, 0)
-		a := c.Mutex(fmt.Sprintf("/rolling/%d", i)).Acquire(ctx)
-		_, err := a.Wait(ctx)
-		eventstest.Must(t, err)
+		a, _ := coordtest.HoldReal(t, c.Mutex(fmt.Sprintf("/rolling/%d", i)))
 		held[c.SessionID()], all[c.SessionID()] = a, c
 	}
 	leads, others := leader(t, e)

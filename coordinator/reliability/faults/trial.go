@@ -13,9 +13,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -142,24 +142,25 @@ func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
 	tr.over = make(chan struct{})
 	ctx := patiently(t)
 	if tr.kind.cached {
-		tr.keep(t)
+		for range 2 { // the second node is kept
+			a, _ := coordtest.HoldReal(t, tr.lock())
+			coordtest.End(a)
+		}
 	}
-	tr.held = tr.lock().Acquire(t.Context())
-	grant, err := tr.held.Wait(ctx)
-	eventstest.Must(t, err)
-	tr.grant, tr.inside = grant, tr.held.Context(t.Context())
+	tr.held, tr.grant = coordtest.HoldReal(t, tr.lock())
+	tr.inside = tr.held.Context(t.Context())
 	if tr.kind.cached {
-		if grant.Turn == 0 {
-			t.Fatalf("%s: granted %+v, want a later turn of the node that was kept", tr.name, grant)
+		if tr.grant.Turn == 0 {
+			t.Fatalf("%s: granted %+v, want a later turn of the node that was kept", tr.name, tr.grant)
 		}
 		tr.local = append(tr.local, tr.lock().Acquire(t.Context()))
 	}
 	tr.wanted = tr.near.Mutex(tr.path).Acquire(t.Context())
 	if raw != nil {
-		queued(t, raw, tr.path, 2)
-		found, _, deleted, err := raw.ExistsW(grant.Node)
+		coordtest.Queued(t, raw, tr.path, 2)
+		found, _, deleted, err := raw.ExistsW(tr.grant.Node)
 		if err != nil || !found {
-			t.Fatalf("%s: %s is there: %v, %v", tr.name, grant.Node, found, err)
+			t.Fatalf("%s: %s is there: %v, %v", tr.name, tr.grant.Node, found, err)
 		}
 		tr.deleted = deleted
 	}
@@ -175,19 +176,6 @@ func (tr *trial) lock() *coordinator.Lock {
 		return tr.away.Mutex(tr.path)
 	}
 	return tr.away.Mutex(tr.path, coordinator.Cached(coordinator.CacheHandoffs(1000), coordinator.CacheFor(time.Hour)))
-}
-
-// keep acquires the lock twice: the second node is kept.
-func (tr *trial) keep(t *testing.T) {
-	t.Helper()
-	for range 2 {
-		a := tr.lock().Acquire(t.Context())
-		if _, err := a.Wait(patiently(t)); err != nil {
-			t.Fatalf("%s: %v", tr.name, err)
-		}
-		a.Release()
-		<-a.Done()
-	}
 }
 
 // referee notes what happens to the lock until the next holder has it, and checks the promised order. Lost counts as

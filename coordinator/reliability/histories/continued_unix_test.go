@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -25,9 +26,7 @@ func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 	const timeout = 2 * tick // the shortest that servers and we allow
 	trials, processes := reliability.Trials(12, 12, 300), reliability.Trials(4, 4, 15)
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
-	next, err := coordinator.Connect(t.Context(), e.Connect(), coordinator.WithSessionTimeout(20*tick), coordinator.WithTickTime(tick))
-	eventstest.Must(t, err)
-	t.Cleanup(func() { eventstest.Check(t, next.Close()) })
+	next := coordtest.ConnectReal(t, e.Connect(), coordinator.WithSessionTimeout(20*tick), coordinator.WithTickTime(tick))
 	r := &resumption{next: next, reasons: map[string]int{}}
 	var running sync.WaitGroup
 	for i := range processes {

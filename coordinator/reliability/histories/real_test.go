@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -138,10 +139,8 @@ func (d *disaster) connect(t *testing.T, number int) *coordinator.Coordinator {
 	t.Helper()
 	d.networks[number] = faultnet.New((&net.Dialer{}).DialContext, nil)
 	t.Cleanup(d.networks[number].Close)
-	c, err := coordinator.Connect(eventstest.Patiently(t, realMax), d.ensemble.Connect(), coordinator.WithDialer(d.networks[number].Dial),
+	c := coordtest.ConnectReal(t, d.ensemble.Connect(), coordinator.WithDialer(d.networks[number].Dial),
 		coordinator.WithSessionTimeout(d.timeout), coordinator.WithTickTime(d.timeout/timeoutTicks))
-	eventstest.Must(t, err)
-	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
 	d.coordinators = append(d.coordinators, c)
 	return c
 }

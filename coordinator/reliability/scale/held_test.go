@@ -6,9 +6,9 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -26,14 +26,6 @@ type held struct {
 	granted <-chan events.Grant
 	lost    <-chan events.Lost
 	done    <-chan struct{}
-}
-
-func connect(t *testing.T, srv server) *coordinator.Coordinator {
-	t.Helper()
-	c, err := coordinator.Connect(t.Context(), string(srv), coordinator.WithSessionTimeout(10*time.Second))
-	eventstest.Must(t, err)
-	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
-	return c
 }
 
 // take acquires locks, each at a path of its own, and returns when all are granted.
@@ -96,7 +88,7 @@ func TestAHeldLockCostsLittle(t *testing.T) {
 
 func costsLittle(t *testing.T, lock func(*coordinator.Coordinator, string) *coordinator.Lock) {
 	srv := startServer(t)
-	c := connect(t, srv)
+	c := coordtest.ConnectReal(t, string(srv))
 	var heap, goroutines int
 	eventstest.Eventually(t, "nothing is left of a test before", func() bool {
 		heap, goroutines = inUse()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -19,7 +20,7 @@ func TestIdleSemaphoresLeaveNothing(t *testing.T) {
 		heapMax    = 900 // bytes for each: three directories that are soon to be removed
 	)
 	srv := startServer(t)
-	c := connect(t, srv)
+	c := coordtest.ConnectReal(t, string(srv))
 	stream := c.Events(t.Context())
 	before, _ := inUse()
 	watched := 0
