@@ -15,8 +15,6 @@ type chain struct {
 	last map[string]string
 }
 
-func newChain() *chain { return &chain{last: make(map[string]string)} }
-
 // bare is no lock: it makes the fewest requests with which a lock could be made, on a client that does nothing else. What a lock costs
 // beyond that is the lock's own cost.
 type bare struct {

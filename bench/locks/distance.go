@@ -95,7 +95,7 @@ func (s *Distance) visit(ctx context.Context, d *director, name string, at *plac
 				d.say("%s, %s, round %d of %d", name, what.name, round+1, e.rounds)
 				for i := range s.Libraries {
 					m := &s.Libraries[(round+i)%len(s.Libraries)]
-					if !what.offered(m.Key) {
+					if !slices.Contains(what.has, m.Key) {
 						continue
 					}
 					a := &act{ctx: ctx, d: d, at: at, c: all[m.Key], m: m, path: d.path(m.Key)}
@@ -111,10 +111,6 @@ func (s *Distance) visit(ctx context.Context, d *director, name string, at *plac
 		}
 		return nil
 	})
-}
-
-func (e errand) offered(key string) bool {
-	return slices.Contains(e.has, key)
 }
 
 func milliseconds(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -70,12 +70,6 @@ func (m *ourMutex) acquire(ctx context.Context) error {
 	}
 }
 
-// watch makes the channels that a holder in a select uses.
-func (m *ourMutex) watch() {
-	m.current.Lost()
-	m.current.Done()
-}
-
 func (m *ourMutex) release() error {
 	m.current.Release()
 	return nil

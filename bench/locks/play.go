@@ -31,7 +31,7 @@ type player struct {
 
 // play answers the questions on the input until that ends.
 func play(ctx context.Context, key, addr string, input io.Reader, output io.Writer) error {
-	p := &player{key: key, addr: addr, chain: newChain(), use: use{kind: kindMutex}}
+	p := &player{key: key, addr: addr, chain: &chain{last: make(map[string]string)}, use: use{kind: kindMutex}}
 	lines := bufio.NewScanner(input)
 	for lines.Scan() {
 		values, err := p.answer(ctx, lines.Text())
@@ -259,9 +259,6 @@ func (p *player) held() ([]int64, error) {
 	return []int64{heap - p.heap, goroutines - p.goroutines}, nil
 }
 
-// watchful is a lock that reports a loss, on a channel that watch makes.
-type watchful interface{ watch() }
-
 // take acquires n locks in some goroutines.
 func (p *player) take(ctx context.Context, path string, n int) ([]mutex, error) {
 	const hands = 128
@@ -275,8 +272,9 @@ func (p *player) take(ctx context.Context, path string, n int) ([]mutex, error) 
 			if err != nil {
 				return err
 			}
-			if w, reports := m.(watchful); reports {
-				w.watch()
+			if ours, is := m.(*ourMutex); is { // makes the channels that a holder in a select uses
+				ours.current.Lost()
+				ours.current.Done()
 			}
 			kept[i] = m
 		}

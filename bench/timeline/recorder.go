@@ -71,8 +71,6 @@ type recorder struct {
 	notes []note
 }
 
-func newRecorder() *recorder { return &recorder{more: make(chan struct{}, 1)} }
-
 // hear adds a note. It never blocks.
 func (r *recorder) hear(n note) {
 	r.mu.Lock()

@@ -48,7 +48,7 @@ func (s *script) play(
 	}
 	defer watch.Close()
 
-	c := &cast{script: s, recorder: newRecorder(), folder: folder}
+	c := &cast{script: s, recorder: &recorder{more: make(chan struct{}, 1)}, folder: folder}
 	defer func() { err = errors.Join(err, c.close()) }()
 	if err := c.enter(ctx, link.Addr(), watch); err != nil {
 		return cut, nil, err

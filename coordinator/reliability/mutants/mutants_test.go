@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,19 +83,24 @@ func TestEverySeededBugIsFound(t *testing.T) {
 	lab, err := mutants.NewLab(t.Context(), tree, bugs, t.TempDir())
 	eventstest.Must(t, err)
 	fmt.Printf("built the tests with all bugs in %.0f s\n", time.Since(began).Seconds())
-	var seen progress
+	var tried, found, runs atomic.Int64
 	t.Run("bug", func(t *testing.T) {
 		for i, b := range bugs {
 			t.Run(b.Name, func(t *testing.T) {
 				t.Parallel()
-				runs, missed := find(t, lab, i+1, b)
-				seen.add(len(bugs), runs, missed)
+				if find(t, lab, i+1, b) {
+					found.Add(1)
+				}
+				runs.Add(int64(len(b.Finders)))
+				if n := tried.Add(1); n%50 == 0 {
+					fmt.Printf("%d of %d seeded bugs\n", n, len(bugs))
+				}
 			})
 		}
 	})
-	if seen.bugs == len(bugs) {
+	if n := len(bugs); tried.Load() == int64(n) {
 		fmt.Printf("found %d of %d seeded bugs with %d tests in %.0f s; the list has %d\n",
-			seen.found, len(bugs), seen.runs, time.Since(began).Seconds(), all)
+			found.Load(), n, runs.Load(), time.Since(began).Seconds(), all)
 	}
 }
 
@@ -133,13 +138,12 @@ func since(t *testing.T, tree mutants.Tree, bugs []*mutants.Bug, commit string) 
 	return mutants.Changed(bugs, old, strings.Fields(git("diff", "--name-only", commit)), tests)
 }
 
-func find(t *testing.T, lab *mutants.Lab, number int, b *mutants.Bug) (runs, missed int) {
+// find runs each finder of a bug, and reports whether all of them have found it.
+func find(t *testing.T, lab *mutants.Lab, number int, b *mutants.Bug) bool {
 	t.Helper()
 	for _, f := range b.Finders {
-		runs++
 		if sound := lab.Sound(t.Context(), f); sound.Verdict != mutants.Passed {
 			t.Errorf("%v without any bug: %v, want passed\n%s", f, sound.Verdict, sound.Output)
-			missed++
 			continue
 		}
 		run := lab.Try(t.Context(), number, f)
@@ -147,31 +151,11 @@ func find(t *testing.T, lab *mutants.Lab, number int, b *mutants.Bug) (runs, mis
 		switch {
 		case run.Verdict == mutants.Passed:
 			t.Errorf("%v passes with a library that %s", f, b.Does)
-			missed++
 		case !run.Verdict.Finds():
 			t.Errorf("%v does not tell how it ended:\n%s", f, run.Output)
-			missed++
 		}
 	}
-	return runs, missed
-}
-
-// progress counts the bugs that were run, and reports it from time to time.
-type progress struct {
-	mu                sync.Mutex
-	bugs, found, runs int
-}
-
-func (p *progress) add(of, runs, missed int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.bugs, p.runs = p.bugs+1, p.runs+runs
-	if missed == 0 {
-		p.found++
-	}
-	if p.bugs%50 == 0 {
-		fmt.Printf("%d of %d seeded bugs\n", p.bugs, of)
-	}
+	return !t.Failed()
 }
 
 // TestKillMatrix runs every quick test for every bug, and writes which test finds which.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -191,10 +192,9 @@ func (l *Lab) start(ctx context.Context, f Finder, pattern string, limit time.Du
 		return Run{Verdict: Broken, Output: err.Error()}
 	}
 	defer os.RemoveAll(dir)
-	if data := l.tree.on(f.Pkg + "/testdata"); exists(data) {
-		if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS(data)); err != nil {
-			return Run{Verdict: Broken, Output: err.Error()}
-		}
+	data := os.DirFS(l.tree.on(f.Pkg + "/testdata"))
+	if err := os.CopyFS(filepath.Join(dir, "testdata"), data); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Run{Verdict: Broken, Output: err.Error()}
 	}
 	command := exec.CommandContext(ctx, l.binaries[f.Pkg], "-test.run", pattern, "-test.v", "-test.timeout", limit.String())
 	command.Dir = dir
@@ -213,8 +213,3 @@ func (l *Lab) start(ctx context.Context, f Finder, pattern string, limit time.Du
 
 // worldVariable is the environment variable with the world that the explorer explores.
 const worldVariable = "ZKGRANT_EXPLORE"
-
-func exists(name string) bool {
-	_, err := os.Stat(name)
-	return err == nil
-}

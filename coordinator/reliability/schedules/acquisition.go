@@ -33,7 +33,9 @@ type record struct {
 
 func newRecord(l *life, path string, s script, a *coordinator.Acquisition) *record {
 	r := &record{life: l, a: a, id: a.ID(), path: path, script: s, born: time.Now(), belated: l.closing.Load() != nil}
-	l.note(r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known = append(l.known, r) // for the comparison with the stream
 	return r
 }
 

@@ -212,10 +212,3 @@ func (l *life) hear(ev events.Event) {
 	defer l.mu.Unlock()
 	l.said[id] += letter
 }
-
-// note keeps the acquisition for the comparison with the stream.
-func (l *life) note(r *record) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.known = append(l.known, r)
-}

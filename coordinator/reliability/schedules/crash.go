@@ -131,7 +131,7 @@ func (w *world) judgeSilence(path string, all []fate, f fate) {
 		if f.side != alone && g.side == alone && g.token == f.token && !g.crashed {
 			return
 		}
-		if g.side == alone && g.token < f.token && (g.crashed || g.released || !taken(g)) {
+		if g.side == alone && g.token < f.token {
 			latest = max(latest, g.token)
 		}
 	}
@@ -168,9 +168,6 @@ func crashedAt(all []fate, token int64) bool {
 		return f.token == token && f.side == alone && f.crashed
 	})
 }
-
-// taken reports whether it is known how the holder ended.
-func taken(f fate) bool { return f.crashed || f.released }
 
 // clean reports whether every holder with the token has certainly released.
 func clean(all []fate, token int64) bool {

@@ -283,12 +283,20 @@ func (w *world) intercept(q zktest.Request) zktest.Action {
 		return zktest.Pass()
 	}
 	node := created(q)
-	if _, found := guid(node); !found && w.recipe != unfair || !w.unlucky() {
+	if _, found := guid(node); !found && w.recipe != unfair {
 		return zktest.Pass()
 	}
 	w.mu.Lock()
-	w.cutAfter[nameOf(node)] = true
+	w.counts["creates"]++
+	// The number of creates decides, so that it does not depend on the GUID.
+	unlucky := newRandom(w.seed, losing, w.counts["creates"]).oneIn(30)
+	if unlucky {
+		w.cutAfter[nameOf(node)] = true
+	}
 	w.mu.Unlock()
+	if !unlucky {
+		return zktest.Pass()
+	}
 	w.logf("FAULT reply to the create of %s is lost", node)
 	w.count("create replies lost", 1)
 	return zktest.CutAfter()
@@ -305,14 +313,6 @@ func created(q zktest.Request) string {
 		}
 	}
 	return ""
-}
-
-// unlucky decides by the number of creates seen, so that it does not depend on the GUID.
-func (w *world) unlucky() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.counts["creates"]++
-	return newRandom(w.seed, losing, w.counts["creates"]).oneIn(30)
 }
 
 // guid finds the GUID in the name of a node, or of one that is to be made, in Curator's form or in kazoo's.

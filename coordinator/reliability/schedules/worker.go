@@ -21,10 +21,6 @@ type worker struct {
 	client *client
 }
 
-func newWorker(w *world, c *client, number int) *worker {
-	return &worker{random: newRandom(w.seed, working, 100*c.number+number), world: w, client: c}
-}
-
 // work goes on until everything has healed, and then takes each lock once more without
 // giving up.
 func (k *worker) work() {

@@ -113,7 +113,7 @@ func (w *world) run() time.Duration {
 	inspection.Go(w.inspect)
 	for _, c := range w.clients {
 		for i := range c.workers {
-			k := newWorker(w, c, i)
+			k := &worker{random: newRandom(w.seed, working, 100*c.number+i), world: w, client: c}
 			w.crew.Go(k.work)
 		}
 	}
