@@ -3,11 +3,9 @@ package faults
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -24,14 +22,10 @@ type crew struct {
 	outage time.Duration // the longest time from there until all serve
 }
 
-// pair is a trial that is repeated, and how long its holder's session has been without a connection.
+// pair is a trial that is repeated.
 type pair struct {
 	*trial
 	sessions [2]int64 // before the fault
-
-	mu        sync.Mutex
-	suspended time.Time
-	longest   time.Duration
 }
 
 func newCrew(t *testing.T, e *ensemble.Ensemble, n int, timeout time.Duration) *crew {
@@ -42,12 +36,6 @@ func newCrew(t *testing.T, e *ensemble.Ensemble, n int, timeout time.Duration) *
 		away, near := connect(t, e.Connect(), timeout, killedTick), connect(t, e.Connect(), timeout, killedTick)
 		p := &pair{trial: k.trial(fmt.Sprintf("/locks/killed/%v-%d", timeout, i), near)}
 		p.away = away
-		news := p.away.Events(t.Context())
-		go func() { // ends with the coordinator
-			for ev := range news {
-				p.note(ev)
-			}
-		}()
 		c.pairs = append(c.pairs, p)
 	}
 	return c
@@ -55,40 +43,16 @@ func newCrew(t *testing.T, e *ensemble.Ensemble, n int, timeout time.Duration) *
 
 func (p *pair) ids() [2]int64 { return [2]int64{p.away.SessionID(), p.near.SessionID()} }
 
-func (p *pair) note(ev events.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch ev.(type) {
-	case events.Suspended:
-		p.suspended = time.Now()
-	case events.Resumed, events.Connected:
-		if !p.suspended.IsZero() {
-			p.longest = max(p.longest, time.Since(p.suspended))
-			p.suspended = time.Time{}
-		}
-	}
-}
-
-// gap returns the longest time without a connection since the last call.
-func (p *pair) gap() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	longest := p.longest
-	p.longest = 0
-	return longest
-}
-
 // survive has every lock held during fault, and passed on after it. It returns how many
-// locks were lost, for how long not all servers served, and for how long a session had no
-// connection. No lock is granted before from.
-func (c *crew) survive(name string, fault func() (from time.Time)) (lost int, outage, gap time.Duration) {
+// locks were lost, and for how long not all servers served. No lock is granted before
+// from.
+func (c *crew) survive(name string, fault func() (from time.Time)) (lost int, outage time.Duration) {
 	for i, p := range c.pairs {
 		tr := p.kind.trial(p.path, p.near)
 		tr.name, tr.away = fmt.Sprintf("%s, T = %v, lock %d", name, tr.timeout, i), p.away
 		p.trial = tr
 		p.hold(c.t, nil)
 		p.sessions = p.ids()
-		p.gap()
 	}
 	c.outage = 0
 	from := fault()
@@ -102,12 +66,11 @@ func (c *crew) survive(name string, fault func() (from time.Time)) (lost int, ou
 		if !p.kept {
 			lost++
 		}
-		gap = max(gap, p.gap())
 		if p.granted.Before(from) && !p.granted.IsZero() {
 			c.t.Errorf("%s: granted while there was no quorum", p.name)
 		}
 	}
-	return lost, c.outage, gap
+	return lost, c.outage
 }
 
 func (c *crew) kill(servers ...int) {

@@ -137,7 +137,7 @@ func (t *tenure) judgeReason() {
 	w.mu.Lock()
 	decreed, meddled := w.decreed[t.grant.Session], w.meddled[nameOf(t.grant.Node)]
 	w.mu.Unlock()
-	var wrong bool
+	wrong := true
 	switch t.why {
 	case events.ReasonSessionExpired:
 		wrong = !decreed // else the lease should have run out before
@@ -150,7 +150,6 @@ func (t *tenure) judgeReason() {
 	case events.ReasonRevoked:
 		wrong = !w.wasRevoked(t.path)
 	default:
-		wrong = true
 	}
 	if wrong {
 		w.count("lost without need", 1)

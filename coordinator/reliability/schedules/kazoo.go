@@ -9,17 +9,13 @@ import (
 // Locks with kazoo's names, and requests in the way of Curator's Revoker.
 
 // form is the form of the names in a schedule.
-type form uint8
+type form string
 
 const (
-	plainNames  form = iota + 1
-	kazoosNames      // every client uses kazoo's names
-	mixedNames       // one client uses kazoo's names, and is refused where it sees others
+	plainNames  form = "our names"
+	kazoosNames form = "kazoo's names"          // every client uses them
+	mixedNames  form = "kazoo's names and ours" // one client uses kazoo's, and is refused where it sees others
 )
-
-func (f form) String() string {
-	return map[form]string{plainNames: "our names", kazoosNames: "kazoo's names", mixedNames: "kazoo's names and ours"}[f]
-}
 
 // formOf distributes the seeds, independently of recipeOf and again.
 func formOf(seed uint64) form {

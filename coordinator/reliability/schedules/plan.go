@@ -22,22 +22,14 @@ type plan struct {
 }
 
 // kind is which faults a schedule may have, and so which checks apply.
-type kind uint8
+type kind string
 
 const (
-	// ordinary: the faults of a network and an ensemble.
-	ordinary kind = iota + 1
-	// mild: only faults that a lease outlives.
-	mild
-	// decreed: sessions are ended while they live, too.
-	decreed
-	// meddled: nodes are deleted by another client, too.
-	meddled
+	ordinary kind = "ordinary" // the faults of a network and an ensemble
+	mild     kind = "mild"     // only faults that a lease outlives
+	decreed  kind = "decreed"  // sessions are ended while they live, too
+	meddled  kind = "meddled"  // nodes are deleted by another client, too
 )
-
-func (k kind) String() string {
-	return map[kind]string{ordinary: "ordinary", mild: "mild", decreed: "decreed", meddled: "meddled"}[k]
-}
 
 type clientPlan struct {
 	timeout time.Duration
@@ -104,7 +96,6 @@ func newPlan(seed uint64) plan {
 	if p.recipe == several || p.recipe == cached {
 		p.paths = allPaths()
 	}
-	longest := time.Duration(0)
 	for range 2 + r.IntN(3) {
 		c := clientPlan{
 			timeout: p.tick * pick[time.Duration](r, 2, 2, 3, 4, 6, 10, 20, 20),
@@ -123,10 +114,9 @@ func newPlan(seed uint64) plan {
 				c.probe = c.timeout / time.Duration(4+r.IntN(20))
 			}
 		}
-		longest = max(longest, c.timeout)
 		p.clients = append(p.clients, c)
 	}
-	p.length = 2*longest + r.upTo(3*longest)
+	p.length = 2*p.longest() + r.upTo(3*p.longest())
 	return p
 }
 

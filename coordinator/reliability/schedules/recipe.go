@@ -12,21 +12,17 @@ import (
 
 // The kind of lock of a schedule, what may be asked of it, and which holders share it.
 
-type recipe uint8
+type recipe string
 
 const (
-	mutex recipe = iota + 1
-	readWrite
-	semaphore
-	unfair
-	reentrant // a mutex
-	several   // mutexes, one or some of them together
-	cached    // a mutex
+	mutex     recipe = "mutex"
+	readWrite recipe = "read/write lock"
+	semaphore recipe = "semaphore"
+	unfair    recipe = "unfair lock"
+	reentrant recipe = "reentrant mutex"
+	several   recipe = "multi-lock" // mutexes, one or some of them together
+	cached    recipe = "cached mutex"
 )
-
-func (r recipe) String() string {
-	return map[recipe]string{mutex: "mutex", readWrite: "read/write lock", semaphore: "semaphore", unfair: "unfair lock", reentrant: "reentrant mutex", several: "multi-lock", cached: "cached mutex"}[r]
-}
 
 // basic reports whether the lock may have kazoo's names, and report crashes.
 func (r recipe) basic() bool { return r == mutex || r == readWrite || r == reentrant }
@@ -34,7 +30,7 @@ func (r recipe) basic() bool { return r == mutex || r == readWrite || r == reent
 // recipeOf distributes the seeds. It takes no decision from the plan, so that a seed played for another recipe is the same schedule
 // of faults.
 func recipeOf(seed uint64) recipe {
-	if only := onlyRecipe(); only != 0 {
+	if only := onlyRecipe(); only != "" {
 		return only
 	}
 	return [...]recipe{mutex, readWrite, mutex, semaphore, several, reentrant, cached, unfair}[seed%8]
@@ -76,8 +72,10 @@ func (l *life) lock(path string, s side) handle {
 		return l.several(path)
 	case cached:
 		return l.cached(path)
-	default:
+	case mutex, reentrant:
 		return l.Mutex(path, l.client.options()...)
+	default:
+		panic("there is no kind of lock " + string(l.client.world.recipe))
 	}
 }
 

@@ -46,7 +46,7 @@ func TestSchedules(t *testing.T) {
 	})
 	sum.print(t)
 	total -= others.Load()
-	if sum.played >= telling && !t.Failed() && onlyRecipe() == 0 {
+	if sum.played >= telling && !t.Failed() && onlyRecipe() == "" {
 		sum.demand(t)
 	}
 	if soaking := os.Getenv(soakVariable) == "1"; !soaking && uint64(sum.played) < total {

@@ -58,10 +58,10 @@ func (s *tally) add(t *testing.T, out outcome) {
 	for what, n := range out.counts {
 		s.counts[what] += n
 	}
-	s.counts["schedules: "+out.kind.String()]++
-	s.counts["schedules: "+out.recipe.String()]++
+	s.counts["schedules: "+string(out.kind)]++
+	s.counts["schedules: "+string(out.recipe)]++
 	if out.form != plainNames {
-		s.counts["schedules: "+out.form.String()]++
+		s.counts["schedules: "+string(out.form)]++
 	}
 	if s.played%1000 == 0 {
 		t.Logf("%d schedules in %v, %d failed, %d grants",
