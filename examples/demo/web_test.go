@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -129,15 +127,4 @@ func TestTheStreamHasThePictureWithEachChange(t *testing.T) {
 		t.Errorf("after a mark: %+v, want it", p.Marks)
 	}
 	cancel()
-}
-
-func TestThePageIsOnLoopbackOnly(t *testing.T) {
-	if listener, err := listenOnLoopback("0.0.0.0:0"); err == nil {
-		t.Errorf("listens on %v, want a refusal", listener.Addr())
-	} else if errors.As(err, new(*net.OpError)) {
-		t.Errorf("%v, want a refusal", err)
-	}
-	listener, err := listenOnLoopback("127.0.0.1:0")
-	eventstest.Must(t, err)
-	eventstest.Check(t, listener.Close())
 }

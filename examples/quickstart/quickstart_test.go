@@ -20,9 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The contender that is cut off hears of the loss before the next Grant.
 func TestQuickstart(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
-		if err := run(t.Context(), p, p.ZK, time.Second); err != nil {
-			t.Error(err)
-		}
+		eventstest.Check(t, run(t.Context(), p, p.ZK, time.Second))
 		p.Must(t, "one at a time             yes", "tokens growing            yes", "nodes left                0")
 		if n := p.Count(" granted "); n != 6 {
 			t.Errorf("%d grants, want 6: five contenders, one of them twice", n)

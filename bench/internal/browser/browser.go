@@ -11,16 +11,17 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 var shared chromium
 
 // chromium is a process that starts when it is needed.
 type chromium struct {
-	mu     sync.Mutex
-	ctx    context.Context // of the browser; nil before the start
-	end    func() error
-	folder string
+	mu  sync.Mutex
+	ctx context.Context // of the browser; nil before the start
+	end func() error
 }
 
 // Main runs the tests of a package, ends Chromium, and exits. A goroutine that is left is a failure. TestMain calls it.
@@ -64,9 +65,7 @@ func (c *chromium) context(tb testing.TB) context.Context {
 	}
 	path := program(tb)
 	folder, err := os.MkdirTemp("", "zkgrant-chromium-") //nolint:usetesting // it outlives the first test
-	if err != nil {
-		tb.Fatal(err)
-	}
+	eventstest.Must(tb, err)
 	flags := []chromedp.ExecAllocatorOption{chromedp.ExecPath(path), chromedp.UserDataDir(folder), chromedp.Headless, chromedp.NoFirstRun}
 	for _, name := range []string{
 		"no-sandbox", "disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync",
@@ -87,7 +86,7 @@ func (c *chromium) context(tb testing.TB) context.Context {
 	if err := chromedp.Do(ctx); err != nil {
 		tb.Fatalf("starting %s: %v", path, errors.Join(err, end()))
 	}
-	c.ctx, c.end, c.folder = ctx, end, folder
+	c.ctx, c.end = ctx, end
 	return ctx
 }
 

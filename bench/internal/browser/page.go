@@ -195,9 +195,7 @@ func (p *Page) Text(selector string) string {
 	p.tb.Helper()
 	var text string
 	quoted, err := json.Marshal(selector)
-	if err != nil {
-		p.tb.Fatal(err)
-	}
+	eventstest.Must(p.tb, err)
 	p.Eval("document.querySelector("+string(quoted)+").innerText", &text)
 	return text
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -89,17 +88,5 @@ func TestServerInside(t *testing.T) {
 	}
 	if _, err := zk.Inside.DialContext(t.Context(), "tcp", zk.Servers); err == nil {
 		t.Error("the server still answers")
-	}
-}
-
-// With -zk the program starts no server.
-func TestServersOutside(t *testing.T) {
-	zk, err := program.Open("host:1234/app", time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer zk.Close()
-	if zk.Inside != nil || zk.String() != "ZooKeeper at host:1234/app" || len(zk.Options()) != 1 {
-		t.Errorf("%v with %d options, a server inside: %t", zk, len(zk.Options()), zk.Inside != nil)
 	}
 }

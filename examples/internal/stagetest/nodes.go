@@ -3,8 +3,6 @@ package stagetest
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"strings"
 	"testing"
 	"time"
@@ -38,10 +36,8 @@ func MakeRoot(tb testing.TB, servers, root string) {
 // dial connects a client from outside the project. The caller must call closed.
 func dial(tb testing.TB, servers string) (conn *zk.Conn, closed func()) {
 	tb.Helper()
-	conn, news, err := zk.Connect(strings.Split(servers, ","), 5*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	conn, news, err := zk.Connect(strings.Split(servers, ","), 5*time.Second, zk.WithLogger(eventstest.Quiet{}))
+	eventstest.Must(tb, err)
 	return conn, func() {
 		conn.Close()
 		for range news { // ends when the client's goroutines have ended
