@@ -28,71 +28,59 @@ func script(p *picture, text string) {
 }
 
 func TestThePictureCountsHolders(t *testing.T) {
-	const s = time.Second
 	for _, test := range []struct {
-		name, script  string
-		times, behind int
-		together      time.Duration
-		overlaps      []span
-		margins       []margin
+		name, script string
+		overlaps     string // from which second to which one
+		behind       int
+		margins      string
 	}{
-		{"one after the other", "1 a holds, 5 a away, 5 b holds", 0, 0, 0, nil, nil},
-		{"together", "1 a holds, 5 b holds, 8 a lost, 9 b lost", 1, 0, 3 * s, []span{{From: 5 * s, To: 8 * s}}, nil},
-		{"still together", "1 a holds, 5 b holds", 1, 0, 0, []span{{From: 5 * s, Open: true}}, nil},
+		{"one after the other", "1 a holds, 5 a away, 5 b holds", "", 0, ""},
+		{"together", "1 a holds, 5 b holds, 8 a lost, 9 b lost", "5-8", 0, ""},
+		{"still together", "1 a holds, 5 b holds", "5-", 0, ""},
+		{"three are one time", "1 a holds, 2 b holds, 3 c holds, 4 a away, 6 b away", "2-6", 0, ""},
+		{"told in time", "1 a holds, 2 b waits, 5 a lost, 8 b holds", "", 0, "a 5-8"},
+		{"told while another one holds", "1 a holds, 2 b holds, 3 a lost, 4 b away, 5 c holds", "2-3", 0, ""},
+		{"one that stands still does nothing", "1 a holds, 2 a still, 6 b holds, 9 a lost", "", 0, ""},
+		{"one that wakes and goes on", "1 a holds, 2 a still, 6 b holds, 9 a holds, 10 a lost", "9-10", 0, ""},
+		{"to wake is no grant", "1 a holds, 2 a lost, 3 b still, 4 b holds", "", 0, ""},
+		{"an ended session", "1 a holds, 2 a expire, 2 b holds, 3 a lost", "2-3", 1, ""},
+		{"a waiter's ended session", "1 a holds, 2 c expire, 2 b holds, 3 a lost", "2-3", 0, ""},
 		{
-			"three are one time", "1 a holds, 2 b holds, 3 c holds, 4 a away, 6 b away",
-			1, 0, 4 * s, []span{{From: 2 * s, To: 6 * s}}, nil,
-		},
-		{"told in time", "1 a holds, 2 b waits, 5 a lost, 8 b holds", 0, 0, 0, nil, []margin{{"a", 5 * s, 8 * s}}},
-		{
-			"told while another one holds", "1 a holds, 2 b holds, 3 a lost, 4 b away, 5 c holds",
-			1, 0, s, []span{{From: 2 * s, To: 3 * s}}, nil,
-		},
-		{"one that stands still does nothing", "1 a holds, 2 a still, 6 b holds, 9 a lost", 0, 0, 0, nil, nil},
-		{
-			"one that wakes and goes on", "1 a holds, 2 a still, 6 b holds, 9 a holds, 10 a lost",
-			1, 0, s, []span{{From: 9 * s, To: 10 * s}}, nil,
-		},
-		{"to wake is no grant", "1 a holds, 2 a lost, 3 b still, 4 b holds", 0, 0, 0, nil, nil},
-		{"an ended session", "1 a holds, 2 a expire, 2 b holds, 3 a lost", 1, 1, s, []span{{From: 2 * s, To: 3 * s}}, nil},
-		{
-			"a waiter's ended session", "1 a holds, 2 c expire, 2 b holds, 3 a lost",
-			1, 0, s, []span{{From: 2 * s, To: 3 * s}}, nil,
+			"the ended session of one that holds again",
+			"1 a holds, 2 b waits, 2 b expire, 2 b away, 2 b holds, 3 a lost", "2-3", 0, "",
 		},
 		{
-			"the ended session of one that holds again", "1 a holds, 2 b waits, 2 b expire, 2 b away, 2 b holds, 3 a lost",
-			1, 0, s, []span{{From: 2 * s, To: 3 * s}}, nil,
+			"an ended session of one that stands still",
+			"1 a holds, 2 a still, 2 a expire, 2 b holds, 3 a holds, 4 a lost", "3-4", 1, "",
 		},
-		{
-			"an ended session of one that stands still", "1 a holds, 2 a still, 2 a expire, 2 b holds, 3 a holds, 4 a lost",
-			1, 1, s, []span{{From: 3 * s, To: 4 * s}}, nil,
-		},
-		{
-			"long after the end of a session", "1 a holds, 2 a expire, 4 b holds, 5 a lost",
-			1, 0, s, []span{{From: 4 * s, To: 5 * s}}, nil,
-		},
+		{"long after the end of a session", "1 a holds, 2 a expire, 4 b holds, 5 a lost", "4-5", 0, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newPicture([]string{"one", "other"}, []string{"a", "b", "c"})
 			script(p, test.script)
 			one, other := p.Sides[0], p.Sides[1]
-			if one.Times != test.times || one.Behind != test.behind || one.Together != test.together {
-				t.Errorf("two holders %d times, %d of them behind a back, for %v; want %d, %d, %v",
-					one.Times, one.Behind, one.Together, test.times, test.behind, test.together)
-			}
-			var overlaps []span
+			var overlaps, margins string
+			var together time.Duration
 			for _, o := range one.Overlaps {
-				overlaps = append(overlaps, o.span)
+				if overlaps += fmt.Sprint(o.From.Seconds(), "-"); !o.Open {
+					overlaps += fmt.Sprint(o.To.Seconds())
+					together += o.To - o.From
+				}
 			}
-			if !slices.Equal(overlaps, test.overlaps) {
-				t.Errorf("overlaps %v, want %v", overlaps, test.overlaps)
+			for _, m := range one.Margins {
+				margins += fmt.Sprintf("%s %v-%v", m.Who, m.Lost.Seconds(), m.Granted.Seconds())
 			}
-			if len(one.Margins)+len(test.margins) > 0 && !reflect.DeepEqual(one.Margins, test.margins) {
-				t.Errorf("margins %v, want %v", one.Margins, test.margins)
+			if overlaps != test.overlaps || one.Behind != test.behind || margins != test.margins {
+				t.Errorf("two holders %q, %d of them behind a back, margins %q; want %q, %d, %q",
+					overlaps, one.Behind, margins, test.overlaps, test.behind, test.margins)
 			}
-			if len(test.margins) > 0 {
+			if one.Times != len(one.Overlaps) || one.Together != together {
+				t.Errorf("counted %d times, %v in all; want %v in %v", one.Times, one.Together, one.Overlaps, together)
+			}
+			if last := len(one.Margins) - 1; last >= 0 {
+				want := one.Margins[last]
 				p.forget(time.Hour)
-				if want := test.margins[len(test.margins)-1]; len(one.Margins) > 0 || one.Last == nil || *one.Last != want {
+				if len(one.Margins) > 0 || one.Last == nil || *one.Last != want {
 					t.Errorf("after an hour the margins are %v and the last one is %v, want none and %v", one.Margins, one.Last, want)
 				}
 			}

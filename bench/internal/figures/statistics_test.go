@@ -3,7 +3,11 @@ package figures
 import (
 	"math"
 	"testing"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStatistics(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
@@ -16,6 +18,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
+
+func TestMain(m *testing.M) {
+	runChild() // and return if this process is none
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	crewSize     = 3 // workers of a coordinator

@@ -7,11 +7,18 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
+
+func TestMain(m *testing.M) {
+	runServer() // and return if this process is none
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	locks = 10_000
