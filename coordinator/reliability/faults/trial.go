@@ -29,7 +29,7 @@ type kind struct {
 	expires  bool             // the servers are seen to delete the node
 
 	kept, lost, disturbed int
-	lead, early           spread // from the loss, or the end of Valid, to the next grant
+	lead                  spread // from the loss to the next grant
 	expiry                spread // from the loss to the node's end
 }
 
@@ -65,7 +65,6 @@ func (k *kind) count(t *testing.T, tr *trial) {
 			t.Errorf("%s: granted %+v, lost %+v", tr.name, tr.grant, loss)
 		}
 		k.lead.add(tr.granted.Sub(tr.lost), tr.timeout)
-		k.early.add(tr.granted.Sub(tr.flipped), tr.timeout)
 		if !tr.expired.IsZero() {
 			k.expiry.add(tr.expired.Sub(tr.lost), tr.timeout)
 		}
@@ -81,8 +80,8 @@ func report(t *testing.T, what string, rowOf func(*kind) reliability.Row, kinds 
 		trials += n
 		text := fmt.Sprintf("%s, %s: %d trials, %d lost", what, k.name, n, k.lost)
 		if k.lost > 0 {
-			text += fmt.Sprintf(", each before the next grant, by %.3f T at least (middle %.3f T); "+
-				"Valid false %.3f T before it at least", k.lead.at(0), k.lead.at(0.5), k.early.at(0))
+			text += fmt.Sprintf(", each before the next grant, by %.3f T at least (middle %.3f T)",
+				k.lead.at(0), k.lead.at(0.5))
 		}
 		if len(k.expiry) > 0 {
 			text += fmt.Sprintf("; Lost %.3f T before the node went at least", k.expiry.at(0))
@@ -129,8 +128,7 @@ type trial struct {
 	// The referee's until over is closed.
 	next    events.Grant
 	loss    events.Lost
-	flipped time.Time // when Valid turned false, lost: when Lost was read, and so on; zero if it was not seen
-	lost    time.Time
+	lost    time.Time // when Lost was read, and so on; zero if it was not seen
 	expired time.Time
 	granted time.Time
 }
@@ -183,9 +181,6 @@ func (tr *trial) lock() *coordinator.Lock {
 func (tr *trial) referee(t *testing.T, ctx context.Context) {
 	lost := func(loss events.Lost) {
 		tr.loss, tr.lost = loss, time.Now()
-		if tr.flipped.IsZero() {
-			tr.flipped = tr.lost
-		}
 		if tr.held.Valid() {
 			t.Errorf("%s: lost, and still valid", tr.name)
 		}
@@ -201,19 +196,11 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 		default:
 		}
 	}
-	flip := time.NewTimer(time.Until(tr.held.Deadline()))
-	defer flip.Stop()
 	deleted := tr.deleted
 	for {
 		select {
 		case loss := <-tr.held.Lost():
 			lost(loss)
-		case <-flip.C:
-			if tr.held.Valid() {
-				flip.Reset(time.Until(tr.held.Deadline()))
-			} else if tr.flipped.IsZero() {
-				tr.flipped = time.Now()
-			}
 		case ev := <-deleted:
 			deleted = nil
 			if ev.Type != zk.EventNodeDeleted {
