@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,15 +35,9 @@ const (
 type Kills struct {
 	Bugs  []*Bug
 	Tests []Finder         // those that were run
-	Left  []Left           // those that were not
+	Left  []probe          // those that were not: one that Passed takes too long
 	By    map[int][]Finder // by the number of a bug from 0, sorted: up to enough finders, and those that the list names
 	Spent map[int]int      // how many tests that reach the bug were not run because the budget was spent
-}
-
-// Left is a test that is not run for each bug, and how it ended alone and without a bug. If it Passed, it takes too long.
-type Left struct {
-	Finder
-	Verdict Verdict
 }
 
 // probe is a test without a bug.
@@ -90,24 +85,20 @@ func (l *Lab) KillMatrix(ctx context.Context, bugs []*Bug, said func(done int)) 
 
 // each calls do for each number, on all processors.
 func each(n int, do func(i int)) {
-	todo := make(chan int)
 	var all sync.WaitGroup
+	var begun atomic.Int64
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
-			for i := range todo {
-				do(i)
+			for i := int(begun.Add(1)); i <= n; i = int(begun.Add(1)) {
+				do(i - 1)
 			}
 		})
 	}
-	for i := range n {
-		todo <- i
-	}
-	close(todo)
 	all.Wait()
 }
 
 // probe runs each test alone and without a bug. It returns the tests that pass and are quick, the quickest first.
-func (l *Lab) probe(ctx context.Context) (probes []probe, left []Left, _ error) {
+func (l *Lab) probe(ctx context.Context) (probes, left []probe, _ error) {
 	var tests []Finder
 	for _, pkg := range slices.Sorted(maps.Keys(l.binaries)) {
 		names, err := l.tree.Tests(pkg)
@@ -120,25 +111,18 @@ func (l *Lab) probe(ctx context.Context) (probes []probe, left []Left, _ error) 
 	}
 	all := make([]probe, len(tests))
 	each(len(tests), func(i int) { all[i] = l.reach(ctx, tests[i]) })
-	all = slices.DeleteFunc(all, func(p probe) bool {
-		if p.verdict != Passed {
-			left = append(left, Left{p.Finder, p.verdict})
-		}
-		return p.verdict != Passed
-	})
-	if len(all) == 0 {
+	failed := func(p probe) bool { return p.verdict != Passed }
+	left = slices.DeleteFunc(slices.Clone(all), func(p probe) bool { return !failed(p) })
+	probes = slices.DeleteFunc(all, failed)
+	if len(probes) == 0 {
 		return nil, nil, fmt.Errorf("none of %d tests passes", len(tests))
 	}
-	slices.SortFunc(all, func(a, b probe) int { return cmp.Compare(a.took, b.took) })
-	limit := slowest * all[len(all)/2].took
-	for _, p := range all {
-		if p.took > limit {
-			left = append(left, Left{p.Finder, p.verdict})
-		} else {
-			probes = append(probes, p)
-		}
+	slices.SortFunc(probes, func(a, b probe) int { return cmp.Compare(a.took, b.took) })
+	quick, limit := len(probes), slowest*probes[len(probes)/2].took
+	for probes[quick-1].took > limit {
+		quick--
 	}
-	return probes, left, nil
+	return probes[:quick], append(left, probes[quick:]...), nil
 }
 
 // patience bounds a test that is run alone. It is twice what the matrix lets a test take, by the tests that were run so far.
@@ -263,7 +247,7 @@ func (k *Kills) Write(to io.Writer) error {
 	fmt.Fprintf(out, "\n# Tests that were not run for each bug, and how they ended\n\n")
 	fmt.Fprintf(out, "# One that passed takes more than %d times the median\n\n", slowest)
 	for _, l := range k.Left {
-		fmt.Fprintf(out, "%4d %4d  %v: %v\n", finds[l.Finder], alone[l.Finder], l.Finder, l.Verdict)
+		fmt.Fprintf(out, "%4d %4d  %v: %v\n", finds[l.Finder], alone[l.Finder], l.Finder, l.verdict)
 	}
 	return out.Flush()
 }
