@@ -3,6 +3,7 @@ package child
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -27,6 +28,7 @@ type Child struct {
 
 	hangUp func() error
 	killed atomic.Bool
+	says   *json.Decoder
 }
 
 // Job has the process do its job and exit if the variable holds one. Otherwise it returns. An error is written to the standard
@@ -66,7 +68,7 @@ func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Chi
 	out, err := cmd.StdoutPipe()
 	eventstest.Must(tb, err)
 	eventstest.Must(tb, cmd.Start())
-	c := &Child{In: in, Out: out, Process: cmd.Process, hangUp: sync.OnceValue(in.Close)}
+	c := &Child{In: in, Out: out, Process: cmd.Process, hangUp: sync.OnceValue(in.Close), says: json.NewDecoder(out)}
 	tb.Cleanup(func() {
 		_ = c.HangUp() // the child may have closed its end
 		if goOn != nil {
@@ -84,6 +86,25 @@ func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Chi
 		}
 	})
 	return c
+}
+
+// Tell writes a value to the child's input, as a line of JSON.
+func (c *Child) Tell(v any) error { return json.NewEncoder(c.In).Encode(v) }
+
+// Hear reads the next value of JSON from the child's output. A child that is silent for
+// very long is sent home.
+func (c *Child) Hear(v any) error {
+	var silent atomic.Bool
+	ctx, cancel := eventstest.Patient(2 * patience)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		silent.Store(true)
+		_ = c.HangUp()
+	})()
+	if err := c.says.Decode(v); err != nil {
+		return fmt.Errorf("waiting for the child (silent for too long: %t): %w", silent.Load(), err)
+	}
+	return nil
 }
 
 // HangUp closes the child's input, at which the child ends. A second call returns what the first one did.

@@ -14,6 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -83,27 +84,27 @@ func (r *resumption) count() int {
 
 // trial has the child hold the lock, halts it until the next contender holds the lock, and waits until the
 // child knows.
-func (r *resumption) trial(t *testing.T, c *helper, path string) error {
-	if _, err := c.hear(); err != nil { // the child reports its Grant
+func (r *resumption) trial(t *testing.T, c *child.Child, path string) error {
+	if err := c.Hear(new(message)); err != nil { // the child reports its Grant
 		return err
 	}
 	ctx, cancel := eventstest.Patient(realMax)
 	defer cancel()
 	wanted := r.next.Mutex(path).Acquire(ctx)
-	if err := c.halt(); err != nil {
+	if err := halt(c); err != nil {
 		return err
 	}
 	_, err := wanted.Wait(ctx)
 	granted := machineTime()
 	if err != nil {
-		return errors.Join(fmt.Errorf("the lock of the halted child is not granted: %w", err), c.goOn())
+		return errors.Join(fmt.Errorf("the lock of the halted child is not granted: %w", err), goOn(c))
 	}
 	r.waking.Lock()
 	continued := machineTime()
-	err = c.goOn()
+	err = goOn(c)
 	var lost message
 	if err == nil {
-		lost, err = c.hear()
+		err = c.Hear(&lost)
 	}
 	r.waking.Unlock()
 	if err != nil {
@@ -125,12 +126,12 @@ func (r *resumption) trial(t *testing.T, c *helper, path string) error {
 	}
 	if lost.Time < continued { // the loss came before the halt
 		r.early++
-		return c.out.Encode(message{Kind: "again"})
+		return c.Tell(message{Kind: "again"})
 	}
 	r.told = append(r.told, time.Duration(lost.Time-continued))
 	if lost.Awake > continued {
 		r.awake = append(r.awake, time.Duration(min(lost.Awake, lost.Time)-continued))
 	}
 	r.reasons[lost.Reason]++
-	return c.out.Encode(message{Kind: "again"})
+	return c.Tell(message{Kind: "again"})
 }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -77,21 +76,16 @@ type message struct {
 
 func (m message) fence() fence { return fence{m.Token, m.Turn} }
 
-// link carries messages. Each direction is used by one goroutine.
-type link struct {
-	out *json.Encoder
-	in  *json.Decoder
-}
-
-// parent is the child's end of the link.
+// parent is the child's end of the link. Each direction is used by one goroutine.
 type parent struct {
-	link
+	out    *json.Encoder
+	in     *json.Decoder
 	said   chan message // size 0; closed when the parent has hung up
 	asking sync.Mutex
 }
 
 func newParent(hungUp context.CancelFunc) *parent {
-	p := &parent{link: link{json.NewEncoder(os.Stdout), json.NewDecoder(os.Stdin)}, said: make(chan message)}
+	p := &parent{out: json.NewEncoder(os.Stdout), in: json.NewDecoder(os.Stdin), said: make(chan message)}
 	go func() {
 		defer close(p.said)
 		defer hungUp()
@@ -120,37 +114,15 @@ func (p *parent) ask(m message) (message, error) {
 	return answer, nil
 }
 
-// helper is a process that does a job, and the parent's end of the link.
-type helper struct {
-	link
-	*child.Child
-}
-
 // startChild runs a child until the test has ended, or its job is done.
-func startChild(t *testing.T, j job) *helper {
+func startChild(t *testing.T, j job) *child.Child {
 	t.Helper()
 	text, err := json.Marshal(j)
 	eventstest.Must(t, err)
-	goOn := func(p *os.Process) { _ = p.Signal(syscall.SIGCONT) } // the child may have ended
-	c := child.Start(t, fmt.Sprint("child ", j.Worker), jobVariable, string(text), goOn)
-	return &helper{link{json.NewEncoder(c.In), json.NewDecoder(c.Out)}, c}
-}
-
-// hear receives a message of the child. A child that is silent for very long is sent home.
-func (c *helper) hear() (m message, err error) {
-	var silent atomic.Bool
-	ctx, cancel := eventstest.Patient(realMax)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		silent.Store(true)
-		_ = c.HangUp()
-	})()
-	if err = c.in.Decode(&m); err != nil {
-		err = fmt.Errorf("waiting for the child (silent for %v: %t): %w", realMax, silent.Load(), err)
-	}
-	return m, err
+	wake := func(p *os.Process) { _ = p.Signal(syscall.SIGCONT) } // the child may have ended
+	return child.Start(t, fmt.Sprint("child ", j.Worker), jobVariable, string(text), wake)
 }
 
 // halt stops the process: it keeps its connections, and does nothing. goOn continues it.
-func (c *helper) halt() error { return c.Process.Signal(syscall.SIGSTOP) }
-func (c *helper) goOn() error { return c.Process.Signal(syscall.SIGCONT) }
+func halt(c *child.Child) error { return c.Process.Signal(syscall.SIGSTOP) }
+func goOn(c *child.Child) error { return c.Process.Signal(syscall.SIGCONT) }

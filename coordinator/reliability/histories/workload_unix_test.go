@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
+	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -123,7 +124,7 @@ type memory struct {
 
 // latest is the last Grant that the keeper has heard of.
 type latest struct {
-	holder *helper // nil if there was none
+	holder *child.Child // nil if there was none
 	fence  fence
 	left   bool // it has left the critical section. If the lock is cached, its process may keep the node
 	grants int  // how many grants there were by then
@@ -155,23 +156,23 @@ func (k *keeper) finish() {
 }
 
 // serve answers a child until it may go home.
-func (k *keeper) serve(c *helper) error {
+func (k *keeper) serve(c *child.Child) error {
 	for {
-		m, err := c.hear()
-		if err != nil {
+		var m message
+		if err := c.Hear(&m); err != nil {
 			return err
 		}
 		if m.Kind == "home" {
 			return c.HangUp()
 		}
-		if err := c.out.Encode(k.answer(c, m)); err != nil {
+		if err := c.Tell(k.answer(c, m)); err != nil {
 			return err
 		}
 	}
 }
 
 // answer answers a request of a child.
-func (k *keeper) answer(c *helper, m message) (answer message) {
+func (k *keeper) answer(c *child.Child, m message) (answer message) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch m.Kind {
@@ -213,14 +214,14 @@ func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry
 		t.Errorf("for %v there was no holder to halt", realMax)
 		return
 	}
-	eventstest.Check(t, at.holder.halt())
+	eventstest.Check(t, halt(at.holder))
 	k.mu.Lock()
 	k.pauses++
 	k.mu.Unlock()
 	halted := time.Now()
 	// The server grants the lock to no other contender before the session has expired; then some get their turn.
 	until(patient, func() bool { return k.look().grants > at.grants+3 && time.Since(halted) > expiry })
-	eventstest.Check(t, at.holder.goOn())
+	eventstest.Check(t, goOn(at.holder))
 	rest, end := context.WithDeadline(context.Background(), start.Add(period))
 	defer end()
 	until(rest, func() bool { return false })

@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,8 +42,6 @@ const (
 	timeout = 10 * time.Second
 	// brief is for sessions of processes that are killed.
 	brief = time.Second
-	// patience bounds a wait. No wait takes nearly as long.
-	patience = time.Minute
 )
 
 // fleet is the processes of two versions, and their judges.
@@ -69,8 +65,6 @@ type worker struct {
 	*child.Child
 	t     *testing.T
 	name  string
-	out   *json.Decoder
-	in    *json.Encoder
 	heard []news // and not asked for yet
 }
 
@@ -80,7 +74,7 @@ func (f *fleet) start(version, name string, timeout time.Duration) *worker {
 	cmd := exec.CommandContext(context.Background(), f.programs[version], //nolint:gosec // the program was built by the test
 		"-name", name, "-inside", f.inside, "-servers", f.servers, "-timeout", timeout.String())
 	c := child.Run(f.t, name, cmd, nil)
-	w := &worker{Child: c, t: f.t, name: name, out: json.NewDecoder(c.Out), in: json.NewEncoder(c.In)}
+	w := &worker{Child: c, t: f.t, name: name}
 	w.hear("", "ready")
 	return w
 }
@@ -88,9 +82,7 @@ func (f *fleet) start(version, name string, timeout time.Duration) *worker {
 // tell gives the worker an order.
 func (w *worker) tell(o order) {
 	w.t.Helper()
-	if err := w.in.Encode(o); err != nil {
-		w.t.Fatalf("telling %s %+v: %v", w.name, o, err)
-	}
+	eventstest.Must(w.t, w.Tell(o))
 }
 
 // hear waits for news. A worker that has none for very long is sent home.
@@ -102,17 +94,10 @@ func (w *worker) hear(id, what string) news {
 			return n
 		}
 	}
-	var silent atomic.Bool
-	ctx, cancel := eventstest.Patient(patience)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		silent.Store(true)
-		_ = w.HangUp()
-	})()
 	for {
 		var n news
-		if err := w.out.Decode(&n); err != nil {
-			w.t.Fatalf("waiting for %s to tell of %q that it is %s: %v (silent for %v: %t); it told %+v", w.name, id, what, err, patience, silent.Load(), w.heard)
+		if err := w.Hear(&n); err != nil {
+			w.t.Fatalf("waiting for %s to tell of %q that it is %s: %v; it told %+v", w.name, id, what, err, w.heard)
 		}
 		if n.ID == id && n.What == what {
 			return n
