@@ -26,7 +26,6 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	flags.SetOutput(output)
 	quick := flags.Bool("quick", false, "do less of everything, in less than two minutes")
 	again := flags.Bool("draw", false, "write the page and the plot of crowd.json again, without measuring")
-	sessions := flags.Int("sessions", 0, "how many sessions; 0 for as many as usual")
 	processes := flags.Int("processes", 0, "in how many processes; 0 for as many as fit into half of the free memory")
 	folder := flags.String("o", ".", "the `folder` of crowd.json, CROWD.md and crowd.svg")
 	if err := flags.Parse(args); err != nil {
@@ -38,13 +37,10 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	if flags.NArg() > 0 {
 		return fmt.Errorf("there is no argument %q", flags.Arg(0))
 	}
-	if *sessions < 0 || *processes < 0 {
-		return errors.New("-sessions and -processes must not be negative")
+	if *processes < 0 {
+		return errors.New("-processes must not be negative")
 	}
 	e := effortOf(*quick)
-	if *sessions > 0 {
-		e.sessions = *sessions
-	}
 	e.processes = *processes
 	numbers := filepath.Join(*folder, "crowd.json")
 	r := new(Results)

@@ -19,7 +19,7 @@ func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	benchtest.Refuses(t, run,
 		[]string{"-nosuch"}, []string{"more"}, []string{joinCommand, "more"},
-		[]string{"-draw", "-o", t.TempDir()}, []string{"-sessions", "-1"}, []string{"-processes", "-1"})
+		[]string{"-draw", "-o", t.TempDir()}, []string{"-processes", "-1"})
 	eventstest.Check(t, run(t.Context(), []string{"-h"}, strings.NewReader(""), &strings.Builder{}))
 }
 

@@ -44,7 +44,6 @@ type Results struct {
 	RAMDisk   bool              `json:"ram_disk"`
 	Versions  map[string]string `json:"versions"`
 	LeftOut   map[string]string `json:"left_out,omitempty"` // libraries by key, and why
-	Notes     []string          `json:"notes,omitempty"`    // written by hand, on figures that are now measured in another way
 	Libraries []Measured        `json:"libraries"`
 }
 

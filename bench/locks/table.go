@@ -236,9 +236,6 @@ func (r *Results) writeRun(b *strings.Builder) {
 			fmt.Fprintf(b, "- **without %s**: %s\n", l.Name, why)
 		}
 	}
-	for _, note := range r.Notes {
-		fmt.Fprintf(b, "- %s\n", note)
-	}
 }
 
 func (r *Results) writeGoals(b *strings.Builder, goals []goal) {

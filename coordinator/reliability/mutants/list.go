@@ -12,7 +12,6 @@ import (
 type Bug struct {
 	Name    string // short and unique
 	Does    string // what goes wrong, as a verb phrase
-	Note    string // what a reader should know; may be empty
 	Finders []Finder
 	Edits   []Edit
 }
@@ -140,8 +139,7 @@ func parseEntry(entry string) (*Bug, error) {
 			b.Name = value
 		case key == "does":
 			b.Does = value
-		case key == "note":
-			b.Note = value
+		case key == "note": // for readers
 		case key == "found":
 			f, err := parseFinder(value)
 			if err != nil {
