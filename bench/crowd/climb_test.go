@@ -2,14 +2,19 @@ package main
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/bench/internal/benchtest"
+	"github.com/zkgrant/zkgrant/bench/internal/figures"
 	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestWhatStopsACrowd(t *testing.T) {
@@ -30,35 +35,15 @@ func TestWhatStopsACrowd(t *testing.T) {
 	}
 }
 
-// climbed is a crowd for which the leader computes 100 µs a write and each follower 50
-// µs, besides their idle time.
-func climbed(sessions int, writes float64) Hold {
-	return Hold{
-		Sessions: sessions, Asked: float64(sessions), Writes: writes, P50: 2, P99: 5, Leader: 1,
-		Servers: []float64{0.021 + 40e-6*writes, 0.012 + 100e-6*writes, 0.021 + 60e-6*writes}, Clients: 0.05 + 200e-6*writes,
-	}
-}
-
-// results are of three crowds, of which the largest was not served.
-func results() *Results {
-	return &Results{
-		Cores: 2, Versions: map[string]string{"ZooKeeper": "3.8.0"}, Sessions: 1000, Processes: 20,
-		Timeout: 10 * time.Second, Tick: 2 * time.Second, Interval: time.Second, Bound: 6250 * time.Millisecond,
-		Holds: []Hold{climbed(1000, 1000)}, Rungs: []Hold{climbed(1000, 1000), climbed(2000, 1990), climbed(4000, 2500)},
-		Faults: []Fault{{What: "leader killed", First: 400, Last: 900, Gap: 1700, Outage: 3000}},
-		Storms: []Storm{{What: "one lock", Held: 1, Told: 1, Before: 1, Sooner: 500, Expired: 11000, Again: 2000, Handed: 1500}},
-	}
-}
-
 func TestKnee(t *testing.T) {
 	t.Parallel()
-	small, large, stops := climbed(1000, 1000), climbed(2000, 1990), climbed(4000, 2500)
+	small, large := Hold{Sessions: 1000, Asked: 1000, Writes: 1000}, Hold{Sessions: 2000, Asked: 2000, Writes: 1990}
+	stops := Hold{Sessions: 4000, Asked: 4000, Writes: 2500}
 	for _, c := range []struct {
 		rungs           []Hold
 		served, stopped int // 0 for none
 	}{{[]Hold{small, large, stops}, 2000, 4000}, {[]Hold{small, large}, 2000, 0}, {[]Hold{stops}, 0, 4000}} {
-		r := results()
-		r.Rungs = c.rungs
+		r := &Results{Rungs: c.rungs}
 		sessions := func(h *Hold) int {
 			if h == nil {
 				return 0
@@ -102,26 +87,19 @@ func TestTheFormula(t *testing.T) {
 	}
 }
 
-func TestPage(t *testing.T) {
+// TestTheCommittedPageIsOfTheCommittedResults: go run ./crowd -draw writes it and the plot.
+func TestTheCommittedPageIsOfTheCommittedResults(t *testing.T) {
 	t.Parallel()
-	page := results().page()
-	for _, line := range []string{
-		"| 1000 | 1000 | 1000 | 2.0 | 5.0 | 0 | 0.11 | 0.07 | 0.25 | 0 |  |",
-		"| 4000 | 4000 | 2500 | 2.0 | 5.0 | 0 | 0.26 | 0.15 | 0.55 | 0 | writes fall behind |",
-		"| leader killed | 400 | 900 | 1700 | 3000 | 0 |",
-		"| one lock | 1 | 1 | 1 | 500 | 11000 | 2000 | 1500 |",
-		"| 100000 | 30 s | 33333 | 3.53 | 2.02 | 16.8× | 503 s |",
-	} {
-		if !strings.Contains(page, line+"\n") {
-			t.Errorf("the page has no line %q:\n%s", line, page)
-		}
-	}
-	if !strings.Contains(page, "between 1990 and 4000 writes a second") {
-		t.Errorf("the page does not name the knee:\n%s", page)
-	}
-	nothing := results()
-	nothing.Rungs = []Hold{{Sessions: 250, Asked: 250, Servers: make([]float64, servers), Broken: "not all came to hold"}}
-	if page := nothing.page(); strings.Contains(page, "NaN") || !strings.Contains(page, "Even the smallest crowd was too large") {
+	r, folder := new(Results), t.TempDir()
+	eventstest.Must(t, figures.Load("../crowd.json", r))
+	var page strings.Builder
+	eventstest.Must(t, r.render(folder, &page))
+	benchtest.Compare(t, "../CROWD.md", page.String())
+	plot, err := os.ReadFile(filepath.Join(folder, "crowd.svg"))
+	eventstest.Must(t, err)
+	benchtest.Compare(t, "../crowd.svg", string(plot))
+	none := &Results{Rungs: []Hold{{Sessions: 250, Servers: make([]float64, servers), Broken: "not all came to hold"}}}
+	if page := none.page(); strings.Contains(page, "NaN") || !strings.Contains(page, "Even the smallest crowd was too large") {
 		t.Errorf("the page of a crowd that never held:\n%s", page)
 	}
 }
