@@ -33,23 +33,18 @@ func (r *Cached) goals() []goal {
 		{what: "requests to the server, each cycle", figure: figureRequests, limit: 0},
 		{what: "allocations, each cycle", figure: figureAllocs(1), limit: 10},
 		{what: fmt.Sprintf("%d goroutines with one lock, each cycle, µs", crowded), figure: figureCrowd, limit: 10},
-		{
-			what:   "another session arrives at an idle lock ÷ plain handoff",
-			figure: figureArrival(0), over: figureCross(1), of: keyOurs, limit: 2,
-		},
+		ratio("another session arrives at an idle lock ÷ plain handoff", figureArrival(0), figureCross(1), keyOurs, 2),
 		{
 			what:   fmt.Sprintf("another session arrives while %d goroutines use the lock, longest wait, µs", busy),
 			figure: figureLongest(busy), limit: micros(float64(defaultCacheFor)) + idle,
 		},
 	}
 	for _, run := range runs() {
-		goals = append(goals, goal{
-			what:   fmt.Sprintf("two sessions, %d times each in turn ÷ not cached", run),
-			figure: figureTurns(run), over: figureTurns(run), of: keyOurs, limit: 1.15,
-		})
+		goals = append(goals, ratio(fmt.Sprintf("two sessions, %d times each in turn ÷ not cached", run),
+			figureTurns(run), figureTurns(run), keyOurs, 1.15))
 	}
 	return append(goals,
-		goal{what: "locks in turn, each once ÷ not cached", figure: figureWalk, over: figureWalk, of: keyOurs, limit: 1.1},
+		ratio("locks in turn, each once ÷ not cached", figureWalk, figureWalk, keyOurs, 1.1),
 		goal{what: fmt.Sprintf("cycles/s with %d locks", busy), figure: figureRate(busy), atLeast: true, limit: 200_000})
 }
 

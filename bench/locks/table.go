@@ -21,6 +21,11 @@ type goal struct {
 	limit   float64
 }
 
+// ratio is the goal that a figure is at most so many times one of another library.
+func ratio(what, figure, over, of string, limit float64) goal {
+	return goal{what: what, figure: figure, over: over, of: of, limit: limit}
+}
+
 // subject is the library that the others are compared with.
 func (r *Results) subject() string {
 	if len(r.Libraries) == 0 {
@@ -35,12 +40,12 @@ func (r *Results) goals() []goal {
 	cycle := "uncontended cycle"
 	awaited := "the same, release awaited"
 	goals := []goal{
-		{what: cycle + " ÷ zk.Lock", figure: figureCycle, over: figureCycle, of: keyStock, limit: 0.45},
-		{what: cycle + " ÷ Curator", figure: figureCycle, over: figureCycle, of: keyCurator, limit: 0.45},
-		{what: cycle + " ÷ kazoo", figure: figureCycle, over: figureCycle, of: keyKazoo, limit: 0.25},
-		{what: cycle + " ÷ etcd", figure: figureCycle, over: figureCycle, of: keyEtcd, limit: 0.65},
-		{what: awaited + " ÷ zk.Lock", figure: figureAwaited, over: figureCycle, of: keyStock, limit: 0.75},
-		{what: awaited + " ÷ bare Multi and delete", figure: figureAwaited, over: figureCycle, of: keyBare, limit: 1.15},
+		ratio(cycle+" ÷ zk.Lock", figureCycle, figureCycle, keyStock, 0.45),
+		ratio(cycle+" ÷ Curator", figureCycle, figureCycle, keyCurator, 0.45),
+		ratio(cycle+" ÷ kazoo", figureCycle, figureCycle, keyKazoo, 0.25),
+		ratio(cycle+" ÷ etcd", figureCycle, figureCycle, keyEtcd, 0.65),
+		ratio(awaited+" ÷ zk.Lock", figureAwaited, figureCycle, keyStock, 0.75),
+		ratio(awaited+" ÷ bare Multi and delete", figureAwaited, figureCycle, keyBare, 1.15),
 		{what: "requests to the server, each cycle", figure: figureRequests, limit: 2},
 	}
 	for _, locks := range []int{64, 512} {
@@ -57,36 +62,22 @@ func (r *Results) goals() []goal {
 		queue int
 		limit float64
 	}{{20, 1}, {100, 1}, {1000, 0.5}, {10_000, 0.08}} {
-		goals = append(goals, goal{
-			what:   fmt.Sprintf("handoff with %d waiting ÷ zk.Lock", short.queue),
-			figure: figureHandoff(short.queue), over: figureHandoff(short.queue), of: keyStock, limit: short.limit,
-		})
+		figure := figureHandoff(short.queue)
+		goals = append(goals, ratio(fmt.Sprintf("handoff with %d waiting ÷ zk.Lock", short.queue),
+			figure, figure, keyStock, short.limit))
 	}
 	return append(goals,
-		goal{
-			what:   fmt.Sprintf("handoff with %d waiting ÷ ours with 20", long),
-			figure: figureHandoff(long), over: figureHandoff(20), of: keyOurs, limit: 1.3,
-		},
-		goal{
-			what:   fmt.Sprintf("bytes of a handoff with %d waiting ÷ ours with 20", long),
-			figure: figureBytes(long), over: figureBytes(20), of: keyOurs, limit: 1.1,
-		},
-		goal{
-			what:   "release → grant to the only one waiting, in another session ÷ bare client",
-			figure: figureCross(1), over: figureCross(1), of: keyBare, limit: 1.25,
-		},
-		goal{
-			what:   "the same ÷ zk.Lock",
-			figure: figureCross(1), over: figureCross(1), of: keyStock, limit: 0.85,
-		},
-		goal{
-			what:   "the same after three probe intervals of waiting ÷ zk.Lock",
-			figure: figurePatient, over: figureCross(1), of: keyStock, limit: 0.85,
-		},
-		goal{
-			what:   "the same to one of many ÷ bare client",
-			figure: figureCross(crossCrowd), over: figureCross(crossCrowd), of: keyBare, limit: 1.25,
-		},
+		ratio(fmt.Sprintf("handoff with %d waiting ÷ ours with 20", long),
+			figureHandoff(long), figureHandoff(20), keyOurs, 1.3),
+		ratio(fmt.Sprintf("bytes of a handoff with %d waiting ÷ ours with 20", long),
+			figureBytes(long), figureBytes(20), keyOurs, 1.1),
+		ratio("release → grant to the only one waiting, in another session ÷ bare client",
+			figureCross(1), figureCross(1), keyBare, 1.25),
+		ratio("the same ÷ zk.Lock", figureCross(1), figureCross(1), keyStock, 0.85),
+		ratio("the same after three probe intervals of waiting ÷ zk.Lock",
+			figurePatient, figureCross(1), keyStock, 0.85),
+		ratio("the same to one of many ÷ bare client",
+			figureCross(crossCrowd), figureCross(crossCrowd), keyBare, 1.25),
 		goal{what: "watches told, each handoff with 1000 waiting", figure: figureWakeUps(1000), limit: 1},
 		goal{what: "heap of a held lock, bytes", figure: figureMemory, limit: 1000},
 		goal{what: "goroutines for all held locks", figure: figureGoroutines, limit: 0},
