@@ -47,14 +47,8 @@ func (w *world) victim(r random) *client {
 	if r.oneIn(3) {
 		return anybody
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range w.paths {
-		for _, t := range w.tenures[p] {
-			if t.over.IsZero() {
-				return t.life.client
-			}
-		}
+	if all := w.holders(w.paths...); len(all) > 0 {
+		return all[0].life.client
 	}
 	return anybody
 }

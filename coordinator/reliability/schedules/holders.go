@@ -170,6 +170,20 @@ func (t *tenure) ended() (time.Time, events.Reason) {
 	return over, why
 }
 
+// holders returns the tenures at the paths that are not over.
+func (w *world) holders(paths ...string) (all []*tenure) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range paths {
+		for _, t := range w.tenures[p] {
+			if t.over.IsZero() {
+				all = append(all, t)
+			}
+		}
+	}
+	return all
+}
+
 // inspect looks at every holder right after each tick, at which sessions end.
 func (w *world) inspect() {
 	next := w.begun
@@ -181,16 +195,7 @@ func (w *world) inspect() {
 		case <-time.After(time.Until(next) + 1):
 		}
 		live := w.srv.Sessions()
-		w.mu.Lock()
-		var all []*tenure
-		for _, p := range w.paths {
-			for _, t := range w.tenures[p] {
-				if t.over.IsZero() {
-					all = append(all, t)
-				}
-			}
-		}
-		w.mu.Unlock()
+		all := w.holders(w.paths...)
 		for i, t := range all {
 			t.check(slices.Contains(live, t.grant.Session))
 			for _, other := range all[i+1:] {

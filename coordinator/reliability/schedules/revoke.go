@@ -3,7 +3,6 @@ package schedules
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -30,8 +29,8 @@ func (w *world) revoke(r random) {
 	grace := r.upTo(life.client.timeout)
 	w.mu.Lock()
 	w.revoked[path] = true
-	held := slices.DeleteFunc(slices.Clone(w.tenures[path]), func(t *tenure) bool { return !t.over.IsZero() })
 	w.mu.Unlock()
+	held := w.holders(path)
 	w.logf("%s: revokes %s within %v", life.client.name, path, grace)
 	w.crew.Go(func() {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), grace+life.client.timeout-time.Millisecond, errImpatient)
