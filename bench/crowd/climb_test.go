@@ -37,8 +37,10 @@ func TestWhatStopsACrowd(t *testing.T) {
 
 func TestKnee(t *testing.T) {
 	t.Parallel()
-	small, large := Hold{Sessions: 1000, Asked: 1000, Writes: 1000}, Hold{Sessions: 2000, Asked: 2000, Writes: 1990}
-	stops := Hold{Sessions: 4000, Asked: 4000, Writes: 2500}
+	hold := func(asked, writes float64) Hold {
+		return Hold{Sessions: int(asked), Asked: asked, Writes: writes}
+	}
+	small, large, stops := hold(1000, 1000), hold(2000, 1990), hold(4000, 2500)
 	for _, c := range []struct {
 		rungs           []Hold
 		served, stopped int // 0 for none
@@ -87,7 +89,7 @@ func TestTheFormula(t *testing.T) {
 	}
 }
 
-// TestTheCommittedPageIsOfTheCommittedResults: go run ./crowd -draw writes it and the plot.
+// TestTheCommittedPageIsOfTheCommittedResults, as go run ./crowd -draw writes it.
 func TestTheCommittedPageIsOfTheCommittedResults(t *testing.T) {
 	t.Parallel()
 	r, folder := new(Results), t.TempDir()
@@ -98,9 +100,9 @@ func TestTheCommittedPageIsOfTheCommittedResults(t *testing.T) {
 	plot, err := os.ReadFile(filepath.Join(folder, "crowd.svg"))
 	eventstest.Must(t, err)
 	benchtest.Compare(t, "../crowd.svg", string(plot))
-	none := &Results{Rungs: []Hold{{Sessions: 250, Servers: make([]float64, servers), Broken: "not all came to hold"}}}
-	if page := none.page(); strings.Contains(page, "NaN") || !strings.Contains(page, "Even the smallest crowd was too large") {
-		t.Errorf("the page of a crowd that never held:\n%s", page)
+	none := (&Results{Rungs: []Hold{{Servers: make([]float64, servers), Broken: "not held"}}}).page()
+	if strings.Contains(none, "NaN") || !strings.Contains(none, "Even the smallest crowd was too large") {
+		t.Errorf("the page of a crowd that never held:\n%s", none)
 	}
 }
 

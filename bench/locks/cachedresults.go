@@ -33,7 +33,8 @@ func (r *Cached) goals() []goal {
 		{what: "requests to the server, each cycle", figure: figureRequests, limit: 0},
 		{what: "allocations, each cycle", figure: figureAllocs(1), limit: 10},
 		{what: fmt.Sprintf("%d goroutines with one lock, each cycle, µs", crowded), figure: figureCrowd, limit: 10},
-		ratio("another session arrives at an idle lock ÷ plain handoff", figureArrival(0), figureCross(1), keyOurs, 2),
+		ratio("another session arrives at an idle lock ÷ plain handoff",
+			figureArrival(0), figureCross(1), keyOurs, 2),
 		{
 			what:   fmt.Sprintf("another session arrives while %d goroutines use the lock, longest wait, µs", busy),
 			figure: figureLongest(busy), limit: micros(float64(defaultCacheFor)) + idle,

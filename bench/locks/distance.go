@@ -57,7 +57,9 @@ type effortFar struct {
 
 func effortFarOf(quick bool) effortFar {
 	if quick {
-		return effortFar{rounds: 1, warm: 200, echoes: 20, cycles: []int{20, 20, 10, 5}, handoffs: []int{4, 4, 4, 3}}
+		return effortFar{
+			rounds: 1, warm: 200, echoes: 20, cycles: []int{20, 20, 10, 5}, handoffs: []int{4, 4, 4, 3},
+		}
 	}
 	return effortFar{rounds: 3, warm: 200, echoes: 20, cycles: []int{40, 40, 10, 8}, handoffs: []int{8, 8, 6, 4}}
 }

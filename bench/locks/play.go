@@ -31,7 +31,7 @@ type player struct {
 
 // play answers the questions on the input until that ends.
 func play(ctx context.Context, key, addr string, input io.Reader, output io.Writer) error {
-	p := &player{key: key, addr: addr, chain: &chain{last: make(map[string]string)}, use: use{kind: kindMutex}}
+	p := &player{key: key, addr: addr, chain: &chain{last: map[string]string{}}, use: use{kind: kindMutex}}
 	lines := bufio.NewScanner(input)
 	for lines.Scan() {
 		values, err := p.answer(ctx, lines.Text())

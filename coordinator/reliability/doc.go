@@ -31,8 +31,8 @@
 //     requests that enter are checked instead (enters)
 //   - watches of connections that have fallen behind (checkWatches): they do not know yet that nodes are gone; no watch is left at
 //     the end
-//   - one watch more for each semaphore and session (checkWatches), on its leases: it goes with the next lease; no watch is left at the
-//     end
+//   - one watch more for each semaphore and session (checkWatches), on its leases: it
+//     goes with the next lease; no watch is left at the end
 //   - the lack of an Ended on a stream that was cut short by Close, or of an acquisition after that: the stream had no reader
 //   - ErrKind where kazoo's names meet others, ErrNotAcquired where a place was lost: as promised
 //   - an error of Close while servers are away; its duration is checked

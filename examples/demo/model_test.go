@@ -41,7 +41,7 @@ func TestThePictureCountsHolders(t *testing.T) {
 		{"told in time", "1 a holds, 2 b waits, 5 a lost, 8 b holds", "", 0, "a 5-8"},
 		{"told while another one holds", "1 a holds, 2 b holds, 3 a lost, 4 b away, 5 c holds", "2-3", 0, ""},
 		{"one that stands still does nothing", "1 a holds, 2 a still, 6 b holds, 9 a lost", "", 0, ""},
-		{"one that wakes and goes on", "1 a holds, 2 a still, 6 b holds, 9 a holds, 10 a lost", "9-10", 0, ""},
+		{"one that wakes up", "1 a holds, 2 a still, 6 b holds, 9 a holds, 10 a lost", "9-10", 0, ""},
 		{"to wake is no grant", "1 a holds, 2 a lost, 3 b still, 4 b holds", "", 0, ""},
 		{"an ended session", "1 a holds, 2 a expire, 2 b holds, 3 a lost", "2-3", 1, ""},
 		{"a waiter's ended session", "1 a holds, 2 c expire, 2 b holds, 3 a lost", "2-3", 0, ""},
@@ -75,7 +75,7 @@ func TestThePictureCountsHolders(t *testing.T) {
 					overlaps, one.Behind, margins, test.overlaps, test.behind, test.margins)
 			}
 			if one.Times != len(one.Overlaps) || one.Together != together {
-				t.Errorf("counted %d times, %v in all; want %v in %v", one.Times, one.Together, one.Overlaps, together)
+				t.Errorf("counted %d times, %v; want %v, %v", one.Times, one.Together, one.Overlaps, together)
 			}
 			if last := len(one.Margins) - 1; last >= 0 {
 				want := one.Margins[last]

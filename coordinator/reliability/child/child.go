@@ -68,7 +68,8 @@ func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Chi
 	out, err := cmd.StdoutPipe()
 	eventstest.Must(tb, err)
 	eventstest.Must(tb, cmd.Start())
-	c := &Child{In: in, Out: out, Process: cmd.Process, hangUp: sync.OnceValue(in.Close), says: json.NewDecoder(out)}
+	c := &Child{In: in, Out: out, Process: cmd.Process, says: json.NewDecoder(out)}
+	c.hangUp = sync.OnceValue(in.Close)
 	tb.Cleanup(func() {
 		_ = c.HangUp() // the child may have closed its end
 		if goOn != nil {

@@ -72,8 +72,9 @@ func TestServersAreKilled(t *testing.T) {
 			t.Errorf("%s: %d locks lost", fault.name, lost)
 		}
 		trials += locks * fault.times
-		reliability.Report(t, reliability.RowSpuriousLost, "%s: %d in %d, and %d in outages beyond T/2 (at most %.1f s until "+
-			"all servers were back)", fault.name, lost, locks*fault.times, beyond, longest.Seconds())
+		reliability.Report(t, reliability.RowSpuriousLost,
+			"%s: %d in %d, and %d in outages beyond T/2 (at most %.1f s until all servers were back)",
+			fault.name, lost, locks*fault.times, beyond, longest.Seconds())
 	}
 
 	// The timeout of this crew is short enough to wait for.

@@ -27,7 +27,8 @@ func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 	const timeout = 2 * tick // the shortest that servers and we allow
 	trials, processes := reliability.Trials(12, 12, 300), reliability.Trials(4, 4, 15)
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
-	next := coordtest.ConnectReal(t, e.Connect(), coordinator.WithSessionTimeout(20*tick), coordinator.WithTickTime(tick))
+	next := coordtest.ConnectReal(t, e.Connect(),
+		coordinator.WithSessionTimeout(20*tick), coordinator.WithTickTime(tick))
 	r := &resumption{next: next, reasons: map[string]int{}}
 	var running sync.WaitGroup
 	for i := range processes {

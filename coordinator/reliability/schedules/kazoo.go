@@ -14,7 +14,7 @@ type form string
 const (
 	plainNames  form = "our names"
 	kazoosNames form = "kazoo's names"          // every client uses them
-	mixedNames  form = "kazoo's names and ours" // one client uses kazoo's, and is refused where it sees others
+	mixedNames  form = "kazoo's names and ours" // one client uses kazoo's, and is refused beside ours
 )
 
 // formOf distributes the seeds, independently of recipeOf and again.

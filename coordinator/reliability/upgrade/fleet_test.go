@@ -97,7 +97,7 @@ func (w *worker) hear(id, what string) news {
 	for {
 		var n news
 		if err := w.Hear(&n); err != nil {
-			w.t.Fatalf("waiting for %s to tell of %q that it is %s: %v; it told %+v", w.name, id, what, err, w.heard)
+			w.t.Fatalf("waiting for %q of %s to be %s: %v; it told %+v", id, w.name, what, err, w.heard)
 		}
 		if n.ID == id && n.What == what {
 			return n

@@ -36,7 +36,8 @@ func MakeRoot(tb testing.TB, servers, root string) {
 // dial connects a client from outside the project. The caller must call closed.
 func dial(tb testing.TB, servers string) (conn *zk.Conn, closed func()) {
 	tb.Helper()
-	conn, news, err := zk.Connect(strings.Split(servers, ","), 5*time.Second, zk.WithLogger(eventstest.Quiet{}))
+	hosts, quiet := strings.Split(servers, ","), zk.WithLogger(eventstest.Quiet{})
+	conn, news, err := zk.Connect(hosts, 5*time.Second, quiet)
 	eventstest.Must(tb, err)
 	return conn, func() {
 		conn.Close()

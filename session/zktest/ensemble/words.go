@@ -15,11 +15,13 @@ import (
 // accepts the connection, and there is no answer.
 const wordTimeout = 500 * time.Millisecond
 
-// longTimeout is that of every word but srvr. A server writes its counters one by one. For each that nobody reads any more
-// it logs a stack: a slow server that is asked, given up and asked again is never done with that.
+// longTimeout is that of every word but srvr. A server writes its counters one by one.
+// For each that nobody reads any more it logs a stack: a slow server that is asked, given
+// up and asked again is never done with that.
 const longTimeout = 20 * wordTimeout
 
-// Ask sends a four-letter word and returns the answer, which ends when the server closes the connection.
+// Ask sends a four-letter word and returns the answer, which ends when the server closes
+// the connection.
 func Ask(ctx context.Context, addr, word string) (string, error) {
 	limit := longTimeout
 	if word == "srvr" {
