@@ -196,26 +196,6 @@ func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 
 // A reader takes the place of a writer.
 
-// TestAPlaceIsNotJoinedToARelease: a create in another seat's place names the place, and
-// is no part of a release's request.
-func TestAPlaceIsNotJoinedToARelease(t *testing.T) {
-	inSession(t, func(r *rig) {
-		w, node := r.Writer()
-		reader, other := r.InPlaceOf(w), r.Seated()
-		r.Plant("of-another")
-		asked := r.Asked()
-		r.Together(func() {
-			other.Do(recipes.Delete{Epoch: 1, Node: named("of-another")})
-			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
-		})
-		other.WantAnswer(recipes.Deleted{Epoch: 1})
-		if in := answerOf[recipes.Created](reader); in.Node.Seq != node.Seq {
-			r.Errorf("the reader is answered %+v, want the place of %v", in, node)
-		}
-		r.WantAsked(asked(), zktest.OpDelete, zktest.OpMulti)
-	})
-}
-
 // refusesAPlace checks that the reader does not get the place of a writer.
 func refusesAPlace(r *rig, reader *seat) {
 	r.Helper()

@@ -69,21 +69,6 @@ func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 	})
 }
 
-func TestPingsAndReadsRenewNothing(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.Seated()
-		for range 10 {
-			time.Sleep(time.Second)
-			s.Do(recipes.List{Epoch: 1})
-			s.Want("Listed")
-		}
-		s.WantLease(leaseTime-10*time.Second-greeting, leaseTime-10*time.Second-greeting)
-		// But they are signs of life, and a write makes proofs of them.
-		s.WriteNothing()
-		s.WantLease(leaseTime-2*time.Second, leaseTime-2*time.Second)
-	})
-}
-
 // As long as nothing is held nothing is written, however long that takes. The lease runs
 // out, which is told to no seat, and a claim has one at once.
 func TestAClaimAfterALongIdleTimeIsFresh(t *testing.T) {

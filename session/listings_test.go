@@ -162,6 +162,12 @@ func (p *listingsPlay) check() {
 		}
 		dirs[l.dir] = true
 	}
+	for _, l := range p.s.client.listings {
+		beside := func(other *listing) bool { return other.lane == l.lane }
+		if l.waits != nil && !slices.ContainsFunc(p.under, beside) && p.s.pending.next() == nil {
+			p.errorf("%s waits, and no listing as urgent is read", l.dir)
+		}
+	}
 	waiting := 0
 	for r := range p.asked {
 		switch p.served[r] {
@@ -278,34 +284,4 @@ func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
 	}
 	lists(s, true, "d")
 	equal(t, s.pending.next(), request(s.client.listings["d"]), "next is when the turn of one may have come")
-}
-
-// TestUrgentListingsDoNotWaitBehindABurst: while large directories are read one at a
-// time, listings for locks of which the turn may have come begin beside the others.
-func TestUrgentListingsDoNotWaitBehindABurst(t *testing.T) {
-	sizes := map[string]int{}
-	for _, dir := range []string{"first", "a", "b", "c", "d", "x", "y", "z"} {
-		sizes[dir] = mostListed
-	}
-	s := listingSession(sizes)
-	lists(s, false, "first")
-	underWay := []*listing{beginNext(s)}
-	for _, dir := range []string{"a", "b", "c", "d"} {
-		lists(s, false, dir)
-	}
-	for _, dir := range []string{"x", "c", "y", "z"} { // c is for a waiter of which the turn has come by now
-		lists(s, true, dir)
-	}
-	var order []string
-	for len(underWay) > 0 {
-		for l := beginNext(s); l != nil; l = beginNext(s) {
-			underWay, order = append(underWay, l), append(order, l.dir)
-		}
-		s.pending.count(underWay[0], -1)
-		delete(s.client.listings, underWay[0].dir)
-		underWay = underWay[1:]
-	}
-	if want := []string{"x", "a", "c", "b", "y", "d", "z"}; !slices.Equal(order, want) {
-		t.Errorf("the listings begin in the order %v, want %v", order, want)
-	}
 }

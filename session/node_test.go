@@ -149,23 +149,6 @@ func TestTheTimeoutIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-func TestDataWithoutATimeoutAreTheUsers(t *testing.T) {
-	for _, data := range []string{
-		"", "job 17", "\n", "zkgrant-timeout", "zkgrant-timeout \n", "zkgrant-timeout ms\n", "zkgrant-timeout 5ms",
-		"zkgrant-timeout 5\n", "zkgrant-timeout 5s\n", "zkgrant-timeout -5ms\n", "zkgrant-timeout +5ms\n",
-		"zkgrant-timeout 05ms\n", "zkgrant-timeout -0ms\n", "zkgrant-timeout 2147483648ms\n",
-		"zkgrant-timeout 5ms\nmore", "zkgrant-timeout 5ms\n\n", "job 17zkgrant-timeout 5ms\n",
-		"job 17\n zkgrant-timeout 5ms\n", "job 17\nzkgrant-timeout  5ms\n",
-	} {
-		if user, timeout := splitTimeout([]byte(data)); !same(user, []byte(data)) || timeout != 0 {
-			t.Errorf("%q is read as %q, %v; want all of it, and no timeout", data, user, timeout)
-		}
-	}
-	if user, timeout := splitTimeout(nil); user != nil || timeout != 0 {
-		t.Errorf("no data are read as %q, %v; want none, and no timeout", user, timeout)
-	}
-}
-
 // TestTheDataThatAreShownCannotReachTheLine behind them, which a second reader may still read.
 func TestTheDataThatAreShownCannotReachTheLine(t *testing.T) {
 	data := withTimeout([]byte("job"), time.Second)
@@ -177,7 +160,16 @@ func TestTheDataThatAreShownCannotReachTheLine(t *testing.T) {
 }
 
 func FuzzTimeoutLine(f *testing.F) {
-	for _, seed := range []string{"", "\n", "job", "__REVOKE__", "__REVOKE__ 5\njob", "zkgrant-timeout 5ms\n", "\nzkgrant-timeout 0ms\n", "a\nzkgrant-timeout 30000ms\n"} {
+	for _, seed := range []string{
+		"", "\n", "job", "__REVOKE__", "__REVOKE__ 5\njob", "zkgrant-timeout 5ms\n", "\nzkgrant-timeout 0ms\n",
+		"a\nzkgrant-timeout 30000ms\n",
+		// These have no timeout.
+		"zkgrant-timeout", "zkgrant-timeout \n", "zkgrant-timeout ms\n", "zkgrant-timeout 5ms", "zkgrant-timeout 5\n",
+		"zkgrant-timeout 5s\n", "zkgrant-timeout -5ms\n", "zkgrant-timeout +5ms\n", "zkgrant-timeout 05ms\n",
+		"zkgrant-timeout -0ms\n", "zkgrant-timeout 2147483648ms\n", "zkgrant-timeout 5ms\nmore",
+		"zkgrant-timeout 5ms\n\n", "job 17zkgrant-timeout 5ms\n", "job 17\n zkgrant-timeout 5ms\n",
+		"job 17\nzkgrant-timeout  5ms\n",
+	} {
 		f.Add([]byte(seed), int32(30000), true)
 		f.Add([]byte(seed), int32(0), false)
 	}
@@ -195,7 +187,9 @@ func FuzzTimeoutLine(f *testing.F) {
 		if user := UserData(revocableNode, wished); !same(user, data) {
 			t.Errorf("%q under a wish is shown as %q, want %q", wished, user, data)
 		}
-		if user, got := splitTimeout(data); got > 0 && !bytes.Equal(withTimeout(user, got), data) || got == 0 && len(user) > len(data) {
+		user, got := splitTimeout(data)
+		reads := got > 0 || !same(user, data)
+		if reads && !bytes.Equal(withTimeout(user, got), data) || got > math.MaxInt32*time.Millisecond {
 			t.Errorf("%q is read as %q, %v, which is not written like that", data, user, got)
 		}
 		expect(t, bytes.Equal(before, data), "%q was changed to %q", before, data)

@@ -105,6 +105,8 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 			other := t.Seated() // from which the session learns that it may not write there
 			other.Do(recipes.Delete{Epoch: 1, Node: other.Makes(1).Node, Floor: true})
 			other.Want("Deleted")
+			t.WantChildren(1)
+			t.WantData(ourData)
 			other.Close()
 		}},
 	} {
@@ -142,19 +144,6 @@ func TestATurnoverWithoutAnAnswer(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAReleaseThatMayNotLeaveAFloorIsARelease(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.Warm()
-		s := r.Seated()
-		node := s.Makes(1).Node
-		r.DenyWriting()
-		s.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
-		s.Want("Deleted")
-		r.WantChildren(0)
-		r.WantData(ourData)
-	})
 }
 
 // TestAFloorNamesANodeByItsCreation, in the request that removes the node.
@@ -248,16 +237,6 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestAnAdvanceWithoutAnOwnNode is refused, whatever the floor says.
-func TestAnAdvanceWithoutAnOwnNode(t *testing.T) {
-	inSession(t, func(r *rig) {
-		l := r.Line()
-		l.Leave(true)
-		l.advance.Node = named("none")
-		l.waiter.Asks(l.advance, recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true})
-	})
 }
 
 // TestAnAdvanceSeesForeignData: from then on they are left alone, though the directory

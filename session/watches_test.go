@@ -90,24 +90,6 @@ func TestArmingAgainFails(t *testing.T) {
 	}
 }
 
-// TestAPathIsArmedOnce, however many seats follow it: the client cannot drop a watch.
-func TestAPathIsArmedOnce(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.Plant("n")
-		seats := make([]*seat, 20)
-		for i := range seats {
-			seats[i] = r.Watching("n")
-			seats[i].WatchNode("n")
-		}
-		synctest.Wait()
-		equal(t, r.Server.Requests(zktest.OpGetData), 1, "readings for 40 watches on one node")
-		r.DeleteNode("n")
-		for _, s := range seats {
-			s.WantGone("n")
-		}
-	})
-}
-
 // TestArmingFailsForTwo seats that follow a path, for one of them or for both. One that
 // does not know asks again.
 func TestArmingFailsForTwo(t *testing.T) {
@@ -150,25 +132,6 @@ func TestArmingFailsForTwo(t *testing.T) {
 			first.Want("")
 		})
 	}
-}
-
-func TestOneSeatWatchesItsOwnNodeAndAnother(t *testing.T) {
-	inSession(t, func(r *rig) {
-		r.Plant("a", "b", "c")
-		s := r.Seated()
-		own := s.CreateNode(1).Text
-		s.ListNodes(1)
-		s.WatchNode("a")
-		s.Watches("b") // it replaces a
-		r.DeleteNode("a")
-		s.Want("")
-		r.DeleteNode("b")
-		s.WantGone("b")
-		r.SetData(own)
-		s.Want("")
-		r.DeleteNode(own)
-		s.WantGone(own)
-	})
 }
 
 func TestAClosedSeatHearsNothing(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -62,13 +61,6 @@ func (s *script) Next(said []byte) (answer []byte, done bool, err error) {
 // Explain is for a refusal.
 func (s *script) Explain() string { return "perhaps " + s.lines[0] }
 
-// unwilling is an exchange that fails at its first turn.
-type unwilling struct{}
-
-func (unwilling) Next([]byte) (answer []byte, done bool, err error) {
-	return nil, false, errors.New("no")
-}
-
 // turn is what the server answers to a token: a code and a body.
 type turn struct {
 	code int32
@@ -77,8 +69,9 @@ type turn struct {
 
 var noToken = numbersOf(-1)
 
-// talk has the script talk to a server with these answers. The server hangs up after its
-// last turn if told to. talk returns what the client reads, and which tokens have come.
+// talk has the script talk to a server with these answers, for a second. The server hangs
+// up after its last turn if told to. talk returns what the client reads, and which tokens
+// have come.
 func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (read []byte, heard []string, err error) {
 	t.Helper()
 	f := &fakeServer{serve: func(_ int, peer fakeConn) {
@@ -100,31 +93,28 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 			peer.ignore()
 		}
 	}}
-	w, conn := awaitingGreeting(t, f)
-	if err = w.login.begin(s, "zk:2181"); err == nil {
-		read = make([]byte, len(grantFrame(0, 0)))
-		var n int
-		n, err = io.ReadFull(iotest.OneByteReader(w), read)
-		read = read[:n]
-	}
-	_ = conn.Close()
-	f.wg.Wait()
-	return read, heard, err
-}
-
-// awaitingGreeting is a wire whose handshake is sent, and which has a second for its login.
-func awaitingGreeting(t *testing.T, f *fakeServer) (*wire, net.Conn) {
-	t.Helper()
 	conn, err := f.dial(t.Context(), "", "")
 	eventstest.Must(t, err)
 	until := time.Now().Add(time.Second)
 	w, err := newWire(conn, conn, NewLink(Events{}), until, func(error) {})
 	eventstest.Must(t, err)
 	w.login = newLogin(until, nil)
-	t.Cleanup(w.login.cancel)
+	defer w.login.cancel()
 	_, err = w.request(handshakeFrame(0), time.Now())
 	eventstest.Must(t, err)
-	return w, conn
+	if err = w.login.begin(s, "zk:2181"); err == nil {
+		read = make([]byte, len(grantFrame(0, 0)))
+		var n int
+		n, err = io.ReadFull(iotest.OneByteReader(w), read)
+		read = read[:n]
+		if err != nil { // which is final
+			n, again := w.Read(make([]byte, 100))
+			expect(t, n == 0 && again != nil, "after %v the client reads %d bytes, %v; want an error", err, n, again)
+		}
+	}
+	_ = conn.Close()
+	f.wg.Wait()
+	return read, heard, err
 }
 
 // TestTheClientHearsOfItsSessionBehindTheExchange, and gets all of the server's answer to
@@ -145,25 +135,6 @@ func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
 		read, tokens, err = talk(t, &script{lines: []string{"x"}}, 0, nil, false)
 		if greeting := grantFrame(testTimeout, 0); err != nil || len(tokens) > 0 || !slices.Equal(read, greeting) {
 			t.Errorf("the client reads %x, %v, and the server hears %q; want %x, nothing", read, err, tokens, greeting)
-		}
-	})
-}
-
-// TestADenialIsFinal for its connection.
-func TestADenialIsFinal(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		f := &fakeServer{serve: func(_ int, c fakeConn) {
-			c.send(grantFrame(testTimeout, 7))
-			c.ignore()
-		}}
-		w, conn := awaitingGreeting(t, f)
-		defer conn.Close()
-		w.login.exchange = unwilling{}
-		if n, err := w.Read(make([]byte, 100)); n != 0 || !errors.Is(err, ErrDenied) {
-			t.Errorf("the client reads %d bytes, %v; want none, and the denial", n, err)
-		}
-		if n, err := w.Read(make([]byte, 100)); n != 0 || err == nil {
-			t.Errorf("after a denial the client reads %d bytes, %v; want none, and an error", n, err)
 		}
 	})
 }

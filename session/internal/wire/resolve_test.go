@@ -212,23 +212,6 @@ func TestAVanishedNameHasTheAddressesItHad(t *testing.T) {
 	})
 }
 
-// An earlier address may belong to another ensemble now, which would give out the same
-// locks.
-func TestANewSessionBeginsWhereTheNameLeadsNow(t *testing.T) {
-	inZone(t, map[string]string{"zk": "10.0.0.1"}, false, "zk:2181 [::1]:2181", func(z *zone, c zoneClient) {
-		c.tries(2)
-		z.set(func() { z.names["zk"] = "" })
-		failed := 0
-		for range 4 {
-			if err := c.next(); errors.Is(err, errGone) {
-				failed++
-			}
-		}
-		are(c.T, z.dialledNow(), "[::1]:2181 [::1]:2181", "without the name, tried")
-		equal(c.T, failed, 2, "attempts that fail")
-	})
-}
-
 func TestASlowLookupDelaysNoKnownAddress(t *testing.T) {
 	const soon = testTimeout / 10
 	const old, young = "10.0.0.1:2181", "10.0.0.2:2181"
