@@ -1,7 +1,10 @@
 package coordinator_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,10 +22,34 @@ const lockPath = coordtest.LockPath
 func forEach[R any](t *testing.T, rows map[string]R, test func(t *testing.T, srv *zktest.Server, row R)) {
 	t.Helper()
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { test(t, srv, row) })
-		})
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) { test(t, srv, row) })
 	}
+}
+
+// expect fails the test unless the condition holds.
+func expect(t *testing.T, holds bool, format string, args ...any) {
+	t.Helper()
+	if !holds {
+		t.Errorf(format, args...)
+	}
+}
+
+// expectEqual fails the test unless got is the wanted value.
+func expectEqual[V comparable](t *testing.T, got, want V, what string, args ...any) {
+	t.Helper()
+	expect(t, got == want, "%s: %v, want %v", fmt.Sprintf(what, args...), got, want)
+}
+
+// expectNone fails the test unless the list is empty.
+func expectNone[V any](t *testing.T, got []V, what string, args ...any) {
+	t.Helper()
+	expect(t, len(got) == 0, "%s: %v, want none", fmt.Sprintf(what, args...), got)
+}
+
+// expectError fails the test unless err is the wanted error, or both are nil.
+func expectError(t *testing.T, err, want error, what string) {
+	t.Helper()
+	expect(t, errors.Is(err, want), "%s: %v, want %v", what, err, want)
 }
 
 // strike has the action strike each request that is meant, and no other request.
@@ -33,6 +60,26 @@ func strike(srv *zktest.Server, action zktest.Action, meant func(r zktest.Reques
 		}
 		return zktest.Pass()
 	})
+}
+
+// strikeNth has the mishap strike the nth request that is meant, and counts all of these.
+func strikeNth(
+	srv *zktest.Server, n int32, mishap func(srv *zktest.Server, session int64) zktest.Action,
+	meant func(r zktest.Request) bool,
+) *atomic.Int32 {
+	seen := &atomic.Int32{}
+	srv.Intercept(func(r zktest.Request) zktest.Action {
+		if !meant(r) || seen.Add(1) != n {
+			return zktest.Pass()
+		}
+		return mishap(srv, r.Session)
+	})
+	return seen
+}
+
+// onEach decides the fate of each request with one of the operations.
+func onEach(srv *zktest.Server, action zktest.Action, ops ...zktest.Op) {
+	strike(srv, action, isA(ops...))
 }
 
 // isA returns a function that reports whether a request is one of these.
