@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,7 +31,7 @@ func newGroup(t *testing.T) *coordinator.Group {
 	g := coordinator.NewGroup()
 	t.Cleanup(func() {
 		g.Close()
-		for range g.Events() { // else its goroutine would be left in the bubble for another 100 ms
+		for range g.Events() { // or its goroutine would stay in the bubble for another 100 ms
 		}
 	})
 	return g
@@ -47,11 +46,12 @@ func contenders(srv *zktest.Server) []string {
 	})
 }
 
-// storyOf returns what the events say of an acquisition, a word for each.
-func storyOf(all []events.Event, id uint64) string {
+// storyOf returns what the events say of these acquisitions, or of everything, a word for
+// each.
+func storyOf(all []events.Event, ids ...uint64) string {
 	var words []string
 	for _, ev := range all {
-		if ev.AcquisitionID() == id {
+		if len(ids) == 0 || slices.Contains(ids, ev.AcquisitionID()) {
 			words = append(words, strings.TrimPrefix(fmt.Sprintf("%T", ev), "events."))
 		}
 	}
@@ -61,145 +61,118 @@ func storyOf(all []events.Event, id uint64) string {
 // isQuiet checks that the acquisition's own channels deliver nothing.
 func isQuiet(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
-	expect(t, len(a.Granted())+len(a.Lost())+len(a.Revoked()) == 0,
-		"the channels of a group's acquisition deliver %d Grants, %d losses and %d requests, want nothing",
-		len(a.Granted()), len(a.Lost()), len(a.Revoked()))
+	expectEqual(t, len(a.Granted())+len(a.Lost())+len(a.Revoked()), 0, "what its own channels deliver")
 }
 
 // TestGroupStories: what a group, the event stream and a hook have of one acquisition, up
 // to its Ended. The group's reader alone takes the Grant.
 func TestGroupStories(t *testing.T) {
-	type on struct {
-		srv    *zktest.Server
-		c      *coordinator.Coordinator
-		g      *coordinator.Group
-		a      *coordinator.Acquisition
-		cancel context.CancelCauseFunc
-	}
 	gone := errors.New("the caller is gone")
-	for name, test := range map[string]struct {
-		options []coordinator.AcquireOption
-		path    string
-		unread  bool // the Grant is not read before do
-		do      func(t *testing.T, on on)
-		want    string // of the group
-		stream  string // if it differs
-		err     error
+	for name, x := range map[string]struct {
+		want string // of the group
+		err  error
 	}{
-		"released":           {want: "Grant Ended", do: func(_ *testing.T, on on) { on.a.Release() }},
-		"withdrawn":          {want: "Ended", stream: "Grant Ended", unread: true, err: coordinator.ErrNotAcquired, do: func(_ *testing.T, on on) { on.a.Release() }},
-		"context, taken":     {want: "Grant Ended", do: func(_ *testing.T, on on) { on.cancel(gone); time.Sleep(time.Minute); on.a.Release() }},
-		"context, not taken": {want: "Ended", stream: "Grant Ended", unread: true, err: gone, do: func(_ *testing.T, on on) { on.cancel(gone) }},
-		"waited for, not taken": {want: "Ended", stream: "Grant Ended", unread: true, err: gone, do: func(t *testing.T, on on) {
-			grant, err := on.a.Wait(t.Context())
-			expect(t, err == nil && grant.ID == on.a.ID(), "Wait returns %v, %v; want the Grant", grant, err)
-			on.cancel(gone)
-		}},
-		"waited for, taken": {want: "Ended", stream: "Grant Ended", unread: true, do: func(t *testing.T, on on) {
-			_, err := on.a.Wait(t.Context())
-			story := storyOf(told(on.g.Events()), on.a.ID())
-			expect(t, err == nil && story == "Grant", "after Wait, which returns %v, the group has %q, want the Grant", err, story)
-			on.cancel(gone)
-			on.a.Release()
-		}},
-		"too late": {
-			want: "Ended", stream: "Grant Ended", unread: true, err: coordinator.ErrTimeout,
-			options: []coordinator.AcquireOption{coordinator.MaxWait(time.Second)}, do: func(*testing.T, on) { time.Sleep(time.Second) },
-		},
-		"lost": {want: "Grant Lost Ended", err: coordinator.ErrSessionExpired, do: func(t *testing.T, on on) {
-			eventstest.Must(t, on.srv.Expire(on.c.SessionID()))
-		}},
-		"lost, not taken": {want: "Ended", stream: "Grant Ended", unread: true, err: coordinator.ErrNodeRemoved, do: func(t *testing.T, on on) {
-			eventstest.Must(t, on.srv.Delete(on.a.Grant().Node))
-			time.Sleep(time.Second)
-		}},
-		"lost in a partition": {want: "Grant Lost Ended", err: coordinator.ErrLeaseRanOut, do: func(_ *testing.T, on on) {
-			on.srv.Mute(on.c.SessionID(), true)
-			time.Sleep(time.Minute)
-			on.srv.Mute(on.c.SessionID(), false)
-		}},
-		"revoked": {want: "Grant Revoked Lost Ended", err: coordinator.ErrRevoked, do: func(t *testing.T, on on) {
-			eventstest.Must(t, on.c.Revoke(t.Context(), lockPath, time.Minute))
-		}},
-		"contended": {want: "Grant Contended Ended", do: func(t *testing.T, on on) {
-			on.a.Contended()
-			other := on.c.Mutex(lockPath, coordinator.Revocable()).Acquire(t.Context())
-			time.Sleep(time.Minute)
-			on.a.Release()
-			other.Release()
-		}},
-		"refused":            {want: "Ended", path: "no path", unread: true, err: coordinator.ErrPath, do: func(*testing.T, on) {}},
-		"coordinator closed": {want: "Grant Ended", err: coordinator.ErrClosed, do: func(t *testing.T, on on) { eventstest.Must(t, on.c.Close()) }},
-		"group closed":       {want: "Grant Ended", do: func(_ *testing.T, on on) { on.g.Close() }},
+		"released":              {"Grant Ended", nil},
+		"withdrawn":             {"Ended", coordinator.ErrNotAcquired},
+		"context, taken":        {"Grant Ended", nil},
+		"context, not taken":    {"Ended", gone},
+		"waited for, not taken": {"Ended", gone},
+		"waited for, taken":     {"Ended", nil},
+		"too late":              {"Ended", coordinator.ErrTimeout},
+		"lost":                  {"Grant Lost Ended", coordinator.ErrSessionExpired},
+		"lost, not taken":       {"Ended", coordinator.ErrNodeRemoved},
+		"lost in a partition":   {"Grant Lost Ended", coordinator.ErrLeaseRanOut},
+		"revoked":               {"Grant Revoked Lost Ended", coordinator.ErrRevoked},
+		"contended":             {"Grant Contended Ended", nil},
+		"refused":               {"Ended", coordinator.ErrPath},
+		"coordinator closed":    {"Grant Ended", coordinator.ErrClosed},
+		"group closed":          {"Grant Ended", nil},
 	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			heard := &hearing{}
+			heard := &ear{}
 			c, g := coordtest.Connect(t, srv, coordinator.WithHooks(heard)), newGroup(t)
 			streamed := collect(c.Events(t.Context()))
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			if test.path == "" {
-				test.path = lockPath
+			var options []coordinator.AcquireOption
+			if name == "too late" {
+				options = append(options, coordinator.MaxWait(time.Second))
 			}
-			a := g.Acquire(ctx, c.Mutex(test.path, coordinator.Revocable()), test.options...)
+			at := map[bool]string{false: lockPath, true: "no path"}[name == "refused"]
+			a := g.Acquire(ctx, c.Mutex(at, coordinator.Revocable()), options...)
 			synctest.Wait()
-			all := func() []events.Event { return told(g.Events()) }
-			if !test.unread {
-				all = collect(g.Events())
+			// A Grant that the group's reader does not take is for the others only.
+			all, others := func() []events.Event { return told(g.Events()) }, "Grant "+x.want
+			if x.want != "Ended" || name == "refused" {
+				all, others = collect(g.Events()), x.want
 				synctest.Wait()
 			}
 			isQuiet(t, a)
-			test.do(t, on{srv, c, g, a, cancel})
+			switch name {
+			case "released", "withdrawn":
+				a.Release()
+			case "context, taken":
+				cancel(gone)
+				time.Sleep(time.Minute)
+				a.Release()
+			case "context, not taken":
+				cancel(gone)
+			case "waited for, not taken":
+				grant, err := a.Wait(t.Context())
+				expect(t, err == nil && grant.ID == a.ID(), "Wait returns %v, %v; want the Grant", grant, err)
+				cancel(gone)
+			case "waited for, taken":
+				_, err := a.Wait(t.Context())
+				eventstest.Must(t, err)
+				expectEqual(t, storyOf(told(g.Events()), a.ID()), "Grant", "after Wait the group has")
+				cancel(gone)
+				a.Release()
+			case "lost":
+				expire(t, srv, c)
+			case "lost, not taken":
+				eventstest.Must(t, srv.Delete(a.Grant().Node))
+			case "lost in a partition":
+				srv.Mute(c.SessionID(), true)
+				time.Sleep(time.Minute)
+				srv.Mute(c.SessionID(), false)
+			case "revoked":
+				eventstest.Must(t, c.Revoke(t.Context(), lockPath, time.Minute))
+			case "contended":
+				a.Contended()
+				other := c.Mutex(lockPath, coordinator.Revocable()).Acquire(t.Context())
+				time.Sleep(time.Minute)
+				a.Release()
+				other.Release()
+			case "coordinator closed":
+				eventstest.Must(t, c.Close())
+			case "group closed":
+				g.Close()
+			}
 			time.Sleep(time.Minute)
 			got := all()
-			for who, got := range map[string]string{
-				"group": storyOf(got, a.ID()), "stream": storyOf(streamed(), a.ID()), "hook": storyOf(heard.all(), a.ID()),
-			} {
-				want := test.want
-				if who != "group" && test.stream != "" {
-					want = test.stream
-				}
-				expect(t, got == want, "the %s has %q, want %q", who, got, want)
-			}
+			expectEqual(t, storyOf(got, a.ID()), x.want, "the group has")
+			expectEqual(t, storyOf(streamed(), a.ID()), others, "the stream has")
+			expectEqual(t, storyOf(heard.all(), a.ID()), others, "the hook has")
 			isQuiet(t, a)
-			last, _ := got[slices.IndexFunc(got, func(ev events.Event) bool { _, is := ev.(events.Ended); return is })].(events.Ended)
-			expect(t, coordtest.IsClosed(a.Done()) && !a.Valid(), "after its Ended it is done: %v, valid: %v", coordtest.IsClosed(a.Done()), a.Valid())
-			expect(t, errors.Is(a.Err(), test.err) && last.Err == a.Err(), "Err is %v and Ended has %v, want %v", a.Err(), last.Err, test.err) //nolint:errorlint // identity is meant
-			expect(t, len(contenders(srv)) == 0, "in the end there are %v", contenders(srv))
+			ended := slices.IndexFunc(got, func(ev events.Event) bool { _, is := ev.(events.Ended); return is })
+			expect(t, coordtest.IsClosed(a.Done()) && !a.Valid(), "after its Ended it is not done, or valid")
+			expectError(t, a.Err(), x.err, "Err")
+			expectEqual(t, got[ended].(events.Ended).Err, a.Err(), "the error of Ended")
+			expectNone(t, contenders(srv), "contenders in the end")
 		})
 	}
 }
 
 // collect reads the channel until it is closed. It returns a function for what was read.
 func collect(from <-chan events.Event) func() []events.Event {
-	var mu sync.Mutex
-	var all []events.Event
+	all := &ear{}
 	go func() {
 		for ev := range from {
-			mu.Lock()
-			all = append(all, ev)
-			mu.Unlock()
+			all.OnEvent(ev)
 		}
 	}()
-	return func() []events.Event {
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(all)
-	}
+	return all.all
 }
-
-// hearing keeps what a hook hears.
-type hearing struct{ events chan events.Event }
-
-func (h *hearing) OnEvent(ev events.Event) {
-	if h.events == nil {
-		h.events = make(chan events.Event, 1000)
-	}
-	h.events <- ev
-}
-
-func (h *hearing) all() []events.Event { return told(h.events) }
 
 // TestGroupOfSeveralCoordinators: IDs are unique, the sessions are named, and events of
 // one session do not replace those of another for a slow reader. The channel is closed
@@ -219,16 +192,10 @@ func TestGroupOfSeveralCoordinators(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		all := told(g.Events())
-		var session []events.Event
-		for _, ev := range all {
-			if ev.AcquisitionID() == 0 {
-				session = append(session, ev)
-			}
-		}
 		expect(t, storyOf(all, a.ID()) == "Grant" && storyOf(all, b.ID()) == "Grant" && storyOf(all, stranger.ID()) == "",
 			"the group has %v, want the Grants of its own two acquisitions", all)
 		var named []int64
-		for _, ev := range session {
+		for _, ev := range all {
 			switch ev := ev.(type) {
 			case events.Suspended:
 				named = append(named, ev.Session)
@@ -236,66 +203,21 @@ func TestGroupOfSeveralCoordinators(t *testing.T) {
 				named = append(named, -ev.Session)
 			}
 		}
-		slices.Sort(named)
 		want := []int64{sessions[0], sessions[1], -sessions[0], -sessions[1]}
-		slices.Sort(want)
-		expect(t, slices.Equal(named, want), "of the sessions the group has %v, want that both were suspended and resumed", session)
+		expect(t, slices.Equal(slices.Sorted(slices.Values(named)), slices.Sorted(slices.Values(want))),
+			"of the sessions the group has %v, want that both were suspended and resumed", all)
 
 		eventstest.Must(t, one.Close())
-		expect(t, storyOf(told(g.Events()), a.ID()) == "Ended", "the end of the first one is not in the group")
+		expectEqual(t, storyOf(told(g.Events()), a.ID()), "Ended", "of the first one the group has")
 		again := g.Acquire(t.Context(), one.Mutex(lockPath))
 		expectError(t, again.Err(), coordinator.ErrClosed, "an acquisition of the closed coordinator")
-		expect(t, storyOf(told(g.Events()), again.ID()) == "Ended", "the end of that is not in the group")
+		expectEqual(t, storyOf(told(g.Events()), again.ID()), "Ended", "of that the group has")
 		eventstest.Must(t, two.Close())
 		ev, open := <-g.Events()
 		expect(t, open && ev.AcquisitionID() == b.ID(), "as the last coordinator is closed the group has %#v, want the end", ev)
-		if ev, open := <-g.Events(); open {
-			t.Errorf("the group has %#v and is open, want it closed", ev)
-		}
+		ev, open = <-g.Events()
+		expect(t, !open, "the group has %#v and is open, want it closed", ev)
 		expectError(t, g.Acquire(t.Context(), other.Mutex(lockPath)).Err(), coordinator.ErrClosed, "an acquisition after that")
-	})
-}
-
-// TestTheLoopItselfClosesItsGroup, and releases: neither waits for the loop. It reads on
-// until the channel is closed. What a waiter and a holder have leaves no node.
-func TestTheLoopItselfClosesItsGroup(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, g := coordtest.Connect(t, srv), newGroup(t)
-		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath+"/0"))
-		defer coordtest.End(holder)
-		const locks = 20
-		all := map[uint64]*coordinator.Acquisition{}
-		for i := range locks {
-			a := g.Acquire(t.Context(), c.Mutex(fmt.Sprint(lockPath, "/", i)))
-			all[a.ID()] = a
-		}
-		grants, stories := 0, map[uint64]string{}
-		for ev := range g.Events() {
-			stories[ev.AcquisitionID()] += fmt.Sprintf("%T ", ev)[len("events."):]
-			switch ev := ev.(type) {
-			case events.Grant:
-				a := all[ev.ID]
-				expect(t, reflect.DeepEqual(ev, a.Grant()) && a.Valid(), "the loop reads %+v, and the acquisition has %+v", ev, a.Grant())
-				if grants++; grants < locks/2 {
-					a.Release()
-				} else if grants == locks/2 {
-					g.Close()
-					late := g.Acquire(t.Context(), c.Mutex(lockPath))
-					expectError(t, late.Err(), coordinator.ErrClosed, "an acquisition after Close")
-					stories[late.ID()] = "no word of it "
-				}
-			case events.Ended:
-				delete(all, ev.ID)
-			}
-		}
-		counts := map[string]int{}
-		for _, story := range stories {
-			counts[strings.TrimSpace(strings.TrimPrefix(story, "Queued "))]++
-		}
-		want := map[string]int{"Grant Ended": locks / 2, "Ended": locks / 2, "no word of it": 1}
-		expect(t, reflect.DeepEqual(counts, want) && len(all) == 0, "the loop read %v and has %v left, want %v", counts, all, want)
-		expect(t, len(contenders(srv)) == 1, "when the channel is closed there are %v, want the other holder", contenders(srv))
-		g.Close()
 	})
 }
 
@@ -325,13 +247,13 @@ func TestAGroupThatNobodyReads(t *testing.T) {
 			began := time.Now()
 			eventstest.Must(t, closes(c, g))
 			if name == "group" {
-				expect(t, time.Since(began) == 0, "Close took %v", time.Since(began))
+				expectEqual(t, time.Since(began), 0, "Close took")
 			}
 			time.Sleep(200 * time.Millisecond)
 			synctest.Wait()
 			ev, open := <-g.Events()
 			expect(t, !open, "the channel has %v, want it closed", ev)
-			expect(t, len(contenders(srv)) == 0, "in the end there are %v", contenders(srv))
+			expectNone(t, contenders(srv), "contenders in the end")
 		})
 	}
 	coordtest.Case(t, "at last", func(t *testing.T, srv *zktest.Server) {
@@ -419,7 +341,7 @@ func (b *beginning) spin(times int) {
 // TestGroupProperty plays random sequences with locks of two coordinators in one group,
 // whose reader is slow, or stops. Of every acquisition the group has at most one Grant,
 // at most one Lost after that, and one Ended; who has read a Grant holds until it
-// releases or loses it.
+// releases or loses it. The reader itself releases, and closes the group.
 func TestGroupProperty(t *testing.T) {
 	stories := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -457,8 +379,8 @@ func playGroup(t *testing.T, srv *zktest.Server, steps []int, stops bool, storie
 		said[id] += fmt.Sprintf("%T", ev)[len("events."):][:1]
 		a := byID[id]
 		if grant, is := ev.(events.Grant); is {
-			if released[id] {
-				breaks("a Grant came after the Release")
+			if released[id] || !reflect.DeepEqual(grant, a.Grant()) {
+				breaks("a Grant came after the Release, or it is %+v and the acquisition's is %+v", grant, a.Grant())
 			}
 			for _, other := range all {
 				if !forced && other != a && other.Valid() && a.Valid() && other.Grant().Path == grant.Path {
@@ -521,6 +443,9 @@ func playGroup(t *testing.T, srv *zktest.Server, steps []int, stops bool, storie
 	if !stops {
 		for ev := range g.Events() {
 			read(ev)
+		}
+		if left := contenders(srv); len(left) > 0 {
+			breaks("when the channel is closed %v are left", left)
 		}
 	}
 	for _, a := range all {

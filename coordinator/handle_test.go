@@ -40,7 +40,6 @@ func TestEveryHandleHolds(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playHold(t, onTheDouble(t, srv)) })
 }
 
-// TestRealEveryHandleHolds is the same on a real server.
 func TestRealEveryHandleHolds(t *testing.T) { playHold(t, onARealServer(t)) }
 
 func playHold(t *testing.T, s *site) {
@@ -51,7 +50,7 @@ func playHold(t *testing.T, s *site) {
 		a, err := h.Hold(t.Context())
 		eventstest.Must(t, err)
 		expect(t, a.Valid() && len(a.Granted()) == 0 && a.Grant().Path == h.Path(),
-			"%s: Hold returns %+v, which is valid: %v; want it held and its Grant taken", kind, a.Grant(), a.Valid())
+			"%s: Hold returns %+v, valid %v; want it held, and its Grant taken", kind, a.Grant(), a.Valid())
 
 		waiter := against(kind, other)
 		_, err = waiter.Hold(t.Context(), coordinator.Try())
@@ -81,7 +80,6 @@ func TestEveryHoldersDataCanBeSet(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playSetData(t, onTheDouble(t, srv)) })
 }
 
-// TestRealEveryHoldersDataCanBeSet is the same on a real server.
 func TestRealEveryHoldersDataCanBeSet(t *testing.T) { playSetData(t, onARealServer(t)) }
 
 func playSetData(t *testing.T, s *site) {
@@ -109,7 +107,7 @@ func playSetData(t *testing.T, s *site) {
 			expect(t, len(queue) > 0, "%s: %s the queue is empty", kind, when)
 		}
 		for range 3 { // a cached node is kept from the second release on
-			a, err := h.Hold(t.Context(), append(options, coordinator.Data([]byte("old")))...)
+			a, err := h.Hold(t.Context(), append(options, named("old"))...)
 			eventstest.Must(t, err)
 			shows("at first", "old")
 			eventstest.Must(t, a.SetData(t.Context(), []byte("new")))
@@ -148,8 +146,8 @@ func TestHoldReturnsWithItsContext(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, err = h.Hold(ctx)
 			cancel()
-			expect(t, errors.Is(err, context.DeadlineExceeded) && time.Since(began) == time.Second,
-				"%s: on a mute server Hold = %v after %v, want the end of its context after 1s", kind, err, time.Since(began))
+			expectError(t, err, context.DeadlineExceeded, kind+": on a mute server")
+			expectEqual(t, time.Since(began), time.Second, "%s: until Hold returns", kind)
 			srv.Mute(c.SessionID(), false)
 			after := against(kind, other).Acquire(t.Context())
 			coordtest.Soon(t, after)

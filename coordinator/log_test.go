@@ -1,10 +1,10 @@
 package coordinator_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"regexp"
 	"slices"
@@ -23,35 +23,26 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// page is what a handler has written.
-type page struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
+var (
+	// changing is what differs each time.
+	changing = regexp.MustCompile(`(time|node|since)=\S+ |(session=0x[0-9a-f]+|epoch=\d+) ?|(server|deadline)=\S+`)
+	// unrelated are lines about connections, and about a probe at the moment in which its node
+	// is removed.
+	unrelated = regexp.MustCompile(`client: |msg=connected|connection lost|probe failed`)
+)
 
-func (p *page) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.Write(b)
-}
-
-// lines are the lines about locks and sessions. Numbers that differ each time are left
-// out. So are lines about connections, and about a probe at the moment in which its node
-// is removed.
-func (p *page) lines() (lines []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	changing := regexp.MustCompile(`time=\S+ |session=0x[0-9a-f]+ ?|epoch=\d+ ?|node=\S+ |server=\S+|deadline=\S+|since=\S+ `)
-	for line := range strings.Lines(p.text.String()) {
-		if !slices.ContainsFunc([]string{"client: ", "msg=connected", "connection lost", "probe failed"}, func(of string) bool { return strings.Contains(line, of) }) {
+// linesOf returns the lines about locks and sessions, without what differs each time.
+func linesOf(log *eventstest.Screen) (lines []string) {
+	for line := range strings.Lines(log.String()) {
+		if !unrelated.MatchString(line) {
 			lines = append(lines, strings.TrimSpace(changing.ReplaceAllString(line, "")))
 		}
 	}
 	return lines
 }
 
-func slogTo(p *page, level slog.Level) coordinator.Option {
-	return coordinator.WithSlog(slog.NewTextHandler(p, &slog.HandlerOptions{Level: level}))
+func slogTo(log *eventstest.Screen, level slog.Level) coordinator.Option {
+	return coordinator.WithSlog(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level}))
 }
 
 // TestTheLogTellsTheLifeOfLocks: the info level is about sessions and elections, the
@@ -83,97 +74,74 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 		`level=INFO msg="session closed" confirmed=true`,
 	}
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
-		t.Run(level.String(), func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				written := &page{}
-				c := coordtest.Connect(t, srv, slogTo(written, level))
-				first, one := coordtest.Hold(t, c.Mutex(lockPath))
-				synctest.Wait() // the log tells of it after the channel
-				second := coordtest.Queue(c.Mutex(lockPath))
-				time.Sleep(time.Minute)
-				first.Release()
-				two := coordtest.Soon(t, second)
-				time.Sleep(time.Minute)
-				ctx, cancel := context.WithCancel(t.Context())
-				third := c.Mutex(lockPath).Acquire(ctx)
-				time.Sleep(time.Minute)
-				cancel()
-				synctest.Wait()
-				eventstest.Must(t, srv.Expire(c.SessionID()))
-				time.Sleep(5 * time.Second)
-				term := c.Election(electionPath, coordinator.Revocable()).Acquire(t.Context())
-				four := coordtest.Soon(t, term)
-				time.Sleep(time.Minute)
-				eventstest.Must(t, c.Revoke(t.Context(), electionPath, 0))
-				synctest.Wait()
-				fifth := c.Mutex("none").Acquire(t.Context())
-				eventstest.Must(t, c.Close())
-				ids := map[string]*coordinator.Acquisition{"1": first, "2": second, "3": third, "4": term, "5": fifth}
-				var want []string
-				for _, line := range lines {
-					for name, token := range map[string]int64{"T1": one.Token, "T2": two.Token, "T4": four.Token} {
-						line = strings.ReplaceAll(line, "token="+name+" ", fmt.Sprintf("token=%d ", token))
-					}
-					if before, after, has := strings.Cut(line, " id="); has {
-						line = fmt.Sprintf("%s id=%d%s", before, ids[after[:1]].ID(), after[1:])
-					}
-					if level == slog.LevelDebug || !strings.HasPrefix(line, "level=DEBUG") {
-						want = append(want, line)
-					}
-				}
-				got := written.lines()
-				// The end of the first and the grant of the second are told by two
-				// goroutines.
-				if i := slices.IndexFunc(got, func(l string) bool { return strings.Contains(l, `"lock released"`) }); i > 0 && strings.Contains(got[i-1], `"lock granted"`) && strings.Contains(got[i-1], fmt.Sprintf("id=%d ", second.ID())) {
+		coordtest.Case(t, level.String(), func(t *testing.T, srv *zktest.Server) {
+			log := &eventstest.Screen{}
+			c := coordtest.Connect(t, srv, slogTo(log, level))
+			first, one := coordtest.Hold(t, c.Mutex(lockPath))
+			synctest.Wait() // the log tells of it after the channel
+			second := coordtest.Queue(c.Mutex(lockPath))
+			time.Sleep(time.Minute)
+			first.Release()
+			two := coordtest.Soon(t, second)
+			time.Sleep(time.Minute)
+			ctx, cancel := context.WithCancel(t.Context())
+			third := c.Mutex(lockPath).Acquire(ctx)
+			time.Sleep(time.Minute)
+			cancel()
+			synctest.Wait()
+			expire(t, srv, c)
+			time.Sleep(5 * time.Second)
+			term := c.Election(electionPath, coordinator.Revocable()).Acquire(t.Context())
+			four := coordtest.Soon(t, term)
+			time.Sleep(time.Minute)
+			eventstest.Must(t, c.Revoke(t.Context(), electionPath, 0))
+			synctest.Wait()
+			fifth := c.Mutex("none").Acquire(t.Context())
+			eventstest.Must(t, c.Close())
+			var names []string
+			for i, a := range []*coordinator.Acquisition{first, second, third, term, fifth} {
+				names = append(names, fmt.Sprintf(" id=%d", i+1), fmt.Sprintf(" id=%d", a.ID()))
+			}
+			for name, token := range map[string]int64{"T1": one.Token, "T2": two.Token, "T4": four.Token} {
+				names = append(names, " token="+name, fmt.Sprint(" token=", token))
+			}
+			want := strings.Split(strings.NewReplacer(names...).Replace(strings.Join(lines, "\n")), "\n")
+			if level == slog.LevelInfo {
+				want = slices.DeleteFunc(want, func(line string) bool { return strings.HasPrefix(line, "level=DEBUG") })
+			}
+			got := linesOf(log)
+			// The end of the first and the grant of the second are told by two goroutines.
+			for i, line := range got {
+				grant := fmt.Sprintf(`"lock granted" path=%s id=%d `, lockPath, second.ID())
+				if i > 0 && strings.Contains(line, `"lock released"`) && strings.Contains(got[i-1], grant) {
 					got[i-1], got[i] = got[i], got[i-1]
 				}
-				if !slices.Equal(got, want) {
-					t.Errorf("on the level %v the log says\n%s\nwant\n%s", level, strings.Join(got, "\n"), strings.Join(want, "\n"))
-				}
-			})
+			}
+			expectEqual(t, strings.Join(got, "\n"), strings.Join(want, "\n"), "on the level %v the log says", level)
 		})
 	}
-}
-
-// keeper is a handler that keeps its records.
-type keeper struct {
-	slog.Handler
-	mu      *sync.Mutex
-	records *[]slog.Record
-}
-
-func (k keeper) Handle(_ context.Context, r slog.Record) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	*k.records = append(*k.records, r)
-	return nil
-}
-
-func (k keeper) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return keeper{k.Handler.WithAttrs(attrs), k.mu, k.records}
 }
 
 // TestSlogGetsValues and not their texts: a duration is one, and so is an error.
 func TestSlogGetsValues(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		var records []slog.Record
-		k := keeper{slog.NewTextHandler(&page{}, &slog.HandlerOptions{Level: slog.LevelDebug}), &sync.Mutex{}, &records}
-		c := coordtest.Connect(t, srv, coordinator.WithSlog(k))
+		var mu sync.Mutex
+		got := map[string]slog.Value{} // of the last record
+		c := coordtest.Connect(t, srv, coordinator.WithSlog(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{
+			Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				mu.Lock()
+				defer mu.Unlock()
+				got[a.Key] = a.Value
+				return a
+			},
+		})))
 		c.Mutex("none").Acquire(t.Context())
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		last := records[len(records)-1]
-		got := map[string]slog.Value{}
-		last.Attrs(func(a slog.Attr) bool {
-			got[a.Key] = a.Value
-			return true
-		})
-		if err, ok := got["error"].Any().(error); !ok || !errors.Is(err, coordinator.ErrPath) {
-			t.Errorf("the handler gets the error %v, want ErrPath", got["error"])
-		}
-		if kind := got["waited"].Kind(); kind != slog.KindDuration || last.Message != "lock given up" || !last.Time.Equal(time.Now()) {
-			t.Errorf("the handler gets %v, want the end of now with a duration", last)
-		}
+		mu.Lock()
+		defer mu.Unlock()
+		err, ok := got["error"].Any().(error)
+		expect(t, ok && errors.Is(err, coordinator.ErrPath), "the handler gets %v, want ErrPath", got)
+		expect(t, got["waited"].Kind() == slog.KindDuration && got["msg"].String() == "lock given up" &&
+			got["time"].Time().Equal(time.Now()), "the handler gets %v, want the end of now with a duration", got)
 	})
 }
 
@@ -181,15 +149,14 @@ func TestSlogGetsValues(t *testing.T) {
 func TestTheLaterLoggerCounts(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for _, what := range []string{"slog", "zap", "none"} {
-			written := &page{}
+			log := &eventstest.Screen{}
 			core, logs := observer.New(zap.InfoLevel)
-			toZap, toSlog, toNone := coordinator.WithLogger(zap.New(core)), slogTo(written, slog.LevelInfo), coordinator.WithSlog(nil)
+			toZap, toSlog := coordinator.WithLogger(zap.New(core)), slogTo(log, slog.LevelInfo)
 			coordtest.Connect(t, srv, map[string][]coordinator.Option{
-				"slog": {toZap, toSlog}, "zap": {toSlog, toZap}, "none": {toZap, toNone},
+				"slog": {toZap, toSlog}, "zap": {toSlog, toZap}, "none": {toZap, coordinator.WithSlog(nil)},
 			}[what]...)
-			if byZap, bySlog := logs.Len() > 0, len(written.lines()) > 0; byZap != (what == "zap") || bySlog != (what == "slog") {
-				t.Errorf("%s last: it is logged by zap: %v, by slog: %v", what, byZap, bySlog)
-			}
+			expectEqual(t, logs.Len() > 0, what == "zap", "%s last: it is logged by zap", what)
+			expectEqual(t, len(linesOf(log)) > 0, what == "slog", "%s last: it is logged by slog", what)
 		}
 	})
 }
@@ -215,14 +182,13 @@ func TestALongWaitIsLogged(t *testing.T) {
 			want int
 		}{{8 * time.Second, 0}, {6 * time.Second, 1}, {50 * time.Second, 1}, {10 * time.Second, 2}, {time.Hour, 7}} {
 			time.Sleep(step.wait)
-			expect(t, lines().Len() == step.want, "%d lines after %v more, want %d", lines().Len(), step.wait, step.want)
+			expectEqual(t, lines().Len(), step.want, "lines after %v more", step.wait)
 		}
-		if n := srv.Requests(zktest.OpGetData) - before; n != lines().Len() {
-			t.Errorf("%d reads for %d lines, want one each", n, lines().Len())
-		}
+		expectEqual(t, srv.Requests(zktest.OpGetData)-before, lines().Len(), "reads, of which each line takes one")
 		got := lines().All()[0].ContextMap()
-		if got["waiters"] != int64(100) || got["ahead"] != int64(1) || got["data"] != "worker 7" || got["path"] != lockPath {
-			t.Errorf("the line has %v, want 100 waiters, and the holder with its data", got)
+		want := map[string]any{"waiters": int64(100), "ahead": int64(1), "data": "worker 7", "path": lockPath}
+		for key, value := range want {
+			expectEqual(t, got[key], value, "in the line %s", key)
 		}
 	})
 }
