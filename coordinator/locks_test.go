@@ -25,37 +25,26 @@ import (
 
 // What a walk through a tree finds, and that nothing is left of it.
 
-// seenAs returns a lock as "path kind", with "/size" of a semaphore, and its contenders
-// as in summary, with "*permits".
+// seenAs returns a lock as "path kind", with "/size" of a semaphore, and its summary.
 func seenAs(info events.LockInfo) string {
 	text := fmt.Sprintf("%s %v", info.Path, info.Kind)
 	if info.Size != 0 {
 		text += fmt.Sprint("/", info.Size)
 	}
-	for _, c := range info.Contenders {
-		text += " " + string(c.Data)
-		if c.Permits != 0 {
-			text += fmt.Sprint("*", c.Permits)
-		}
-		if c.Holding {
-			text += "+"
-		}
-	}
-	return text
+	return strings.TrimSuffix(text+" "+summary(info.Contenders), " ")
 }
 
 // walked returns what a walk yields, a line each. An error is "path kind: no permission",
 // or its text.
 func walked(ctx context.Context, c *coordinator.Coordinator, root string) (lines []string) {
 	for info, err := range c.Locks(ctx, root) {
-		switch {
-		case errors.Is(err, coordinator.ErrNoAuth):
-			lines = append(lines, seenAs(info)+": no permission")
-		case err != nil:
-			lines = append(lines, seenAs(info)+": "+err.Error())
-		default:
-			lines = append(lines, seenAs(info))
+		line := seenAs(info)
+		if errors.Is(err, coordinator.ErrNoAuth) {
+			line += ": no permission"
+		} else if err != nil {
+			line += ": " + err.Error()
 		}
+		lines = append(lines, line)
 	}
 	return lines
 }
@@ -98,32 +87,34 @@ func made(t *testing.T, s *site, nodes ...string) {
 func forest(t *testing.T, s *site) (sound []string) {
 	t.Helper()
 	c, bg := s.connect(), context.Background()
-	granted := func(a *coordinator.Acquisition) *coordinator.Acquisition {
-		t.Helper()
-		coordtest.GrantOf(t, a)
-		return a
-	}
 	const uuid = "4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0"
 	made(t, s, "/c/curator/leases/_c_"+uuid+"-lease-0000000000+", "/c/curator/locks/_c_"+uuid+"-lock-0000000001+",
 		"/c/stray/lock-0000000000", "/c/zk/_c_4f1c0a527c394a0e9a3cd2b1c5a7e9f0-lock-0000000000+", "/c/writelock/x-72057594037927936-0000000007+",
 		"/c/recipe/read-0000000000+", "/d/a-lock-0000000001", "/d/a-lock-0000000001/x/lock-0000000002+", "/d/config", "/d/size",
 		"/g/thread-0000000001")
 
-	granted(c.Mutex("/a/mutex").Acquire(bg, named("m1")))
+	takes := func(l handle, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+		t.Helper()
+		a := l.Acquire(bg, options...)
+		coordtest.GrantOf(t, a)
+		return a
+	}
+	takes(c.Mutex("/a/mutex"), named("m1"))
 	c.Mutex("/a/mutex").Acquire(bg, named("m2"))
-	granted(c.ReadWrite("/a/mutex/nested").Read().Acquire(bg, named("r1")))
-	granted(c.ReadWrite("/a/mutex/nested").Read().Acquire(bg, named("r2")))
-	c.ReadWrite("/a/mutex/nested").Write().Acquire(bg, named("w3"))
+	nested := c.ReadWrite("/a/mutex/nested")
+	takes(nested.Read(), named("r1"))
+	takes(nested.Read(), named("r2"))
+	nested.Write().Acquire(bg, named("w3"))
 	sem := c.Semaphore("/a/sem", 5)
-	granted(sem.Acquire(bg, named("s1"), coordinator.Permits(2)))
+	takes(sem, named("s1"), coordinator.Permits(2))
 	sem.Acquire(bg, named("s2"), coordinator.Permits(4))
-	coordtest.End(granted(c.Semaphore("/a/idle", 3).Acquire(bg)))
-	granted(c.Unfair("/b/alone/size").Acquire(bg, named("7")))
-	granted(c.Unfair("/b/task").Acquire(bg, named("u")))
-	granted(c.Election("/b/lead").Acquire(bg, named("e")))
-	granted(c.Mutex("/c/kazoo", coordinator.AsKazoo()).Acquire(bg, named("k")))
-	granted(c.Multi(c.Mutex("/e/one"), c.ReadWrite("/e/two").Write()).Acquire(bg, named("m")))
-	granted(c.Mutex("/f", coordinator.DetectCrash()).Acquire(bg, named("f")))
+	coordtest.End(takes(c.Semaphore("/a/idle", 3)))
+	takes(c.Unfair("/b/alone/size"), named("7"))
+	takes(c.Unfair("/b/task"), named("u"))
+	takes(c.Election("/b/lead"), named("e"))
+	takes(c.Mutex("/c/kazoo", coordinator.AsKazoo()), named("k"))
+	takes(c.Multi(c.Mutex("/e/one"), c.ReadWrite("/e/two").Write()), named("m"))
+	takes(c.Mutex("/f", coordinator.DetectCrash()), named("f"))
 	return []string{
 		"/a/idle semaphore/3",
 		"/a/mutex mutex m1+ m2",
@@ -164,10 +155,8 @@ func TestLocksFindsEveryKindOfLockInOrder(t *testing.T) {
 	})
 }
 
-// TestRealLocks is the same on a real server.
 func TestRealLocks(t *testing.T) {
-	s := onARealServer(t)
-	testLocks(t, s)
+	testLocks(t, onARealServer(t))
 	t.Run("not readable", func(t *testing.T) { testLocksDenied(t, onARealServer(t)) })
 }
 
@@ -178,16 +167,14 @@ func testLocksDenied(t *testing.T, s *site) {
 		"/d/size", "/d/leases/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lease-0000000000+", "/e/lock-0000000000+")
 	_, err := s.raw.Set(s.root+"/d/size", []byte("2"), -1)
 	eventstest.Must(t, err)
-	for _, node := range []string{"/b/hidden", "/c/lock-0000000000", "/d/leases"} {
-		_, err := s.raw.SetACL(s.root+node, zk.WorldACL(zk.PermAll&^zk.PermRead), -1)
-		eventstest.Must(t, err)
-	}
-	defer func() { // a listing of what is left must not fail
-		for _, node := range []string{"/b/hidden", "/d/leases"} {
-			_, err := s.raw.SetACL(s.root+node, zk.WorldACL(zk.PermAll), -1)
-			eventstest.Check(t, err)
+	permit := func(perms int32, nodes ...string) {
+		for _, node := range nodes {
+			_, err := s.raw.SetACL(s.root+node, zk.WorldACL(perms), -1)
+			eventstest.Must(t, err)
 		}
-	}()
+	}
+	permit(zk.PermAll&^zk.PermRead, "/b/hidden", "/c/lock-0000000000", "/d/leases")
+	defer permit(zk.PermAll, "/b/hidden", "/d/leases") // a listing of what is left must not fail
 	finds(t, s.connect(), "/",
 		"/a mutex a+",
 		"/b/hidden unknown: no permission",
@@ -217,9 +204,7 @@ func grove(t *testing.T, srv *zktest.Server, n int) (paths []string) {
 func pathsOfWalk(t *testing.T, c *coordinator.Coordinator, root string) (paths []string) {
 	t.Helper()
 	for info, err := range c.Locks(t.Context(), root) {
-		if err != nil {
-			t.Errorf("at %s: %v, want no error", info.Path, err)
-		}
+		expect(t, err == nil, "at %s: %v, want no error", info.Path, err)
 		paths = append(paths, info.Path)
 	}
 	return paths
@@ -248,9 +233,8 @@ func TestLocksFindsEachOnceInOrder(t *testing.T) {
 			want := slices.SortedFunc(maps.Keys(locks), func(a, b string) int {
 				return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/"))
 			})
-			if got := pathsOfWalk(t, coordtest.Connect(t, srv), "/top"); !slices.Equal(got, want) {
-				t.Errorf("seed %d: a walk finds %d locks\n%v\nwant %d\n%v", seed, len(got), got, len(want), want)
-			}
+			got := pathsOfWalk(t, coordtest.Connect(t, srv), "/top")
+			expect(t, slices.Equal(got, want), "seed %d: a walk finds\n%v\nwant\n%v", seed, got, want)
 		})
 	}
 }
@@ -276,29 +260,25 @@ func TestAWalkThatEndsLeavesNothingUnderWay(t *testing.T) {
 		for info, err := range c.Locks(t.Context(), "/grove") {
 			eventstest.Check(t, err)
 			seen = append(seen, info.Path)
-			if n := underWay.Load(); n != 0 {
-				t.Fatalf("%d requests are under way in the loop, want none", n)
-			}
+			expectEqual(t, underWay.Load(), 0, "requests under way in the loop")
 			if len(seen) == 3 {
 				break
 			}
 		}
 		before := all.Load()
 		time.Sleep(time.Hour)
-		if more := all.Load() - before; !slices.Equal(seen, paths[:3]) || more != 0 || before > 1+2*64 {
-			t.Errorf("a loop that was left at its third lock has seen %v with %d requests, and %d more; want %v, at most 129, and no more",
-				seen, before, more, paths[:3])
-		}
+		expect(t, slices.Equal(seen, paths[:3]) && all.Load() == before && before <= 1+2*64,
+			"a loop that was left has seen %v with %d requests, and %d later; want three, at most 129, and none",
+			seen, before, all.Load()-before)
 		all.Store(0)
 		start := time.Now()
-		if got := pathsOfWalk(t, c, "/grove"); !slices.Equal(got, paths) || most.Load() != 64 || all.Load() != 2001 {
-			t.Errorf("a walk finds %d locks of %d, with %d requests, %d at a time; want all, 2001 and 64",
-				len(got), len(paths), all.Load(), most.Load())
-		}
+		got := pathsOfWalk(t, c, "/grove")
+		took := time.Since(start)
+		expect(t, slices.Equal(got, paths) && most.Load() == 64 && all.Load() == 2001,
+			"a walk finds %d locks of %d, with %d requests, %d at a time; want all, 2001 and 64",
+			len(got), len(paths), all.Load(), most.Load())
 		// A round trip for the listings of 64 locks, and one for their contenders.
-		if took, limit := time.Since(start), 40*rtt; took > limit {
-			t.Errorf("the walk took %v, want at most %v", took, limit)
-		}
+		expect(t, took <= 40*rtt, "the walk took %v, want at most %v", took, 40*rtt)
 	})
 }
 
@@ -308,44 +288,38 @@ func TestAWalkEndsWithItsContextAndItsCoordinator(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		grove(t, srv, 1000)
 		impatient := errors.New("impatient")
-		for what, test := range map[string]struct {
-			end  func(c *coordinator.Coordinator, cancel context.CancelCauseFunc)
-			want error
-		}{
-			"context":     {func(_ *coordinator.Coordinator, cancel context.CancelCauseFunc) { cancel(impatient) }, impatient},
-			"coordinator": {func(c *coordinator.Coordinator, _ context.CancelCauseFunc) { eventstest.Check(t, c.Close()) }, coordinator.ErrClosed},
-		} {
+		for what, want := range map[string]error{"context": impatient, "coordinator": coordinator.ErrClosed} {
 			for _, at := range []int{0, 1, 100} {
 				c := coordtest.Connect(t, srv)
 				ctx, cancel := context.WithCancelCause(t.Context())
+				end := func() { eventstest.Check(t, c.Close()) }
+				more := 64 // what was seen already is yielded, if only the coordinator has ended
+				if what == "context" {
+					end, more = func() { cancel(impatient) }, 0
+				}
 				if at == 0 {
-					test.end(c, cancel)
+					end()
 				}
 				found, errs := 0, []error{}
 				for info, err := range c.Locks(ctx, "/grove") {
 					if err != nil {
 						errs = append(errs, err)
-						if info.Path != "/grove" || info.Kind != events.LockUnknown {
-							t.Errorf("%s: the error comes with %+v, want the root", what, info)
-						}
-						continue
-					}
-					if found++; found == at {
-						test.end(c, cancel)
+						expect(t, info.Path == "/grove" && info.Kind == events.LockUnknown,
+							"%s: the error comes with %+v, want the root", what, info)
+					} else if found++; found == at {
+						end()
 					}
 				}
 				cancel(nil)
-				// What was seen already is yielded, if only the coordinator has ended.
-				if len(errs) != 1 || !errors.Is(errs[0], test.want) || found < at || found > at+64 || what == "context" && found != at {
-					t.Errorf("%s that ends at lock %d: the walk finds %d, and ends with %v; want %v, once", what, at, found, errs, test.want)
-				}
+				expect(t, len(errs) == 1 && errors.Is(errs[0], want) && found >= at && found <= at+more,
+					"%s ends at lock %d: the walk finds %d, and ends with %v; want %v, once", what, at, found, errs, want)
 			}
 		}
 		c := coordtest.Connect(t, srv)
 		for _, root := range []string{"", "grove", "/grove/", "/zookeeper"} {
-			if got := walked(t.Context(), c, root); len(got) != 1 || !strings.Contains(got[0], "malformed path") {
-				t.Errorf("a walk from %q yields %q, want ErrPath", root, got)
-			}
+			got := walked(t.Context(), c, root)
+			expect(t, len(got) == 1 && strings.Contains(got[0], "malformed path"),
+				"a walk from %q yields %q, want ErrPath", root, got)
 		}
 	})
 }
@@ -373,13 +347,9 @@ func TestAWalkLeavesOutWhatIsGone(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		want := []string{"/grove/0000 unknown +", "/other mutex +", "/sem semaphore/1 *1+"}
-		if got := walked(t.Context(), c, "/"); !slices.Equal(got, want) {
-			t.Errorf("while locks come and go a walk finds %q, want %q", got, want)
-		}
-		if !entered {
-			t.Error("no contender has entered meanwhile, want the second in the queue")
-		}
+		got := strings.Join(walked(t.Context(), c, "/"), "; ")
+		expectEqual(t, got, "/grove/0000 unknown +; /other mutex +; /sem semaphore/1 *1+", "a walk meanwhile")
+		expect(t, entered, "no contender has entered meanwhile, want the second in the queue")
 	})
 }
 
@@ -390,8 +360,7 @@ func TestPollReadsHoldersAndNewcomersOnly(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		var all []*coordinator.Acquisition
 		for i := range 10 {
-			all = append(all, c.Mutex("/locks/poll").Acquire(t.Context(), named(fmt.Sprint("contender ", i))))
-			synctest.Wait()
+			all = append(all, coordtest.Queue(c.Mutex("/locks/poll"), named(fmt.Sprint("contender ", i))))
 		}
 		semaphore := c.Semaphore("/locks/pool", 1)
 		for i := range 3 {
@@ -403,27 +372,21 @@ func TestPollReadsHoldersAndNewcomersOnly(t *testing.T) {
 			t.Helper()
 			before := srv.Requests(zktest.OpGetData)
 			for info, err := range walk(t.Context()) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				eventstest.Must(t, err)
 				seen = append(seen, seenAs(info))
 			}
-			if got := srv.Requests(zktest.OpGetData) - before; got != want {
-				t.Errorf("%s: %d reads, want %d", when, got, want)
-			}
+			expectEqual(t, srv.Requests(zktest.OpGetData)-before, want, "%s: reads", when)
 			return seen
 		}
 		first := polled(10+1+3, "the first walk") // the size of the semaphore, too
-		if second := polled(1+1+1, "the second walk"); !slices.Equal(first, second) {
-			t.Errorf("a second walk yields\n%q\nwant\n%q", second, first)
-		}
+		second := polled(1+1+1, "the second walk")
+		expect(t, slices.Equal(first, second), "a second walk yields\n%q\nwant\n%q", second, first)
 		all[0].Release()
 		<-all[1].Granted()
-		c.Mutex("/locks/poll").Acquire(t.Context(), named("newcomer"))
-		synctest.Wait()
-		if seen := polled(1+1+1, "after a handoff"); !strings.Contains(seen[0], "newcomer") || strings.Contains(seen[0], "contender 0") {
-			t.Errorf("after a handoff a walk yields %q", seen)
-		}
+		coordtest.Queue(c.Mutex("/locks/poll"), named("newcomer"))
+		seen := polled(1+1+1, "after a handoff")
+		expect(t, strings.Contains(seen[0], "newcomer") && !strings.Contains(seen[0], "contender 0"),
+			"after a handoff a walk yields %q", seen)
 	})
 }
 
@@ -434,18 +397,14 @@ func TestPollOfADirectoryMadeAnew(t *testing.T) {
 		walk := c.Poll("/anew")
 		for _, data := range []string{"before", "after"} {
 			admin := coordtest.Admin(t, srv.Addr(), srv.DialContext)
-			for _, node := range []string{"", "/lock-0000000000", "/lock-0000000001"} {
-				flags := int32(0)
-				if node != "" {
-					flags = zk.FlagEphemeral
-				}
-				_, err := admin.Create("/anew"+node, []byte(data), flags, zk.WorldACL(zk.PermAll))
+			makeNodes(t, admin, [2]string{"/anew"})
+			for _, node := range []string{"/lock-0000000000", "/lock-0000000001"} {
+				_, err := admin.Create("/anew"+node, []byte(data), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 				eventstest.Must(t, err)
 			}
 			for info, err := range walk(t.Context()) {
-				if err != nil || string(info.Contenders[1].Data) != data {
-					t.Errorf("a walk yields %s, %v; want the data %q", seenAs(info), err, data)
-				}
+				expect(t, err == nil && string(info.Contenders[1].Data) == data,
+					"a walk yields %s, %v; want the data %q", seenAs(info), err, data)
 			}
 			for _, node := range []string{"/lock-0000000000", "/lock-0000000001", ""} {
 				eventstest.Must(t, srv.Delete("/anew"+node))

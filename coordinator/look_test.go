@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -27,17 +28,19 @@ import (
 func look(t *testing.T, l *coordinator.Lock) []events.Contender {
 	t.Helper()
 	queue, err := l.Queue(t.Context())
-	if err != nil {
-		t.Fatalf("Queue: %v, want nil", err)
-	}
+	eventstest.Must(t, err)
 	return queue
 }
 
-// summary has a contender as "data+" if it holds, and as "data" if it waits.
+// summary has a contender as "data+" if it holds, and as "data" if it waits, and the
+// permits of a semaphore before the sign.
 func summary(queue []events.Contender) string {
 	var words []string
 	for _, c := range queue {
 		word := string(c.Data)
+		if c.Permits != 0 {
+			word += fmt.Sprint("*", c.Permits)
+		}
 		if c.Holding {
 			word += "+"
 		}
@@ -50,33 +53,26 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b, onlooker := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		seen := onlooker.Mutex(lockPath)
-		if queue := look(t, seen); len(queue) != 0 || len(srv.Tree()) != 0 {
-			t.Errorf("before the first contender the queue is %v, the nodes are %v; want neither", queue, srv.Tree())
-		}
+		expectEqual(t, len(look(t, seen))+len(srv.Tree()), 0, "contenders and nodes before the first one")
 		start := time.Now()
 		holder, grant := coordtest.Hold(t, a.Mutex(lockPath), named("first"))
 		time.Sleep(time.Minute)
 		second := coordtest.Queue(b.Mutex(lockPath), named("second"))
 		coordtest.Queue(a.Mutex(lockPath), named("third"))
 		for _, c := range []*coordinator.Coordinator{onlooker, a, b} {
-			if got := summary(look(t, c.Mutex(lockPath))); got != "first+ second third" {
-				t.Errorf("the queue is %q, want %q", got, "first+ second third")
-			}
+			expectEqual(t, summary(look(t, c.Mutex(lockPath))), "first+ second third", "the queue")
 		}
 		got := look(t, seen)
-		if first := got[0]; first.Node != grant.Node || first.Session != a.SessionID() || first.Kind != events.KindLock ||
-			!first.Since.Truncate(time.Second).Equal(start.Truncate(time.Second)) {
-			t.Errorf("the first in the queue is %+v, want what was granted as %+v, since %v", first, grant, start)
-		}
-		if second := got[1]; second.Session != b.SessionID() || second.Since.Sub(got[0].Since).Truncate(time.Second) != time.Minute {
-			t.Errorf("the second in the queue is %+v after %+v, want that of %#x, a minute younger", second, got[0], b.SessionID())
-		}
+		expect(t, got[0].Node == grant.Node && got[0].Session == a.SessionID() && got[0].Kind == events.KindLock &&
+			got[0].Since.Truncate(time.Second).Equal(start.Truncate(time.Second)),
+			"the first is %+v, want what was granted as %+v, since %v", got[0], grant, start)
+		younger := got[1].Since.Sub(got[0].Since).Truncate(time.Second)
+		expect(t, got[1].Session == b.SessionID() && younger == time.Minute,
+			"the second is %+v after %+v, want that of %#x, a minute younger", got[1], got[0], b.SessionID())
 		copy(got[0].Data, "WRONG")
 		coordtest.End(holder)
 		coordtest.Soon(t, second)
-		if got := summary(look(t, seen)); got != "second+ third" {
-			t.Errorf("after a handoff the queue is %q, want %q", got, "second+ third")
-		}
+		expectEqual(t, summary(look(t, seen)), "second+ third", "the queue after a handoff")
 	})
 }
 
@@ -89,9 +85,9 @@ func TestTheQueueOfAReadWriteLockShowsTheHolders(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			for _, side := range []func(context.Context) ([]events.Contender, error){rw.Queue, rw.Read().Queue, rw.Write().Queue} {
-				if queue, err := side(t.Context()); err != nil || summary(queue) != want {
-					t.Errorf("the queue is %q, %v, want %q", summary(queue), err, want)
-				}
+				queue, err := side(t.Context())
+				eventstest.Check(t, err)
+				expectEqual(t, summary(queue), want, "the queue")
 			}
 		}
 		first, _ := coordtest.Hold(t, rw.Read(), named("r1"))
@@ -115,12 +111,10 @@ func TestQueueIsInTheCallersNameSpace(t *testing.T) {
 	}, func(t *testing.T, srv *zktest.Server, x row) {
 		c := connectBelow(t, srv, x.chroot)
 		_, grant := coordtest.Hold(t, c.Mutex(x.dir))
-		if queue := look(t, c.Mutex(x.dir)); len(queue) != 1 || queue[0].Node != grant.Node || path.Dir(grant.Node) != x.dir {
-			t.Errorf("the queue is %+v, want what was granted: %+v", queue, grant)
-		}
-		if children := srv.Children(path.Join("/", x.chroot, x.dir)); !slices.Equal(children, []string{path.Base(grant.Node)}) {
-			t.Errorf("the directory has the nodes %v, want that of the grant, %s", children, grant.Node)
-		}
+		queue, nodes := look(t, c.Mutex(x.dir)), srv.Children(path.Join("/", x.chroot, x.dir))
+		expect(t, len(queue) == 1 && queue[0].Node == grant.Node && path.Dir(grant.Node) == x.dir &&
+			slices.Equal(nodes, []string{path.Base(grant.Node)}),
+			"the queue is %+v, the directory has %v; want what was granted: %+v", queue, nodes, grant)
 	})
 }
 
@@ -133,9 +127,7 @@ func TestQueueChangesNothing(t *testing.T) {
 		look(t, c.Mutex(lockPath))
 		sent := coordtest.Traffic(srv)
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		if n := sent.Load(); n != 1 {
-			t.Errorf("a free lock took %d requests after a look, want 1", n)
-		}
+		expectEqual(t, sent.Load(), 1, "requests for a free lock after a look")
 		coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
 		onlooker := coordtest.Connect(t, srv)
 		deadline, watches, tree := a.Deadline(), srv.Watches(), srv.Tree()
@@ -145,18 +137,14 @@ func TestQueueChangesNothing(t *testing.T) {
 			return zktest.Pass()
 		})
 		for _, c := range []*coordinator.Coordinator{c, onlooker} {
-			if got := look(t, c.Mutex(lockPath)); len(got) != 2 {
-				t.Errorf("the queue is %+v, want two contenders", got)
-			}
+			expectEqual(t, len(look(t, c.Mutex(lockPath))), 2, "contenders in the queue")
 		}
 		synctest.Wait()
-		if len(seen) != 2 || seen[zktest.OpGetChildren2] != 2 || seen[zktest.OpGetData] != 4 {
-			t.Errorf("two looks made the requests %v, want a listing and two readings each", seen)
-		}
-		if srv.Watches() != watches || !slices.Equal(srv.Tree(), tree) || !a.Deadline().Equal(deadline) {
-			t.Errorf("after two looks: %d watches after %d, nodes %v after %v, deadline %v after %v; want no change",
-				srv.Watches(), watches, srv.Tree(), tree, a.Deadline(), deadline)
-		}
+		expect(t, len(seen) == 2 && seen[zktest.OpGetChildren2] == 2 && seen[zktest.OpGetData] == 4,
+			"two looks made the requests %v, want a listing and two readings each", seen)
+		expect(t, srv.Watches() == watches && slices.Equal(srv.Tree(), tree) && a.Deadline().Equal(deadline),
+			"after two looks: %d watches after %d, nodes %v after %v, deadline %v after %v; want no change",
+			srv.Watches(), watches, srv.Tree(), tree, a.Deadline(), deadline)
 	})
 }
 
@@ -165,27 +153,21 @@ func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		makeDir(t, onTheDouble(t, srv), zk.PermAll&^zk.PermRead)
 		sent := coordtest.Traffic(srv)
-		if queue, err := c.Mutex(lockPath).Queue(t.Context()); !errors.Is(err, coordinator.ErrNoAuth) || queue != nil {
-			t.Errorf("Queue of a directory that may not be read = %v, %v; want ErrNoAuth", queue, err)
+		refused := func(path string) {
+			t.Helper()
+			queue, err := c.Mutex(path).Queue(t.Context())
+			expect(t, errors.Is(err, coordinator.ErrNoAuth) && queue == nil, "Queue = %v, %v", queue, err)
 		}
-		if n := sent.Load(); n != 1 {
-			t.Errorf("a refusal took %d requests, want 1", n)
-		}
+		refused(lockPath)
+		expectEqual(t, sent.Load(), 1, "requests that a refusal takes")
 		const other = "/locks/other"
 		ann := coordtest.Connect(t, srv, coordinator.WithAuth("digest", []byte("somebody:else")))
 		coordtest.Hold(t, ann.Mutex(other))
 		coordtest.Queue(ann.Mutex(other, somebodyElse()))
-		if queue, err := c.Mutex(other).Queue(t.Context()); !errors.Is(err, coordinator.ErrNoAuth) || queue != nil {
-			t.Errorf("Queue with a contender that may not be read = %v, %v; want ErrNoAuth", queue, err)
-		}
-		if queue := look(t, ann.Mutex(other)); len(queue) != 2 {
-			t.Errorf("its owner sees the queue %+v, want two contenders", queue)
-		}
+		refused(other)
+		expectEqual(t, len(look(t, ann.Mutex(other))), 2, "contenders that their owner sees")
 	})
 }
-
-// How a look ends when the connection, the session, the caller's context or the coordinator ends, and
-// what many looks cost.
 
 // looked is what Queue returned.
 type looked struct {
@@ -221,31 +203,20 @@ func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
 		return zktest.Swallow()
 	}
 	happens["said to be expired"] = func(srv *zktest.Server, session int64) zktest.Action {
-		if err := srv.Expire(session); err != nil {
-			panic(err)
-		}
+		happens["expired"](srv, session)
 		return zktest.Fail(zktest.SessionExpired)
 	}
-	for nth := range 4 { // the listing, and three readings
+	for nth := range int32(4) { // the listing, and three readings
 		forEach(t, happens, func(t *testing.T, srv *zktest.Server, act func(*zktest.Server, int64) zktest.Action) {
 			crowd(t, srv, 3)
-			c, seen := coordtest.Connect(t, srv), 0
-			srv.Intercept(func(r zktest.Request) zktest.Action {
-				if !isA(zktest.OpGetChildren2, zktest.OpGetData)(r) {
-					return zktest.Pass()
-				}
-				if seen++; seen == nth+1 {
-					return act(srv, r.Session)
-				}
-				return zktest.Pass()
-			})
+			c := coordtest.Connect(t, srv)
+			seen := strikeNth(srv, nth+1, act, isA(zktest.OpGetChildren2, zktest.OpGetData))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			got, err := c.Mutex(lockPath).Queue(ctx)
-			if err != nil || summary(got) != "0+ 1 2" || seen < nth+5 {
-				t.Errorf("struck at request %d, Queue = %+v, %v after %d requests; want %q, with all four requests made again",
-					nth, got, err, seen, "0+ 1 2")
-			}
+			expect(t, err == nil && summary(got) == "0+ 1 2" && seen.Load() >= nth+5,
+				"struck at request %d, Queue = %+v, %v after %d requests; want 0+ 1 2, and all four made again",
+				nth, got, err, seen.Load())
 		})
 	}
 }
@@ -259,7 +230,7 @@ var obstacles = map[string]func(srv *zktest.Server){
 }
 
 func late(op zktest.Op, action zktest.Action) func(srv *zktest.Server) {
-	return func(srv *zktest.Server) { strike(srv, action, isA(op)) }
+	return func(srv *zktest.Server) { onEach(srv, action, op) }
 }
 
 // TestQueueEndsWithItsContext at once, and nothing is sent for a caller that has given up.
@@ -275,20 +246,16 @@ func TestQueueEndsWithItsContext(t *testing.T) {
 		for _, before := range []bool{false, true} {
 			result := looking(ctx, c.Mutex(lockPath))
 			cancel(impatient)
-			if got := <-result; !errors.Is(got.err, impatient) || got.queue != nil || !time.Now().Equal(start) {
-				t.Errorf("begun after the end of its context: %v; Queue = %v, %v %v after it; want the cause, at once",
-					before, got.queue, got.err, time.Since(start))
-			}
+			got := <-result
+			expect(t, errors.Is(got.err, impatient) && got.queue == nil && time.Now().Equal(start),
+				"begun after the end of its context: %v; Queue = %v, %v %v after it; want the cause, at once",
+				before, got.queue, got.err, time.Since(start))
 		}
 		sent := coordtest.Traffic(srv) // the interception ends
 		srv.Down(false)
 		time.Sleep(10 * time.Second)
-		if n := sent.Load(); n != 0 {
-			t.Errorf("%d requests for a caller that has given up, want none", n)
-		}
-		if got := look(t, c.Mutex(lockPath)); len(got) != 200 {
-			t.Errorf("the next look shows %d contenders, want 200", len(got))
-		}
+		expectEqual(t, sent.Load(), 0, "requests for a caller that has given up")
+		expectEqual(t, len(look(t, c.Mutex(lockPath))), 200, "contenders that the next look shows")
 	})
 }
 
@@ -305,20 +272,15 @@ func TestQueueEndsWithTheCoordinator(t *testing.T) {
 		closed := make(chan error, 1)
 		go func() { closed <- c.Close() }()
 		for _, result := range results {
-			if got := <-result; !errors.Is(got.err, coordinator.ErrClosed) || got.queue != nil {
-				t.Errorf("Queue = %v, %v; want ErrClosed", got.queue, got.err)
-			}
-		}
-		if !time.Now().Equal(start) {
-			t.Errorf("they were told %v after Close began, want at once", time.Since(start))
+			got := <-result
+			expect(t, errors.Is(got.err, coordinator.ErrClosed) && got.queue == nil && time.Now().Equal(start),
+				"Queue = %v, %v, %v after Close began; want ErrClosed at once", got.queue, got.err, time.Since(start))
 		}
 		err := <-closed
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("Close = %v after %v, want at most the session timeout, 10 s", err, took)
-		}
-		if _, err := c.Mutex(lockPath).Queue(t.Context()); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("Queue after Close: %v, want ErrClosed", err)
-		}
+		took := time.Since(start)
+		expect(t, took <= 10*time.Second, "Close = %v after %v, want at most the session timeout, 10 s", err, took)
+		_, err = c.Mutex(lockPath).Queue(t.Context())
+		expectError(t, err, coordinator.ErrClosed, "Queue after Close")
 	})
 }
 
@@ -332,54 +294,44 @@ func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 		rtt        = 100 * time.Millisecond
 	)
 	for _, lookers := range []int{1, eventstest.Amount(20, 100)} {
-		t.Run(fmt.Sprintf("%d lookers", lookers), func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				crowd(t, srv, contenders)
-				c := coordtest.Connect(t, srv)
-				coordtest.Hold(t, c.Mutex("/locks/warm")) // it makes /locks known, and is no part of what is counted
-				var now time.Time
-				burst, most, listings, readings := 0, 0, 0, 0
-				srv.Intercept(func(r zktest.Request) zktest.Action {
-					if !strings.HasPrefix(r.Path, lockPath) {
-						return zktest.Delay(rtt)
-					}
-					if r.Op == zktest.OpGetChildren2 {
-						listings++
-					} else {
-						readings++
-					}
-					if !time.Now().Equal(now) {
-						now, burst = time.Now(), 0
-					}
-					burst++
-					most = max(most, burst)
+		coordtest.Case(t, fmt.Sprintf("%d lookers", lookers), func(t *testing.T, srv *zktest.Server) {
+			crowd(t, srv, contenders)
+			c := coordtest.Connect(t, srv)
+			coordtest.Hold(t, c.Mutex("/locks/warm")) // it makes /locks known, and is no part of what is counted
+			var now time.Time
+			burst, most, asked := 0, 0, map[zktest.Op]int{}
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				if !strings.HasPrefix(r.Path, lockPath) {
 					return zktest.Delay(rtt)
-				})
-				start := time.Now()
-				var all sync.WaitGroup
-				for range lookers {
-					all.Go(func() {
-						if got := look(t, c.Mutex(lockPath)); len(got) != contenders || !got[0].Holding {
-							t.Errorf("%d contenders are shown, want %d with the first holding",
-								len(got), contenders)
-						}
-					})
 				}
-				time.Sleep(rtt / 2)
-				a, _ := coordtest.Hold(t, c.Mutex("/locks/urgent"))
-				if took := time.Since(start); took > 20*rtt {
-					t.Errorf("a lock took %v meanwhile, want at most %v", took, 20*rtt)
+				asked[r.Op]++
+				if !time.Now().Equal(now) {
+					now, burst = time.Now(), 0
 				}
-				a.Release()
-				all.Wait()
-				if most != window || listings != lookers || readings != lookers*contenders {
-					t.Errorf("%d requests at a time, %d listings, %d readings; want %d, %d and %d",
-						most, listings, readings, window, lookers, lookers*contenders)
-				}
-				if took, want := time.Since(start), rtt*time.Duration(lookers*contenders/window+lookers); lookers == 1 && took > want+2*rtt {
-					t.Errorf("it took %v, want some %v", took, want)
-				}
+				burst++
+				most = max(most, burst)
+				return zktest.Delay(rtt)
 			})
+			start := time.Now()
+			var all sync.WaitGroup
+			for range lookers {
+				all.Go(func() {
+					got := look(t, c.Mutex(lockPath))
+					expect(t, len(got) == contenders && got[0].Holding,
+						"%d contenders are shown, want %d with the first holding", len(got), contenders)
+				})
+			}
+			time.Sleep(rtt / 2)
+			a, _ := coordtest.Hold(t, c.Mutex("/locks/urgent"))
+			took := time.Since(start)
+			expect(t, took <= 20*rtt, "a lock took %v meanwhile, want at most %v", took, 20*rtt)
+			a.Release()
+			all.Wait()
+			want := map[zktest.Op]int{zktest.OpGetChildren2: lookers, zktest.OpGetData: lookers * contenders}
+			expect(t, most == window && maps.Equal(asked, want),
+				"%d requests at a time, %v; want %d, %v", most, asked, window, want)
+			took, least := time.Since(start), rtt*time.Duration(lookers*contenders/window+lookers)
+			expect(t, lookers > 1 || took <= least+2*rtt, "it took %v, want some %v", took, least)
 		})
 	}
 }
@@ -401,25 +353,21 @@ func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 		})
 		for range 3000 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if _, err := c.Mutex(lockPath).Queue(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatal(err)
-			}
+			_, err := c.Mutex(lockPath).Queue(ctx)
+			expectError(t, err, context.DeadlineExceeded, "a look that is given up")
 			cancel()
 		}
-		if readings != 4 {
-			t.Errorf("%d readings are under way, want the 4 that a look begins with", readings)
-		}
+		expectEqual(t, readings, 4, "readings under way, with which a look begins")
 		before := time.Now()
 		coordtest.Hold(t, c.Mutex("/locks/another"))
-		if took := time.Since(before); took > time.Second {
-			t.Errorf("another lock is held after %v, want it to have room beside the looks", took)
-		}
+		took := time.Since(before)
+		expect(t, took <= time.Second, "another lock is held after %v, want it to have room beside the looks", took)
 		srv.Intercept(nil)
 		srv.Cut(c.SessionID())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if got, err := c.Mutex(lockPath).Queue(ctx); err != nil || len(got) != 100 {
-			t.Errorf("on a new connection %d contenders are shown, %v; want 100", len(got), err)
-		}
+		got, err := c.Mutex(lockPath).Queue(ctx)
+		eventstest.Check(t, err)
+		expectEqual(t, len(got), 100, "contenders that are shown on a new connection")
 	})
 }
