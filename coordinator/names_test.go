@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -25,17 +25,18 @@ import (
 
 // names answers the lookups of every name. What a session makes of the answers is tested in session/internal/wire.
 type names struct {
-	mu             sync.Mutex
-	takes          time.Duration // a lookup
-	err            error
-	addrs          []netip.Addr
-	lookups, going int
+	lookups, going atomic.Int32 // all, and those under way
+
+	mu    sync.Mutex
+	takes time.Duration // a lookup
+	err   error
+	addrs []netip.Addr
 }
 
-// newNames has names lead to the loopback address.
-func newNames(takes time.Duration) *names {
+// newNames has names lead to the addresses.
+func newNames(takes time.Duration, addrs ...string) *names {
 	n := &names{}
-	n.set(takes, nil, "127.0.0.1")
+	n.set(takes, nil, addrs...)
 	return n
 }
 
@@ -49,29 +50,20 @@ func (n *names) set(takes time.Duration, err error, addrs ...string) {
 	}
 }
 
-// counts returns how many lookups there were, and how many are under way.
-func (n *names) counts() (lookups, going int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.lookups, n.going
-}
-
 func (n *names) lookup(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+	n.lookups.Add(1)
+	n.going.Add(1)
+	defer n.going.Add(-1)
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.lookups++
-	n.going++
 	takes := n.takes
 	n.mu.Unlock()
 	select {
 	case <-time.After(takes):
 	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	n.mu.Lock()
-	n.going--
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+	defer n.mu.Unlock()
 	return n.addrs, n.err
 }
 
@@ -90,46 +82,38 @@ func (n *names) option(srv *zktest.Server) coordinator.Option {
 // it again.
 func TestASlowLookupEndsInASession(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 16 * time.Second, time.Minute} {
-		t.Run(timeout.String(), func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				const takes = 5 * time.Second
-				n := newNames(takes)
-				start := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				c, err := coordinator.Connect(ctx, "zk.test:2181", n.option(srv), coordinator.WithSessionTimeout(timeout))
-				eventstest.Must(t, err)
-				defer func() { eventstest.Check(t, c.Close()) }()
-				// An attempt may have its end, and a pause after it, just when the lookup ends.
-				if took := time.Since(start); took > takes+2*time.Second {
-					t.Errorf("the session is there after %v, want it soon after the lookup's %v", took, takes)
-				}
-				if lookups, _ := n.counts(); lookups > 2 {
-					t.Errorf("%d lookups, want one, and one more by the attempt that connects", lookups)
-				}
+		coordtest.Case(t, timeout.String(), func(t *testing.T, srv *zktest.Server) {
+			const takes = 5 * time.Second
+			n := newNames(takes, "127.0.0.1")
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			c, err := coordinator.Connect(ctx, "zk.test:2181", n.option(srv), coordinator.WithSessionTimeout(timeout))
+			eventstest.Must(t, err)
+			defer func() { eventstest.Check(t, c.Close()) }()
+			took, lookups := time.Since(start), n.lookups.Load()
+			// An attempt may have its end, and a pause after it, just when the lookup ends.
+			expect(t, took <= takes+2*time.Second, "a session after %v, want it after the lookup's %v", took, takes)
+			expect(t, lookups <= 2, "%d lookups, want one, and one more by the attempt that connects", lookups)
 
-				// With a session, the addresses stand in at once.
-				held, _ := coordtest.Hold(t, c.Mutex(lockPath))
-				before := c.SessionID()
-				time.Sleep(timeout / 2) // it counts as a good connection from then on
-				srv.CutAll()
-				time.Sleep(timeout / 2)
-				coordtest.NotLost(t, held)
-				if c.State() != coordinator.StateConnected || c.SessionID() != before {
-					t.Errorf("half a timeout after the cut the session is %v, %x; want the first one, connected",
-						c.State(), c.SessionID())
-				}
+			// With a session, the addresses stand in at once.
+			held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+			session := c.SessionID()
+			time.Sleep(timeout / 2) // it counts as a good connection from then on
+			srv.CutAll()
+			time.Sleep(timeout / 2)
+			coordtest.NotLost(t, held)
+			expectEqual(t, c.State(), coordinator.StateConnected, "the state half a timeout after the cut")
+			expectEqual(t, c.SessionID(), session, "the session after the cut")
 
-				// A new one waits for a lookup of its own.
-				eventstest.Must(t, srv.Expire(c.SessionID()))
-				expired := time.Now()
-				<-held.Lost()
-				eventstest.Must(t, c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error { return nil }))
-				if took := time.Since(expired); took > takes+3*time.Second {
-					t.Errorf("the next session grants after %v, want it soon after the lookup's %v",
-						took, takes)
-				}
-			})
+			// A new one waits for a lookup of its own.
+			expire(t, srv, c)
+			expired := time.Now()
+			<-held.Lost()
+			_, err = c.Mutex(lockPath).Hold(t.Context())
+			eventstest.Must(t, err)
+			took = time.Since(expired)
+			expect(t, took <= takes+3*time.Second, "a Grant after %v, want it after the lookup's %v", took, takes)
 		})
 	}
 }
@@ -137,23 +121,20 @@ func TestASlowLookupEndsInASession(t *testing.T) {
 // TestALookupThatNeverEndsIsGivenUp: it has a bound of its own, and the error says what there is to wait for.
 func TestALookupThatNeverEndsIsGivenUp(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		n := newNames(time.Hour)
+		n := newNames(time.Hour, "127.0.0.1")
 		ctx, cancel := context.WithTimeout(t.Context(), 65*time.Second)
 		defer cancel()
 		_, err := coordinator.Connect(ctx, "zk.test:2181", n.option(srv))
-		if err == nil || !strings.Contains(err.Error(), "zk.test:2181: name not resolved ") {
-			t.Errorf("Connect = %v, want it to say that the name is not resolved", err)
-		}
-		if lookups, _ := n.counts(); lookups != 3 {
-			t.Errorf("%d lookups in 65 s, want 3: each of them ends after 30 s", lookups)
-		}
+		expect(t, err != nil && strings.Contains(err.Error(), "zk.test:2181: name not resolved "),
+			"Connect = %v, want it to say that the name is not resolved", err)
+		expectEqual(t, n.lookups.Load(), 3, "lookups in 65 s, of which each ends after 30 s")
 	})
 }
 
 // TestCloseEndsALookup at once, also one that is under way beside a connection.
 func TestCloseEndsALookup(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		n := newNames(0)
+		n := newNames(0, "127.0.0.1")
 		connected, err := coordinator.Connect(t.Context(), "zk.test:2181", n.option(srv))
 		eventstest.Must(t, err)
 		n.set(time.Hour, nil, "127.0.0.1")
@@ -161,18 +142,14 @@ func TestCloseEndsALookup(t *testing.T) {
 		eventstest.Must(t, err)
 		srv.CutAll()
 		time.Sleep(2 * time.Second)
-		if _, going := n.counts(); going != 2 || connected.State() != coordinator.StateConnected {
-			t.Fatalf("%d lookups are under way, and the first session is %v; want 2, and connected",
-				going, connected.State())
-		}
+		expectEqual(t, n.going.Load(), 2, "lookups under way")
+		expectEqual(t, connected.State(), coordinator.StateConnected, "the state of the first session")
 		start := time.Now()
 		eventstest.Check(t, connected.Close())
 		eventstest.Check(t, trying.Close())
 		synctest.Wait()
-		if _, going := n.counts(); going != 0 || time.Since(start) > time.Second {
-			t.Errorf("after Close, which took %v, %d lookups are under way; want none, within a second",
-				time.Since(start), going)
-		}
+		expectEqual(t, n.going.Load(), 0, "lookups under way after Close")
+		expect(t, time.Since(start) <= time.Second, "Close took %v, want a second at most", time.Since(start))
 	})
 }
 
@@ -196,8 +173,7 @@ func TestRealHeadlessService(t *testing.T) {
 	_, port, err := net.SplitHostPort(e.Addr(one))
 	eventstest.Must(t, err)
 	core, logs := observer.New(zap.DebugLevel)
-	n := newNames(0)
-	n.set(0, nil, hosts[one])
+	n := newNames(0, hosts[one])
 	c := coordtest.ConnectReal(t, "zk.test:"+port, n.option(nil), coordinator.WithLogger(zap.New(core)))
 	a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 	servers := func() (seen []string) {
@@ -230,18 +206,15 @@ func TestRealHeadlessService(t *testing.T) {
 		if now, want := servers(), fmt.Sprintf("zk.test:%s at %s", port, e.Addr(to)); now[len(now)-1] != want {
 			t.Fatalf("%s: the session was on %q, want %s at the end", x.what, now, want)
 		}
-		if told := failed() > fails; told != (x.leads == nil) {
-			t.Errorf("%s: the log tells of a lookup that failed: %v, want %v", x.what, told, x.leads == nil)
-		}
+		expectEqual(t, failed() > fails, x.leads == nil, "%s: the log tells of a lookup that failed", x.what)
 		coordtest.NotLost(t, a)
 		eventstest.Must(t, x.back(from))
 		eventstest.Must(t, e.Wait(coordtest.RealContext(t)))
 		from, to = to, from
 	}
 	coordtest.End(a)
-	if _, again := coordtest.Hold(t, c.Mutex(lockPath)); again.Session != grant.Session {
-		t.Errorf("the session is %x, want the first one, %x", again.Session, grant.Session)
-	}
+	_, again := coordtest.Hold(t, c.Mutex(lockPath))
+	expectEqual(t, again.Session, grant.Session, "the session in the end")
 }
 
 // TestRealIPv6: a server that only ::1 leads to.
@@ -256,9 +229,7 @@ func TestRealIPv6(t *testing.T) {
 	e := ensemble.Start(t, 1, ensemble.At("::1"))
 	_, port, err := net.SplitHostPort(e.Addr(0))
 	eventstest.Must(t, err)
-	six, both := newNames(0), newNames(0)
-	six.set(0, nil, "::1")
-	both.set(0, nil, "127.0.0.1", "::1")
+	six, both := newNames(0, "::1"), newNames(0, "127.0.0.1", "::1")
 	for servers, names := range map[string]*names{
 		"[::1]:" + port: six, "[0:0::1]:" + port: six, "[::1%lo]:" + port: six, "six.test:" + port: six, "both.test:" + port: both,
 		"127.0.0.1:" + port + ",[::1]:" + port: six,

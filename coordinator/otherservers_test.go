@@ -2,8 +2,6 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,25 +27,19 @@ func TestLocksWithoutContainers(t *testing.T) {
 				c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
 				start := time.Now()
 				a, _ := coordtest.Hold(t, c.Mutex("/a/b/c"))
-				if took := time.Since(start); took > time.Second {
-					t.Errorf("the first lock takes %v, want a second at most", took)
-				}
+				took := time.Since(start)
+				expect(t, took <= time.Second, "the first lock takes %v, want a second at most", took)
 				b, _ := coordtest.Hold(t, c.ReadWrite("/d/e").Read())
-				if n := srv.Requests(zktest.OpCreateContainer); n > 2 {
-					t.Errorf("%d containers are asked for, want 2 at most", n)
-				}
-				if n := logs.FilterMessageSnippet("no container nodes").Len(); n != 1 {
-					t.Errorf("the log tells of it %d times, want once", n)
-				}
+				asked := srv.Requests(zktest.OpCreateContainer)
+				expect(t, asked <= 2, "%d containers are asked for, want 2 at most", asked)
+				expectEqual(t, logs.FilterMessageSnippet("no container nodes").Len(), 1, "lines about it")
 				next := coordtest.Queue(coordtest.Connect(t, srv).Mutex("/a/b/c"))
 				coordtest.End(a)
 				coordtest.Soon(t, next)
 				coordtest.End(next)
 				coordtest.End(b)
 				time.Sleep(time.Hour)
-				if !srv.Exists("/a/b/c") {
-					t.Error("the lock's directory is gone, want it to stay")
-				}
+				expect(t, srv.Exists("/a/b/c"), "the lock's directory is gone, want it to stay")
 			})
 		})
 	}
@@ -57,30 +49,20 @@ func TestLocksWithoutContainers(t *testing.T) {
 func TestABrokenConnectionIsNoLackOfContainers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		var cut atomic.Bool
-		srv.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op != zktest.OpCreateContainer || cut.Load() {
-				return zktest.Pass()
-			}
-			return zktest.Swallow()
-		})
+		onEach(srv, zktest.Swallow(), zktest.OpCreateContainer)
 		var locks []*coordinator.Acquisition
 		for _, path := range []string{"/a/b", "/c/d", "/e/f"} {
 			locks = append(locks, c.Mutex(path).Acquire(t.Context()))
 		}
 		time.Sleep(time.Second)
-		cut.Store(true)
+		srv.Intercept(nil)
 		srv.CutAll()
 		for _, a := range locks {
-			if _, err := a.Wait(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			coordtest.GrantOf(t, a)
 			coordtest.End(a)
 		}
 		time.Sleep(5 * time.Minute) // containers are looked for once a minute
-		if left := srv.Tree(); len(left) != 0 {
-			t.Errorf("left: %v, want nothing", left)
-		}
+		expectNone(t, srv.Tree(), "nodes that are left")
 	})
 }
 
@@ -92,13 +74,11 @@ func TestRealOnTheServersThereAre(t *testing.T) {
 	a, first := coordtest.Hold(t, c.Mutex("/other/servers/a"))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := other.Mutex("/other/servers/a").Acquire(ctx).Wait(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a second holder: %v, want none", err)
-	}
+	_, err := other.Mutex("/other/servers/a").Acquire(ctx).Wait(t.Context())
+	expectError(t, err, context.DeadlineExceeded, "a second holder")
 	coordtest.End(a)
 	b, second := coordtest.Hold(t, other.Mutex("/other/servers/a"))
-	if second.Token <= first.Token {
-		t.Errorf("the token of the second holder is %d, after %d; want a greater one", second.Token, first.Token)
-	}
+	expect(t, second.Token > first.Token,
+		"the token of the second holder is %d, after %d; want a greater one", second.Token, first.Token)
 	coordtest.End(b)
 }
