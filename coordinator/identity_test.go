@@ -16,7 +16,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/sasl"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -87,9 +86,7 @@ func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 		want := func(when, identities string) {
 			t.Helper()
 			time.Sleep(2 * time.Second)
-			if got := who.since(); got != identities {
-				t.Errorf("%s: the identities %q were sent, want %q", when, got, identities)
-			}
+			expectEqual(t, who.since(), identities, "%s the identities sent are", when)
 		}
 		c := coordtest.Connect(t, srv, who.option(srv), coordinator.WithACL(zk.AuthACL(zk.PermAll)), coordinator.WithLogger(zap.New(core)))
 		want("at first", "u:old")
@@ -101,18 +98,15 @@ func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 		coordtest.NotLost(t, held)
 		srv.CutAll()
 		want("on one more connection", "u:old")
-		if n := logs.FilterMessageSnippet("the identities have changed; the old ones").Len(); n != 1 {
-			t.Errorf("the change is logged %d times, want once", n)
-		}
+		told := logs.FilterMessageSnippet("the identities have changed; the old ones")
+		expectEqual(t, told.Len(), 1, "lines about the change")
 		coordtest.End(held)
 		coordtest.Soon(t, waits)
 		want("while the waiter has the lock", "")
 		session := c.SessionID()
 		coordtest.End(waits)
 		want("when the last node is gone", "u:new")
-		if left := srv.Children("/old/a"); len(left) > 0 {
-			t.Errorf("the nodes %q are left", left)
-		}
+		expectNone(t, srv.Children("/old/a"), "nodes that are left")
 
 		held, _ = coordtest.Hold(t, c.Mutex("/new/a"))
 		srv.CutAll()
@@ -120,16 +114,14 @@ func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 		coordtest.NotLost(t, held)
 		coordtest.End(held)
 		want("after it", "")
-		if c.SessionID() != session {
-			t.Error("the change of identities has cost the session")
-		}
+		expectEqual(t, c.SessionID(), session, "the session after the change")
 
 		// A new session has no node.
 		held, _ = coordtest.Hold(t, c.Mutex("/new/a"))
 		who.set("u:newest")
 		srv.CutAll()
 		want("while the lock is held again", "u:new")
-		eventstest.Must(t, srv.Expire(c.SessionID()))
+		expire(t, srv, c)
 		<-held.Lost()
 		want("in a new session", "u:newest")
 	})
@@ -163,9 +155,7 @@ func TestAnIdentityThatEndsDuringADialIsGivenUp(t *testing.T) {
 		let <- struct{}{}
 		c := coordtest.Connect(t, srv, who.option(srv), coordinator.WithSASL(slowStart{sasl.DigestMD5("app", "secret"), began, let}))
 		<-began
-		if sent := who.since(); sent != "u:old" {
-			t.Fatalf("at first the identities %q are sent, want u:old", sent)
-		}
+		expectEqual(t, who.since(), "u:old", "at first the identities sent are")
 		srv.Cut(c.SessionID())
 		synctest.Wait() // so nothing of what follows is sent
 		waits := c.Mutex(lockPath).Acquire(t.Context())
@@ -177,9 +167,8 @@ func TestAnIdentityThatEndsDuringADialIsGivenUp(t *testing.T) {
 		synctest.Wait()
 		close(let)
 		time.Sleep(2 * time.Second)
-		if sent := who.since(); !strings.HasSuffix(sent, "u:new") {
-			t.Errorf("since the last seat has gone the identities %q were sent, want u:new in the end", sent)
-		}
+		sent := who.since()
+		expect(t, strings.HasSuffix(sent, "u:new"), "without a seat %q were sent, want u:new in the end", sent)
 		coordtest.Hold(t, c.Mutex(lockPath))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"sort"
 	"strings"
 	"testing"
@@ -35,6 +36,12 @@ func delayedBy(d time.Duration, options ...coordinator.LockOption) onCoordinator
 var (
 	delaying = delayedBy(lockDelay)
 	without  = func(c *coordinator.Coordinator) *coordinator.Lock { return detecting(c) }
+	reading  = func(c *coordinator.Coordinator) *coordinator.Lock {
+		return c.ReadWrite(lockPath, coordinator.LockDelay(lockDelay)).Read()
+	}
+	writing = func(c *coordinator.Coordinator) *coordinator.Lock {
+		return c.ReadWrite(lockPath, coordinator.LockDelay(lockDelay)).Write()
+	}
 )
 
 // crashOf has a coordinator hold the lock and lose its session, and returns when its node
@@ -53,10 +60,18 @@ func crashOf(t *testing.T, srv *zktest.Server, l onCoordinator) time.Time {
 func grantedAfter(t *testing.T, a *coordinator.Acquisition, crash time.Time, want time.Duration) events.Grant {
 	t.Helper()
 	g, err := a.Wait(t.Context())
-	if waited := time.Since(crash); err != nil || waited < want || waited > want+50*time.Millisecond {
-		t.Errorf("the next holder is granted the lock %v behind the crash, %v; want %v", waited, err, want)
-	}
+	waited := time.Since(crash)
+	expect(t, err == nil && waited >= want && waited <= want+50*time.Millisecond,
+		"the next holder is granted the lock %v after the crash, %v; want %v", waited, err, want)
 	return g
+}
+
+// passes has a contender get the lock when the delay is over, and release it.
+func passes(t *testing.T, l *coordinator.Lock, crash time.Time, want time.Duration) {
+	t.Helper()
+	a := l.Acquire(t.Context())
+	grantedAfter(t, a, crash, want)
+	finish(t, a)
 }
 
 // TestALockDelayHoldsBackTheNextGrant, and only that: a release ends it. A waiter is told
@@ -70,26 +85,18 @@ func TestALockDelayHoldsBackTheNextGrant(t *testing.T) {
 		expire(t, srv, holder)
 		crash := time.Now()
 		time.Sleep(time.Second)
-		if ahead, ok := next.Position(); ahead != 0 || !ok {
-			t.Errorf("a waiter within the delay is behind %d, %v; want 0, true", ahead, ok)
-		}
+		ahead, ok := next.Position()
+		expect(t, ahead == 0 && ok, "a waiter within the delay is behind %d, %v; want 0, true", ahead, ok)
 		delay := time.Duration(-1)
 		for _, ev := range told(stream) {
 			if queued, ok := ev.(events.Queued); ok {
 				delay = queued.Delay
 			}
 		}
-		if delay != lockDelay {
-			t.Errorf("the waiter is told of a delay of %v at last; want %v", delay, lockDelay)
-		}
-		if g := grantedAfter(t, next, crash, lockDelay); g.Abandoned == nil {
-			t.Error("behind the delay no crash is told")
-		}
+		expectEqual(t, delay, lockDelay, "the delay that the waiter hears of at last")
+		expect(t, grantedAfter(t, next, crash, lockDelay).Abandoned != nil, "after the delay no crash is told")
 		next.Release()
-		before := time.Now()
-		if g := coordtest.Soon(t, last); g.Abandoned != nil || time.Since(before) > time.Second {
-			t.Errorf("behind the release the lock comes after %v with %+v, want at once without a crash", time.Since(before), g.Abandoned)
-		}
+		expect(t, grantedAfter(t, last, time.Now(), 0).Abandoned == nil, "after the release a crash is told")
 		finish(t, last)
 		leftInOrder(t, srv, delaying(behind))
 	})
@@ -100,33 +107,31 @@ func TestALockDelayHoldsBackTheNextGrant(t *testing.T) {
 func TestALockDelayGoesOnWithoutItsWaiter(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		for _, what := range []string{"gives up", "expires", "closes"} {
-			t.Run(fmt.Sprint(what, early), func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					first, second, holder := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-					coordtest.Hold(t, delaying(holder))
-					waits := coordtest.Queue(delaying(first))
-					next := waits // if its session expires, and it queues up anew
-					if early {
-						next = coordtest.Queue(delaying(second))
-					}
-					expire(t, srv, holder)
-					crash := time.Now()
-					time.Sleep(10 * time.Second)
-					switch what {
-					case "gives up":
-						waits.Release()
-					case "expires":
-						expire(t, srv, first)
-					case "closes":
-						eventstest.Must(t, first.Close())
-					}
-					time.Sleep(time.Second)
-					if !early && what != "expires" {
-						next = coordtest.Queue(delaying(second))
-					}
-					grantedAfter(t, next, crash, lockDelay)
-					finish(t, next)
-				})
+			coordtest.Case(t, fmt.Sprint(what, early), func(t *testing.T, srv *zktest.Server) {
+				first, second, holder := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+				coordtest.Hold(t, delaying(holder))
+				waits := coordtest.Queue(delaying(first))
+				next := waits // if its session expires, and it queues up anew
+				if early {
+					next = coordtest.Queue(delaying(second))
+				}
+				expire(t, srv, holder)
+				crash := time.Now()
+				time.Sleep(10 * time.Second)
+				switch what {
+				case "gives up":
+					waits.Release()
+				case "expires":
+					expire(t, srv, first)
+				case "closes":
+					eventstest.Must(t, first.Close())
+				}
+				time.Sleep(time.Second)
+				if !early && what != "expires" {
+					next = coordtest.Queue(delaying(second))
+				}
+				grantedAfter(t, next, crash, lockDelay)
+				finish(t, next)
 			})
 		}
 	}
@@ -154,12 +159,8 @@ func TestALockDelayStandsInTheRecord(t *testing.T) {
 		grantedAfter(t, x.next(second).Acquire(t.Context()), crash, x.want)
 		time.Sleep(time.Second)
 		expire(t, srv, second)
-		a := without(third).Acquire(t.Context())
-		grantedAfter(t, a, time.Now(), x.want) // it stays until a holder has released
-		finish(t, a)
-		a = delaying(third).Acquire(t.Context())
-		grantedAfter(t, a, time.Now(), 0)
-		finish(t, a)
+		passes(t, without(third), time.Now(), x.want) // it stays until a holder has released
+		passes(t, delaying(third), time.Now(), 0)
 	})
 }
 
@@ -179,21 +180,18 @@ func TestAMarkIsNotForALaterCrash(t *testing.T) {
 		coordtest.Hold(t, without(second))
 		time.Sleep(time.Minute)
 		expire(t, srv, second)
-		a := delaying(third).Acquire(t.Context())
-		grantedAfter(t, a, time.Now(), lockDelay)
-		finish(t, a)
+		passes(t, delaying(third), time.Now(), lockDelay)
 	})
 }
 
-// TestTryDoesNotWaitForALockDelay.
+// TestTryDoesNotWaitForALockDelay: it ends at once, until the delay is over.
 func TestTryDoesNotWaitForALockDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crash := crashOf(t, srv, delaying)
 		lock := delaying(coordtest.Connect(t, srv))
 		for time.Since(crash) < lockDelay-2*time.Second {
-			if err := coordtest.EndOf(t, lock.Acquire(t.Context(), coordinator.Try())); !errors.Is(err, coordinator.ErrNotAcquired) {
-				t.Errorf("within the delay Try ends with %v, want ErrNotAcquired", err)
-			}
+			err := coordtest.EndOf(t, lock.Acquire(t.Context(), coordinator.Try()))
+			expectError(t, err, coordinator.ErrNotAcquired, "a Try within the delay")
 			time.Sleep(time.Second)
 		}
 		time.Sleep(2 * time.Second)
@@ -212,9 +210,9 @@ func TestANodeRemovedWithinALockDelay(t *testing.T) {
 		before := srv.Children(lockPath)
 		eventstest.Must(t, srv.Delete(lockPath+"/"+before[0]))
 		time.Sleep(time.Second)
-		if after := srv.Children(lockPath); len(after) != 1 || after[0] == before[0] {
-			t.Errorf("a second after its node was removed there is %v, want another one than %v", after, before)
-		}
+		after := srv.Children(lockPath)
+		expect(t, len(after) == 1 && after[0] != before[0],
+			"a second after its node was removed there is %v, want another one than %v", after, before)
 		grantedAfter(t, a, crash, lockDelay)
 		finish(t, a)
 	})
@@ -224,31 +222,26 @@ func TestANodeRemovedWithinALockDelay(t *testing.T) {
 // readers, and a writer, do so together.
 func TestReadersWaitForALockDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		rw := func(c *coordinator.Coordinator) *coordinator.ReadWrite {
-			return c.ReadWrite(lockPath, coordinator.LockDelay(lockDelay))
-		}
-		crash := crashOf(t, srv, func(c *coordinator.Coordinator) *coordinator.Lock { return rw(c).Write() })
+		crash := crashOf(t, srv, writing)
 		var readers []*coordinator.Acquisition
 		for range 3 {
-			readers = append(readers, rw(coordtest.Connect(t, srv)).Read().Acquire(t.Context()))
+			readers = append(readers, reading(coordtest.Connect(t, srv)).Acquire(t.Context()))
 		}
 		for _, r := range readers {
-			if g := grantedAfter(t, r, crash, lockDelay); g.Abandoned == nil {
-				t.Error("a reader is not told of the crash")
-			}
+			expect(t, grantedAfter(t, r, crash, lockDelay).Abandoned != nil, "a reader is not told of the crash")
 		}
 		other := coordtest.Connect(t, srv)
-		w := rw(other).Write().Acquire(t.Context())
+		w := writing(other).Acquire(t.Context())
 		for _, r := range readers {
 			finish(t, r)
 		}
 		grantedAfter(t, w, time.Now(), 0)
 		// The writer has taken the record over, and becomes a reader: it has not crashed.
-		r := rw(other).Read().Acquire(w.Context(t.Context()))
+		r := reading(other).Acquire(w.Context(t.Context()))
 		coordtest.Soon(t, r)
 		finish(t, w)
 		finish(t, r)
-		leftInOrder(t, srv, rw(coordtest.Connect(t, srv)).Write())
+		leftInOrder(t, srv, writing(coordtest.Connect(t, srv)))
 	})
 }
 
@@ -257,19 +250,16 @@ func TestReadersWaitForALockDelay(t *testing.T) {
 // the delay begins.
 func TestAReaderInItsWritersPlaceBeginsNoDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		rw := func(c *coordinator.Coordinator, option coordinator.LockOption) *coordinator.ReadWrite {
-			return c.ReadWrite(lockPath, option)
+		plain := func(c *coordinator.Coordinator) *coordinator.Lock {
+			return c.ReadWrite(lockPath, coordinator.DetectCrash()).Write()
 		}
-		plain, delays := coordinator.DetectCrash(), coordinator.LockDelay(lockDelay)
-		crashOf(t, srv, func(c *coordinator.Coordinator) *coordinator.Lock { return rw(c, plain).Write() })
+		crashOf(t, srv, plain)
 		c := coordtest.Connect(t, srv)
-		w, _ := coordtest.Hold(t, rw(c, plain).Write())
-		coordtest.Soon(t, rw(c, delays).Read().Acquire(w.Context(t.Context())))
+		w, _ := coordtest.Hold(t, plain(c))
+		coordtest.Soon(t, reading(c).Acquire(w.Context(t.Context())))
 		time.Sleep(time.Minute)
 		expire(t, srv, c)
-		next := rw(coordtest.Connect(t, srv), delays).Write().Acquire(t.Context())
-		grantedAfter(t, next, time.Now(), lockDelay)
-		finish(t, next)
+		passes(t, writing(coordtest.Connect(t, srv)), time.Now(), lockDelay)
 	})
 }
 
@@ -283,7 +273,7 @@ func TestLostRepliesWithinALockDelay(t *testing.T) {
 		}, func(t *testing.T, srv *zktest.Server, action zktest.Action) {
 			crash := crashOf(t, srv, delaying)
 			second, third := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-			n := 0
+			n := 0 // how often the record was written to
 			strike(srv, action, func(r zktest.Request) bool {
 				if r.Op != zktest.OpMulti || len(r.Parts) != 2 || r.Parts[1].Op != zktest.OpSetData {
 					return false
@@ -293,13 +283,10 @@ func TestLostRepliesWithinALockDelay(t *testing.T) {
 			})
 			a := delaying(second).Acquire(t.Context())
 			g, err := a.Wait(t.Context())
-			if waited := time.Since(crash); err != nil || g.Abandoned == nil || waited < lockDelay || waited > lockDelay+3*time.Second {
-				t.Errorf("the lock is granted %v behind the crash with %+v, %v; want %v with it",
-					waited, g.Abandoned, err, lockDelay)
-			}
-			if n < 3 {
-				t.Errorf("the record was written to %d times, want 3 at least", n)
-			}
+			waited := time.Since(crash)
+			expect(t, err == nil && g.Abandoned != nil && waited >= lockDelay && waited <= lockDelay+3*time.Second,
+				"it is granted %v after the crash with %+v, %v; want %v with it", waited, g.Abandoned, err, lockDelay)
+			expect(t, n >= 3, "the record was written to %d times, want 3 at least", n)
 			finish(t, a)
 			leftInOrder(t, srv, delaying(third))
 		})
@@ -311,10 +298,9 @@ func TestAContenderThatMayNotMarkTheRecord(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		acl := coordinator.ACL(zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete))
 		crashOf(t, srv, delayedBy(lockDelay, acl))
-		a := delaying(coordtest.Connect(t, srv)).Acquire(t.Context())
-		if err := coordtest.EndOf(t, a); !errors.Is(err, coordinator.ErrNoAuth) || !strings.Contains(err.Error(), recordPath) {
-			t.Errorf("without WRITE for the record it ends with %v, want ErrNoAuth with its path", err)
-		}
+		err := coordtest.EndOf(t, delaying(coordtest.Connect(t, srv)).Acquire(t.Context()))
+		expect(t, errors.Is(err, coordinator.ErrNoAuth) && strings.Contains(err.Error(), recordPath),
+			"without WRITE for the record it ends with %v, want ErrNoAuth with its path", err)
 	})
 }
 
@@ -322,12 +308,12 @@ func TestAContenderThatMayNotMarkTheRecord(t *testing.T) {
 func TestRealLockDelay(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
-	const delay, path, record = 1500 * time.Millisecond, "/locks/delay", "/locks/delay" + session.RecordSuffix
+	const delay, dir, record = 1500 * time.Millisecond, "/locks/delay", "/locks/delay" + session.RecordSuffix
 	e := coordtest.Servers(t, 3)
 	ctx := coordtest.RealContext(t)
 	raw := coordtest.RawClient(t, e.Addr(0))
 	on := func(i int) *coordinator.Lock {
-		return coordtest.ConnectReal(t, e.Addr(i)).Mutex(path, coordinator.LockDelay(delay))
+		return coordtest.ConnectReal(t, e.Addr(i)).Mutex(dir, coordinator.LockDelay(delay))
 	}
 	recorded := func(want string) bool {
 		_, err := raw.Sync(record)
@@ -336,7 +322,6 @@ func TestRealLockDelay(t *testing.T) {
 	}
 	first, crash := events.Grant{}, time.Time{}
 	crashes := func(l *coordinator.Lock, check func(g events.Grant)) {
-		t.Helper()
 		defer func() { _ = recover() }()
 		err := l.Do(ctx, func(_ context.Context, g events.Grant) error {
 			check(g)
@@ -351,15 +336,13 @@ func TestRealLockDelay(t *testing.T) {
 	waits.Release()
 	for i := range 2 { // the second one waits for the crash of the first
 		crashes(on(i), func(g events.Grant) {
-			if waited := time.Since(crash); waited < delay-2*time.Millisecond { // a server's time has milliseconds
-				t.Errorf("the lock is granted %v behind the crash, want %v at least", waited, delay)
-			}
-			if g.Abandoned == nil || g.Abandoned.Token != first.Token {
-				t.Errorf("behind the delay %+v is told, want the crash of %x", g.Abandoned, first.Token)
-			}
-			if want := fmt.Sprintf("\ntaken 0x%x %s\n", g.Token, g.Node[strings.LastIndex(g.Node, "/")+1:]); !recorded(want) {
-				t.Errorf("the record of the next holder says nothing like %q", want)
-			}
+			waited := time.Since(crash)
+			expect(t, waited >= delay-2*time.Millisecond, // a server's time has milliseconds
+				"the lock is granted %v after the crash, want %v at least", waited, delay)
+			expect(t, g.Abandoned != nil && g.Abandoned.Token == first.Token,
+				"after the delay %+v is told, want the crash of %x", g.Abandoned, first.Token)
+			want := fmt.Sprintf("\ntaken 0x%x %s\n", g.Token, path.Base(g.Node))
+			expect(t, recorded(want), "the record of the next holder does not say %q", want)
 		})
 	}
 }
@@ -378,8 +361,6 @@ func TestARecordLeavesRoomForADelay(t *testing.T) {
 		least := sort.Search(session.MaxRequest, func(size int) bool { return !fits(size) }) // that is too much
 		coordtest.Hold(t, detecting(holder), coordinator.Data(make([]byte, least-1)))
 		expire(t, srv, holder)
-		a := delaying(next).Acquire(t.Context())
-		grantedAfter(t, a, time.Now(), lockDelay)
-		finish(t, a)
+		passes(t, delaying(next), time.Now(), lockDelay)
 	})
 }

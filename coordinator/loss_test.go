@@ -44,9 +44,8 @@ var silences = map[string]func(srv *zktest.Server, id int64){
 				return zktest.Pass()
 			case r.Op == zktest.OpConnect:
 				return zktest.CutBefore()
-			default:
-				return zktest.Delay(300 * time.Millisecond)
 			}
+			return zktest.Delay(300 * time.Millisecond)
 		})
 		time.AfterFunc(1500*time.Millisecond, func() { srv.Strand(id, true) })
 	},
@@ -68,17 +67,14 @@ func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
 				least, latest := time.Hour, time.Duration(0)
 				for _, idle := range []time.Duration{0, time.Minute} {
 					for _, held := range []time.Duration{0, timeout / 20, 3 * timeout / 10, timeout, time.Minute} {
-						first, last := 0, phases
-						if !eventstest.Full() {
-							first, last = quick%phases, quick%phases+1
-							quick += 3
-						}
-						for phase := first; phase < last; phase++ {
+						for i := range eventstest.Amount(1, phases) {
 							// Of the phase 37 ms are a fraction of the tick that no period here is a multiple of.
-							wait := idle + time.Duration(phase)*tick/time.Duration(phases) + 37*time.Millisecond
+							phase := time.Duration((quick + i) % phases)
+							wait := idle + phase*tick/phases + 37*time.Millisecond
 							lead, told := leadOfLost(t, silences[name], tick, timeout, wait, held)
 							least, latest = min(least, lead), max(latest, told)
 						}
+						quick += 3
 					}
 				}
 				t.Logf("lost at least %v before the session expired, and at most %v after the fault began", least, latest)
@@ -103,19 +99,16 @@ func leadOfLost(t *testing.T, begin func(*zktest.Server, int64), tick, timeout, 
 		begin(srv, grant.Session)
 		lost := <-a.Lost()
 		told = time.Since(start)
-		if lost.Reason != events.ReasonLeaseRanOut || a.Valid() {
-			t.Errorf("told of %+v, valid: %v; want that the lease ran out, and not valid", lost, a.Valid())
-		}
-		if !slices.Contains(srv.Sessions(), grant.Session) {
-			t.Errorf("waited %v, held %v: told %v after the fault, and the session is over already; want it told before", wait, held, told)
-		}
-		if _, err := w.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if lead = time.Since(start) - told; lead < timeout/25 {
-			t.Errorf("waited %v, held %v: told %v after the fault, %v before the next grant; want at least %v before",
-				wait, held, told, lead, timeout/25)
-		}
+		expect(t, lost.Reason == events.ReasonLeaseRanOut && !a.Valid(),
+			"told of %+v, valid: %v; want that the lease ran out, and not valid", lost, a.Valid())
+		expect(t, slices.Contains(srv.Sessions(), grant.Session),
+			"waited %v, held %v: told %v after the fault, when the session is over", wait, held, told)
+		_, err := w.Wait(t.Context())
+		eventstest.Must(t, err)
+		lead = time.Since(start) - told
+		expect(t, lead >= timeout/25,
+			"waited %v, held %v: told %v after the fault, %v before the next grant; want at least %v before",
+			wait, held, told, lead, timeout/25)
 		srv.Strand(grant.Session, false)
 		srv.Mute(grant.Session, false)
 		srv.Intercept(nil)
@@ -139,10 +132,7 @@ func TestNothingIsLostOnAHealthyFollower(t *testing.T) {
 					}
 					time.Sleep(ticks * tick / 50)
 				}
-				coordtest.End(a)
-				if a.Err() != nil {
-					t.Fatal(a.Err())
-				}
+				finish(t, a)
 			}
 		})
 	}
@@ -158,9 +148,8 @@ func TestDoTellsOfALossOnce(t *testing.T) {
 			return fmt.Errorf("the work: %w", context.Cause(ctx))
 		})
 		lost := new(coordinator.LostError)
-		if !errors.As(err, &lost) || strings.Count(err.Error(), "lost") != 1 {
-			t.Errorf("Do returns %q, want one LostError", err)
-		}
+		one := errors.As(err, &lost) && strings.Count(err.Error(), "lost") == 1
+		expect(t, one, "Do returns %q, want one LostError", err)
 	})
 }
 
@@ -172,9 +161,7 @@ func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
 			before := srv.Requests(zktest.OpMulti)
 			time.Sleep(length)
 			synctest.Wait()
-			if n := srv.Requests(zktest.OpMulti) - before; n != int(length/time.Second) {
-				t.Errorf("%s: %d probes in %v, want one a second", when, n, length)
-			}
+			expectEqual(t, srv.Requests(zktest.OpMulti)-before, int(length/time.Second), "%s: probes", when)
 		}
 		c := coordtest.Connect(t, srv) // the default timeout of 10 s
 		held := burst(c, 1000)
@@ -195,53 +182,42 @@ func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
 // without.
 func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 	for name, down := range map[string]bool{"connected": false, "no connection": true} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				var asleep atomic.Int64
-				c := coordtest.Connect(t, srv, session.OptionFunc(func(cfg *session.Config) {
-					cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
-				}))
-				a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-				time.Sleep(time.Minute)
-				srv.Down(down)
-				synctest.Wait()
-				sleeps := func(d, left time.Duration) {
-					t.Helper()
-					asleep.Add(int64(d))
-					if got := time.Until(a.Deadline()); a.Valid() != (left > 0) || got != left {
-						t.Errorf("asleep for another %v: valid %v, deadline in %v; want it in %v",
-							d, a.Valid(), got, left)
-					}
-				}
-				sleeps(time.Until(a.Deadline())-1, 1)
-				sleeps(1, 0)
-				sleeps(time.Hour, -time.Hour)
-				select {
-				case lost := <-a.Lost():
-					if lost.Reason != events.ReasonLeaseRanOut {
-						t.Errorf("told of %+v, want that the lease ran out", lost)
-					}
-				case <-time.After(time.Second + time.Millisecond):
-					t.Fatal("no loss is told by the next probe's time, want one")
-				}
-				srv.Down(false)
-				b, _ := coordtest.Hold(t, c.Mutex(lockPath)) // in a session that lives, for all the server knows
-				coordtest.NotLost(t, b)
-			})
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			var asleep atomic.Int64
+			c := coordtest.Connect(t, srv, session.OptionFunc(func(cfg *session.Config) {
+				cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
+			}))
+			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+			time.Sleep(time.Minute)
+			srv.Down(down)
+			synctest.Wait()
+			sleeps := func(d, left time.Duration) {
+				t.Helper()
+				asleep.Add(int64(d))
+				expect(t, a.Valid() == (left > 0) && time.Until(a.Deadline()) == left,
+					"asleep for another %v: valid %v, deadline in %v; want it in %v",
+					d, a.Valid(), time.Until(a.Deadline()), left)
+			}
+			sleeps(time.Until(a.Deadline())-1, 1)
+			sleeps(1, 0)
+			sleeps(time.Hour, -time.Hour)
+			select {
+			case lost := <-a.Lost():
+				expectEqual(t, lost.Reason, events.ReasonLeaseRanOut, "the reason of the loss")
+			case <-time.After(time.Second + time.Millisecond):
+				t.Fatal("no loss is told by the next probe's time, want one")
+			}
+			srv.Down(false)
+			b, _ := coordtest.Hold(t, c.Mutex(lockPath)) // in a session that lives, for all the server knows
+			coordtest.NotLost(t, b)
 		})
 	}
 }
 
-// The promises of the README, one test or more for each.
-
 func TestGrantsFollowTheOrderOfTheQueueWithGrowingTokens(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		var all []*coordinator.Acquisition
-		cs := []*coordinator.Coordinator{coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)}
-		for i := range 20 {
-			all = append(all, coordtest.Queue(cs[i%len(cs)].Mutex(lockPath)))
-		}
-		grantedInOrder(t, all, func(node string) bool { return srv.Exists(node) })
+		_, all := sessions(t, srv, 3, 20)
+		grantedInOrder(t, all, srv.Exists)
 	})
 }
 
@@ -257,15 +233,12 @@ func grantedInOrder(t *testing.T, queue []*coordinator.Acquisition, exists func(
 				t.Fatalf("%d is granted while %d holds, want one at a time", i+1+j, i)
 			}
 		}
-		if grant.Token <= last || grant.Path != lockPath || grant.ID != a.ID() || !exists(grant.Node) {
-			t.Errorf("grant %d is %+v after the token %d, want a greater one, of acquisition %d at %s", i, grant, last, a.ID(), lockPath)
-		}
+		expect(t, grant.Token > last && grant.Path == lockPath && grant.ID == a.ID() && exists(grant.Node),
+			"grant %d is %+v after the token %d, want a greater one, and of acquisition %d", i, grant, last, a.ID())
 		coordtest.NotLost(t, a)
 		last = grant.Token
-		a.Release()
-		if err := coordtest.EndOf(t, a); err != nil || exists(grant.Node) {
-			t.Errorf("released, %d ends with %v, its node there: %v; want nil, and no node", i, err, exists(grant.Node))
-		}
+		finish(t, a)
+		expect(t, !exists(grant.Node), "the node of %d is there after its release, want it gone", i)
 	}
 }
 
@@ -276,8 +249,8 @@ func TestTokensGrowWhenTheDirectoryIsRebornWithNumbersFromZero(t *testing.T) {
 		coordtest.End(a)
 		eventstest.Must(t, srv.Delete(lockPath))
 		_, after := coordtest.Hold(t, c.Mutex(lockPath))
-		if after.Node[len(after.Node)-10:] != "0000000000" || after.Token <= before.Token {
-			t.Errorf("in the directory that is reborn %+v is granted after %+v, want the number 0 and a greater token", after, before)
-		}
+		expect(t, after.Node[len(after.Node)-10:] == "0000000000" && after.Token > before.Token,
+			"in the directory that is reborn %+v is granted after %+v, want the number 0 and a greater token",
+			after, before)
 	})
 }

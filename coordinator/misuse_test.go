@@ -16,8 +16,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Mistakes of callers harm no other caller.
-
 // Where refusals of the servers are reported.
 
 // undeletable are the permissions in a directory where no client may delete.
@@ -49,9 +47,8 @@ func playRefusedDo(t *testing.T, s *site) {
 	for _, own := range []error{nil, errOfFunction} {
 		c := s.connect()
 		err := c.Mutex(lockPath).Do(coordtest.RealContext(t), func(context.Context, events.Grant) error { return own })
-		if !errors.Is(err, coordinator.ErrNoAuth) || own != nil && !errors.Is(err, own) {
-			t.Errorf("Do of a function that returns %v, with a refused release: %v, want ErrNoAuth, and both", own, err)
-		}
+		expect(t, errors.Is(err, coordinator.ErrNoAuth) && (own == nil || errors.Is(err, own)),
+			"Do of a function that returns %v, with a refused release: %v, want ErrNoAuth, and both", own, err)
 		eventstest.Must(t, c.Close())
 	}
 }
@@ -76,13 +73,12 @@ func playRefusedTerms(t *testing.T, s *site) {
 			}
 		}
 		cancel(nil)
-		switch {
-		case way == "leaves":
-			if told != nil {
-				t.Errorf("a body that %s is told %v, want nothing", way, told)
-			}
-		case len(told) != 1 || !errors.Is(told[0], coordinator.ErrNoAuth) || errors.Is(told[0], errOfFunction) == (way == "goes on"):
-			t.Errorf("a body that %s is told %v, want ErrNoAuth, once, and the cause of its context if that has ended", way, told)
+		if way == "leaves" {
+			expect(t, told == nil, "a body that %s is told %v, want nothing", way, told)
+		} else {
+			expect(t, len(told) == 1 && errors.Is(told[0], coordinator.ErrNoAuth) &&
+				errors.Is(told[0], errOfFunction) == (way != "goes on"),
+				"a body that %s is told %v, want ErrNoAuth, once, and the cause of a context that has ended", way, told)
 		}
 		eventstest.Must(t, c.Close())
 	}
@@ -96,9 +92,8 @@ func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 		strike(srv, zktest.Delay(time.Second), isA(zktest.OpDelete))
 		start := time.Now()
 		eventstest.Must(t, c.Mutex(lockPath).Do(t.Context(), func(context.Context, events.Grant) error { return nil }))
-		if took := time.Since(start); took != time.Second || len(srv.Children(lockPath)) != 0 {
-			t.Errorf("Do with a release that takes a second returns after %v, with the nodes %v; want after the release", took, srv.Children(lockPath))
-		}
+		expectEqual(t, time.Since(start), time.Second, "until Do with a release that takes a second returns")
+		expectNone(t, srv.Children(lockPath), "nodes when Do has returned")
 		var revoked <-chan error
 		err := c.Mutex(lockPath, coordinator.Revocable()).Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
 			revoked = revoking(t.Context(), coordtest.Connect(t, srv), grace)
@@ -106,9 +101,8 @@ func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 			start = time.Now()
 			return nil
 		})
-		if took := time.Since(start); took != 0 || !errors.Is(err, coordinator.ErrRevoked) {
-			t.Errorf("Do returns %v %v after a function that has lost the lock, want ErrRevoked at once", err, took)
-		}
+		expectEqual(t, time.Since(start), 0, "until Do returns after a function that has lost the lock")
+		expectError(t, err, coordinator.ErrRevoked, "Do of a function that has lost the lock")
 		eventstest.Must(t, <-revoked)
 	})
 }
@@ -119,7 +113,6 @@ func TestAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
 	forEach(t, refusals(), func(t *testing.T, srv *zktest.Server, r refusal) { r.play(t, onTheDouble(t, srv)) })
 }
 
-// TestRealAMultiLockNamesTheMemberThatWasRefused is the same on a real server.
 func TestRealAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
 	for name, r := range refusals() {
 		t.Run(name, func(t *testing.T) { r.play(t, onARealServer(t)) })
@@ -178,11 +171,11 @@ func (r refusal) play(t *testing.T, s *site) {
 	}
 	err = coordtest.EndOf(t, a)
 	var at *coordinator.MemberError
-	if !errors.As(err, &at) || at.Path != second || !errors.Is(at.Err, coordinator.ErrNoAuth) || !strings.Contains(err.Error(), second) {
-		t.Errorf("the multi-lock ends with %v, want a MemberError of %s, which is ErrNoAuth; it is of %+v", err, second, at)
-	}
-	if got, _, err := s.raw.Children(s.root + first); err != nil && !errors.Is(err, zk.ErrNoNode) || len(got) != 0 {
-		t.Errorf("after the refusal %q, %v are left at the other path, want none", got, err)
-	}
+	expect(t, errors.As(err, &at) && at.Path == second && errors.Is(at.Err, coordinator.ErrNoAuth) &&
+		strings.Contains(err.Error(), second),
+		"the multi-lock ends with %v, want a MemberError of %s, which is ErrNoAuth; it is of %+v", err, second, at)
+	got, _, err := s.raw.Children(s.root + first)
+	expect(t, (err == nil || errors.Is(err, zk.ErrNoNode)) && len(got) == 0,
+		"after the refusal %q, %v are left at the other path, want none", got, err)
 	eventstest.Must(t, c.Close())
 }

@@ -9,14 +9,13 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,9 +48,7 @@ func TestRealMutualTLS(t *testing.T) {
 	open := func(certificate func() *tls.Certificate) *coordinator.Coordinator {
 		t.Helper()
 		c, err := connect(certificate, tls.VersionTLS13)
-		if err != nil {
-			t.Fatalf("Connect: %v", err)
-		}
+		eventstest.Must(t, err)
 		t.Cleanup(func() { eventstest.Must(t, c.Close()) })
 		return c
 	}
@@ -64,9 +61,8 @@ func TestRealMutualTLS(t *testing.T) {
 	bob := open(func() *tls.Certificate { asked.Add(1); return shown.Load() })
 	held, _ := coordtest.HoldReal(t, bob.Mutex(lockPath))
 	ann := open(only(authority.issue(t, "ann", now.Add(time.Hour))))
-	if err := coordtest.EndOf(t, ann.Mutex(lockPath).Acquire(t.Context())); !errors.Is(err, coordinator.ErrNoAuth) {
-		t.Errorf("ann's acquisition of bob's lock ends with %v, want ErrNoAuth", err)
-	}
+	err := coordtest.EndOf(t, ann.Mutex(lockPath).Acquire(t.Context()))
+	expectError(t, err, coordinator.ErrNoAuth, "ann's acquisition of bob's lock")
 
 	shown.Store(second)
 	before := asked.Load()
@@ -88,9 +84,10 @@ func TestRealMutualTLS(t *testing.T) {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			var asked atomic.Int32
 			_, err := connect(func() *tls.Certificate { asked.Add(1); return c.certificate }, version)
-			if !errors.Is(err, coordinator.ErrNoAuth) || !strings.Contains(err.Error(), c.says) || asked.Load() != 1 {
-				t.Errorf("%s, %s: Connect = %v after %d dials; want ErrNoAuth and %q, after one", name, tls.VersionName(version), err, asked.Load(), c.says)
-			}
+			what := fmt.Sprint(name, ", ", tls.VersionName(version))
+			expectError(t, err, coordinator.ErrNoAuth, what)
+			says(t, what, err, c.says)
+			expectEqual(t, asked.Load(), 1, "%s: dials", what)
 		}
 	}
 }

@@ -47,9 +47,6 @@ func nodesBelow(srv *zktest.Server, paths ...string) (nodes []string) {
 	return nodes
 }
 
-// What goes wrong with multi-locks: bad input, lost requests and replies, sessions that
-// end.
-
 func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -95,26 +92,20 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 		} {
 			a := tt.lock.Acquire(t.Context(), tt.options...)
 			for _, want := range tt.want {
-				if !coordtest.IsClosed(a.Done()) || !errors.Is(a.Err(), want) {
-					t.Errorf("%s: done %v, Err = %v, want %v", name, coordtest.IsClosed(a.Done()), a.Err(), want)
-				}
+				expect(t, coordtest.IsClosed(a.Done()) && errors.Is(a.Err(), want),
+					"%s: done %v, Err = %v, want %v", name, coordtest.IsClosed(a.Done()), a.Err(), want)
 			}
-			at := (*coordinator.MemberError)(nil)
-			if member := members[name]; member != "" && (!errors.As(a.Err(), &at) || at.Path != member) {
-				t.Errorf("%s: Err = %v, want a MemberError of %s", name, a.Err(), member)
-			}
-			if tt.lock.Path() != "" {
-				continue
-			}
-			if _, err := tt.lock.Queue(t.Context()); !errors.Is(err, tt.want[0]) || name != "none at all" && name != "nested nonsense" {
-				t.Errorf("%s: the lock has no path, and Queue says %v; want a path, or %v",
-					name, err, tt.want[0])
+			at, member := (*coordinator.MemberError)(nil), members[name]
+			expect(t, member == "" || errors.As(a.Err(), &at) && at.Path == member,
+				"%s: Err = %v, want a MemberError of %s", name, a.Err(), member)
+			if tt.lock.Path() == "" {
+				expect(t, name == "none at all" || name == "nested nonsense", "%s: the lock has no path", name)
+				_, err := tt.lock.Queue(t.Context())
+				expectError(t, err, tt.want[0], name+": Queue")
 			}
 		}
 		synctest.Wait()
-		if n := sent.Load(); n > 0 {
-			t.Errorf("%d requests were sent for locks that are refused, want none", n)
-		}
+		expectEqual(t, sent.Load(), 0, "requests that were sent for locks that are refused")
 		// Nothing of those that were refused stands in the way of another kind of lock.
 		coordtest.Soon(t, c.ReadWrite(accountB).Write().Acquire(t.Context()))
 	})
@@ -142,13 +133,11 @@ func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 			first.Release()
 			grant := coordtest.Soon(t, waits)
 			for _, claim := range claims {
-				if len(claim) != 2 || path.Dir(claim[0].Path) != accountA || path.Dir(claim[1].Path) != accountB {
-					t.Errorf("a claim checks %+v, want one node at each path", claim)
-				}
+				expect(t, len(claim) == 2 && path.Dir(claim[0].Path) == accountA && path.Dir(claim[1].Path) == accountB,
+					"a claim checks %+v, want a node at each path", claim)
 			}
-			if len(claims) < 2 || grant.Members[i].Node == claims[0][i].Path {
-				t.Errorf("%+v is granted after the claims %+v, want a second claim and another node", grant, claims)
-			}
+			expect(t, len(claims) >= 2 && grant.Members[i].Node != claims[0][i].Path,
+				"%+v is granted after the claims %+v, want a second claim and another node", grant, claims)
 		})
 	}
 }
@@ -158,14 +147,12 @@ func TestMultiLocksBelowAChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, grant := coordtest.Hold(t, mutexes(connectBelow(t, srv, "/app"), "/", accountB))
 		for i, m := range grant.Members {
-			if m.Path != []string{"/", accountB}[i] || !strings.HasPrefix(m.Node, m.Path) || strings.Contains(m.Node, "//") || !srv.Exists("/app"+m.Node) {
-				t.Errorf("below a chroot member %d is %+v, want its node named as the caller names its path", i, m)
-			}
+			expect(t, m.Path == []string{"/", accountB}[i] && strings.HasPrefix(m.Node, m.Path) &&
+				!strings.Contains(m.Node, "//") && srv.Exists("/app"+m.Node),
+				"below a chroot member %d is %+v, want its node named as the caller names its path", i, m)
 		}
 	})
 }
-
-// What multi-locks cost.
 
 // TestThirtyTwoFreeLocksCostTwoRequests: one to acquire all of them, one to give all
 // back.
@@ -174,29 +161,18 @@ func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		all := mutexes(cs[0], pathsOf(paths)...)
-		cycle := func() {
-			a, grant := coordtest.Hold(t, all)
-			if len(grant.Members) != paths {
-				t.Fatalf("%+v is granted, want %d members", grant, paths)
-			}
-			coordtest.End(a)
-		}
-		for range 2 { // the directories are made, and known to be ours
-			cycle()
-		}
+		holdAgainAndAgain(t, all, 2) // the directories are made, and known to be ours
 		before := coordtest.Total(ms)
-		for range cycles {
-			cycle()
-		}
-		if n := coordtest.Total(ms).Minus(before); n.Requests != 2*cycles || n.Events != 0 {
-			t.Errorf("%d cycles took %+v, want 2 requests each and no event", cycles, n)
-		}
-		held, _ := coordtest.Hold(t, all)
+		holdAgainAndAgain(t, all, cycles)
+		n := coordtest.Total(ms).Minus(before)
+		expect(t, n.Requests == 2*cycles && n.Events == 0, "%d cycles took %+v, want 2 requests each", cycles, n)
+		held, grant := coordtest.Hold(t, all)
+		expectEqual(t, len(grant.Members), paths, "members that are granted")
 		before = coordtest.Total(ms)
 		time.Sleep(5 * time.Minute)
-		if n := coordtest.Total(ms).Minus(before); n.Requests > 5*60+paths { // a probe a second, and each node is watched once
-			t.Errorf("to hold it for five minutes took %+v, want at most %d requests", n, 5*60+paths)
-		}
+		n = coordtest.Total(ms).Minus(before)
+		expect(t, n.Requests <= 5*60+paths, // a probe a second, and each node is watched once
+			"to hold it for five minutes took %+v, want at most %d requests", n, 5*60+paths)
 		held.Release()
 	})
 }
@@ -213,12 +189,7 @@ func TestRealMultiLockAsLargeAsARequestMayBe(t *testing.T) {
 		paths = append(paths, fmt.Sprintf("/large/%0*d", each-7, i))
 	}
 	a := mutexes(coordtest.ConnectReal(t, e.Connect()), paths...).Acquire(context.Background())
-	if g := coordtest.GrantOf(t, a); len(g.Members) != len(paths) {
-		t.Errorf("%d members are granted, want %d", len(g.Members), len(paths))
-	}
-	a.Release()
-	if err := coordtest.EndOf(t, a); err != nil {
-		t.Errorf("released, it ends with %v, want nil", err)
-	}
+	expectEqual(t, len(coordtest.GrantOf(t, a).Members), len(paths), "members that are granted")
+	finish(t, a)
 	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), paths[len(paths)-1], 0)
 }
