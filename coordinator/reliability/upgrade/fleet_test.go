@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,21 +21,11 @@ import (
 )
 
 // order and news are what a worker is told, and what it reports: see worker/main.go.
-type order struct {
-	ID   string `json:"id"`
-	Do   string `json:"do"`
-	Kind string `json:"kind"`
-	Path string `json:"path"`
-}
+type order struct{ ID, Do, Kind, Path string }
 
 type news struct {
-	ID        string `json:"id"`
-	What      string `json:"what"`
-	Token     int64  `json:"token"`
-	Turn      uint64 `json:"turn"`
-	Abandoned int64  `json:"abandoned"`
-	Data      string `json:"data"`
-	Error     string `json:"error"`
+	ID, What, Data, Error string
+	Token, Abandoned      int64
 }
 
 const (
@@ -90,7 +81,7 @@ func (w *worker) hear(id, what string) news {
 	w.t.Helper()
 	for i, n := range w.heard {
 		if n.ID == id && n.What == what {
-			w.heard = append(w.heard[:i], w.heard[i+1:]...)
+			w.heard = slices.Delete(w.heard, i, i+1)
 			return n
 		}
 	}
@@ -158,9 +149,8 @@ func (f *fleet) left(at string) (left []string) {
 	names, stat, err := f.raw.Children(at)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
-	} else if err != nil {
-		f.t.Fatal(err)
 	}
+	eventstest.Must(f.t, err)
 	if ephemeral := stat.EphemeralOwner != 0 && stat.EphemeralOwner != containerOwner; ephemeral || strings.HasSuffix(at, ".holder") {
 		left = append(left, at)
 	}
@@ -186,9 +176,8 @@ func (f *fleet) grants(lock string) (all []grant) {
 	text, err := os.ReadFile(filepath.Join(f.inside, strings.ReplaceAll(strings.Trim(lock, "/"), "/", "-")+".grants"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	} else if err != nil {
-		f.t.Fatal(err)
 	}
+	eventstest.Must(f.t, err)
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasSuffix(line, "\n") {
 			break // a worker is about to write the rest

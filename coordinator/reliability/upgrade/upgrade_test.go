@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestRollingUpgrade has processes of an earlier version and of this one in one queue, for each kind of lock, with either as the
 // holder and the other one as the waiter.
@@ -34,7 +37,7 @@ func TestRollingUpgrade(t *testing.T) {
 func newFleet(t *testing.T, servers, root, earlier, present string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, servers: servers, root: root, inside: t.TempDir(), programs: map[string]string{before: earlier, after: present}}
-	conn, events, err := zk.Connect([]string{servers}, timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
+	conn, events, err := zk.Connect([]string{servers}, timeout, zk.WithLogger(eventstest.Quiet{}))
 	eventstest.Must(t, err)
 	f.raw = conn
 	t.Cleanup(func() {
@@ -194,40 +197,31 @@ func (f *fleet) crashed(version string, b *worker) {
 func (f *fleet) contend(a, b *worker, kinds []string) {
 	at := f.path("contend-"+kinds[0], a)
 	crew, handoffs := []*worker{a, b}, eventstest.Amount(10, 100)
-	each := func(do string) {
+	each := func(do func(w *worker, id, kind string)) {
 		for _, w := range crew {
 			for _, kind := range kinds {
 				for n := range 2 {
-					w.tell(order{fmt.Sprint(kind, " loop ", n), do, kind, at})
+					do(w, fmt.Sprint(kind, " loop ", n), kind)
 				}
 			}
 		}
 	}
-	each("loop")
-	there, back := 0, 0
+	each(func(w *worker, id, kind string) { w.tell(order{id, "loop", kind, at}) })
+	went := map[[2]string]int{}
 	eventstest.Eventually(f.t, fmt.Sprintf("%s goes %d times from each version to the other", at, handoffs), func() bool {
-		there, back = 0, 0
+		clear(went)
 		all := f.grants(at)
 		for i := range len(all) - 1 {
-			switch from, to := all[i].name, all[i+1].name; {
-			case from == a.name && to == b.name:
-				there++
-			case from == b.name && to == a.name:
-				back++
-			}
+			went[[2]string{all[i].name, all[i+1].name}]++
 		}
-		return min(there, back) >= handoffs
-	}, func() string { return fmt.Sprintf("it went %d times there and %d times back", there, back) })
-	each("stop")
-	for _, w := range crew {
-		for _, kind := range kinds {
-			for n := range 2 {
-				if n := w.hear(fmt.Sprint(kind, " loop ", n), "done"); n.Error != "" {
-					f.t.Errorf("%s of %s: %s", n.ID, w.name, n.Error)
-				}
-			}
+		return min(went[[2]string{a.name, b.name}], went[[2]string{b.name, a.name}]) >= handoffs
+	}, func() string { return fmt.Sprint("it went ", went) })
+	each(func(w *worker, id, _ string) { w.tell(order{ID: id, Do: "stop"}) })
+	each(func(w *worker, id, _ string) {
+		if n := w.hear(id, "done"); n.Error != "" {
+			f.t.Errorf("%s of %s: %s", id, w.name, n.Error)
 		}
-	}
+	})
 	f.judge(at, f.grants(at))
 	if kinds[0] == "cached" { // a node may be kept
 		for _, w := range crew {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,21 +22,19 @@ import (
 
 // Order is what a worker has to do.
 type Order struct {
-	ID   string `json:"id"`   // of an acquisition, or of a loop
-	Do   string `json:"do"`   // acquire, release, loop, stop, revoke
-	Kind string `json:"kind"` // of the lock
-	Path string `json:"path"`
+	ID   string // of an acquisition, or of a loop
+	Do   string // acquire, release, loop, stop, revoke
+	Kind string // of the lock
+	Path string
 }
 
 // News is what a worker tells.
 type News struct {
-	ID        string `json:"id"`
-	What      string `json:"what"` // granted, lost, done, revoked
-	Token     int64  `json:"token,omitempty"`
-	Turn      uint64 `json:"turn,omitempty"`
-	Abandoned int64  `json:"abandoned,omitempty"` // the token of a holder that crashed
-	Data      string `json:"data,omitempty"`      // what it had stored
-	Error     string `json:"error,omitempty"`
+	ID, What  string // granted, lost, done, revoked
+	Token     int64
+	Abandoned int64  // the token of a holder that crashed
+	Data      string // what it had stored
+	Error     string
 }
 
 func main() {
@@ -72,7 +71,7 @@ func (w *worker) run(servers string, timeout time.Duration) error {
 		return err
 	}
 	w.c = c
-	w.tell(News{What: "ready"})
+	w.tell(News{What: "ready"}, nil)
 	err = w.obey()
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -101,12 +100,12 @@ func (w *worker) obey() error {
 		case "loop":
 			ctx, stop := context.WithCancel(context.Background())
 			w.ends[o.ID] = stop
-			w.active.Go(func() { w.tell(News{ID: o.ID, What: "done", Error: text(w.loop(ctx, o))}) })
+			w.active.Go(func() { w.tell(News{ID: o.ID, What: "done"}, w.loop(ctx, o)) })
 		case "stop":
 			w.ends[o.ID]()
 		case "revoke":
 			w.active.Go(func() {
-				w.tell(News{ID: o.ID, What: "revoked", Error: text(w.c.Revoke(context.Background(), o.Path, grace))})
+				w.tell(News{ID: o.ID, What: "revoked"}, w.c.Revoke(context.Background(), o.Path, grace))
 			})
 		default:
 			return fmt.Errorf("what is %q?", o.Do)
@@ -155,16 +154,16 @@ func (w *worker) watch(id string, a *coordinator.Acquisition) {
 		select {
 		case g := <-granted:
 			granted = nil
-			news := News{ID: id, What: "granted", Token: g.Token, Turn: turn(g)}
+			news := News{ID: id, What: "granted", Token: g.Token}
 			if g.Abandoned != nil {
 				news.Abandoned, news.Data = g.Abandoned.Token, string(g.Abandoned.Data)
 			}
-			w.tell(news)
+			w.tell(news, nil)
 		case l := <-lost:
 			lost = nil
-			w.tell(News{ID: id, What: "lost", Error: text(l.Err)})
+			w.tell(News{ID: id, What: "lost"}, l.Err)
 		case <-a.Done():
-			w.tell(News{ID: id, What: "done", Error: text(a.Err())})
+			w.tell(News{ID: id, What: "done"}, a.Err())
 			return
 		}
 	}
@@ -208,25 +207,16 @@ func (w *worker) enter(o Order, g events.Grant) (err error) {
 	if err != nil {
 		return err
 	}
-	writers := 0
-	for _, n := range names {
-		if strings.HasPrefix(n.Name(), "write ") {
-			writers++
-		}
-	}
+	most := 1
 	switch o.Kind {
-	case "read":
-		if writers > 0 {
-			return fmt.Errorf("a reader is inside with %v", names)
-		}
+	case "read": // beside other readers
+		most = 0
+		names = slices.DeleteFunc(names, func(n os.DirEntry) bool { return !strings.HasPrefix(n.Name(), "write ") })
 	case "permit":
-		if len(names) > permits {
-			return fmt.Errorf("inside are %v, want %d at most", names, permits)
-		}
-	default:
-		if len(names) > 1 {
-			return fmt.Errorf("inside are %v, want one", names)
-		}
+		most = permits
+	}
+	if len(names) > most {
+		return fmt.Errorf("beside %s are %v, want %d at most", file, names, most)
 	}
 	notes, err := os.OpenFile(folder+".grants", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -236,15 +226,11 @@ func (w *worker) enter(o Order, g events.Grant) (err error) {
 	return errors.Join(err, notes.Close())
 }
 
-func (w *worker) tell(n News) {
+func (w *worker) tell(n News, err error) {
+	if err != nil {
+		n.Error = err.Error()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.news.Encode(n) // a test that does not listen any more has ended
-}
-
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
