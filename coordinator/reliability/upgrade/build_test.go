@@ -30,7 +30,6 @@ var versions = []earlier{
 	{commit: "630e71aeb1fcecd1b1460d952703302cb5e7a43c", what: "cached locks", newer: "old.txt"},
 }
 
-// run runs a command in a folder.
 func run(ctx context.Context, folder string, command ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir, cmd.Env = folder, append(os.Environ(), "GOWORK=off")
@@ -75,7 +74,6 @@ func (v earlier) build(t *testing.T) (program string) {
 	return compile(t, tree, "./worker")
 }
 
-// compile builds a program of the module at the tree.
 func compile(t *testing.T, tree, folder string) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "worker")

@@ -59,7 +59,6 @@ type worker struct {
 	heard []news // and not asked for yet
 }
 
-// start runs a worker of the version.
 func (f *fleet) start(version, name string, timeout time.Duration) *worker {
 	f.t.Helper()
 	cmd := exec.CommandContext(context.Background(), f.programs[version], //nolint:gosec // the program was built by the test
@@ -70,7 +69,6 @@ func (f *fleet) start(version, name string, timeout time.Duration) *worker {
 	return w
 }
 
-// tell gives the worker an order.
 func (w *worker) tell(o order) {
 	w.t.Helper()
 	eventstest.Must(w.t, w.Tell(o))
