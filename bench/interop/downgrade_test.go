@@ -27,9 +27,9 @@ func TestDowngradeIsSeen(t *testing.T) {
 			waiting = append(waiting, s.connect(c.behind, f))
 			s.queueUp(waiting[len(waiting)-1])
 		}
-		s.shares(writer) // it has both nodes
+		s.does(writer, orderShares) // it has both nodes
 		s.silent(waiting...)
-		s.share(writer) // it reads
+		s.does(writer, orderShare) // it reads
 		if s.arena.keepsItsPlace(writer) {
 			for len(waiting) > 0 && waiting[0].form.shared() {
 				s.passes(waiting[0])

@@ -51,7 +51,7 @@ type game struct {
 	nodes   string // the parent of the holders' nodes
 	total   int    // sections to be entered
 
-	seldom map[*contender]int      // how many sections a contender stays away; those that come again at once are missing
+	seldom map[*contender]int      // how many sections a contender stays away
 	over   chan struct{}           // closed when no contender needs to come any more
 	giveUp context.CancelCauseFunc // ends the game after an error
 	silent *time.Timer             // does so after a very long silence
@@ -59,15 +59,9 @@ type game struct {
 
 	mu      sync.Mutex // guards everything below; its owner is the referee
 	referee *referee
-	death   map[string]time.Time // by contender, when it was killed
-	freed   []string             // for each node, how long after that it was gone or seen to be gone
-	awaited []milestone
-}
-
-// milestone is a condition that a goroutine waits for. Each entry checks it.
-type milestone struct {
-	passed  func(*referee) bool
-	reached chan struct{}
+	death   map[string]time.Time                  // by contender, when it was killed
+	freed   []string                              // for each node, how long after that it was gone or seen to be gone
+	awaited map[chan struct{}]func(*referee) bool // see when
 }
 
 // played returns the workloads to play: all of them at full length. `make test` plays one
@@ -85,6 +79,7 @@ func (a *arena) play(t *testing.T, w workload) *game {
 		workload: w, witness: a.witness, dir: "/interop/" + strings.ReplaceAll(t.Name(), "/", "-"),
 		total: cmp.Or(w.sections, eventstest.Amount(300, 2000)),
 		death: make(map[string]time.Time), seldom: make(map[*contender]int), over: make(chan struct{}),
+		awaited: make(map[chan struct{}]func(*referee) bool),
 	}
 	permits := 0
 	for _, team := range w.teams {
@@ -122,10 +117,7 @@ func (g *game) open(ctx context.Context, t *testing.T, a *arena) (players, doome
 		p := a.start(t, team.family, a.addr)
 		for _, f := range team.forms {
 			c := add(p, f)
-			players = append(players, c)
-			if team.seldom > 0 {
-				g.seldom[c] = team.seldom
-			}
+			players, g.seldom[c] = append(players, c), team.seldom
 		}
 	}
 	for _, team := range g.teams {
@@ -244,35 +236,23 @@ func (g *game) section(ctx context.Context, c *contender) error {
 // gathering is how long a contender with a permit waits for all permits to be taken, at most.
 const gathering = 20 * time.Millisecond
 
-// gather keeps a contender with a permit inside until all permits are taken, so that one more would be seen. The wait is bounded, as in
-// the end no other contender comes. In a queue there is nothing to wait for.
+// gather keeps a contender with a permit inside until all permits are taken, so that one more
+// would be seen. The wait is bounded, as in the end no other contender comes. In a queue there is
+// nothing to wait for.
 func (g *game) gather(ctx context.Context) {
-	full := make(chan struct{})
-	g.note(func(r *referee) {
-		if r.permits == 0 || r.taken() >= r.permits {
-			close(full)
-			return
-		}
-		g.awaited = append(g.awaited, milestone{func(r *referee) bool { return r.taken() >= r.permits }, full})
-	})
-	enough := time.NewTimer(gathering)
-	defer enough.Stop()
 	select {
-	case <-full:
-	case <-enough.C:
+	case <-g.when(func(r *referee) bool { return r.permits == 0 || r.taken() >= r.permits }):
+	case <-time.After(gathering):
 	case <-ctx.Done():
 	}
 }
 
 // rest waits until a contender that comes seldom may come again, or the game is over.
 func (g *game) rest(ctx context.Context, c *contender) error {
-	reached := make(chan struct{})
-	g.note(func(r *referee) {
-		next := r.sections() + g.seldom[c]
-		g.awaited = append(g.awaited, milestone{func(r *referee) bool { return r.sections() >= next }, reached})
-	})
+	next := 0
+	g.note(func(r *referee) { next = r.sections() + g.seldom[c] })
 	select {
-	case <-reached:
+	case <-g.when(func(r *referee) bool { return r.sections() >= next }):
 	case <-g.over:
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -289,10 +269,8 @@ func (g *game) after(ctx context.Context, t *testing.T, sections int) {
 // await waits for a milestone.
 func (g *game) await(ctx context.Context, t *testing.T, passed func(*referee) bool) {
 	t.Helper()
-	reached := make(chan struct{})
-	g.note(func(*referee) { g.awaited = append(g.awaited, milestone{passed, reached}) })
 	select {
-	case <-reached:
+	case <-g.when(passed):
 	case <-ctx.Done():
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -302,10 +280,28 @@ func (g *game) await(ctx context.Context, t *testing.T, passed func(*referee) bo
 	}
 }
 
+// when returns a channel that is closed when the condition holds.
+func (g *game) when(holds func(*referee) bool) <-chan struct{} {
+	reached := make(chan struct{})
+	g.note(func(*referee) { g.awaited[reached] = holds })
+	return reached
+}
+
+// pass closes the channels of the conditions that hold now.
+func (g *game) pass() {
+	for reached, holds := range g.awaited {
+		if holds(g.referee) {
+			close(reached)
+			delete(g.awaited, reached)
+		}
+	}
+}
+
 func (g *game) note(what func(*referee)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	what(g.referee)
+	g.pass()
 }
 
 // entered judges an entry, and kills a doomed contender.
@@ -321,13 +317,7 @@ func (g *game) entered(c *contender, lives bool) error {
 		return fmt.Errorf("%v: %w", c, err)
 	}
 	g.referee.enter(entry{contender: c.name, family: c.player.family, form: c.form, node: node, czxid: czxid})
-	g.awaited = slices.DeleteFunc(g.awaited, func(m milestone) bool {
-		passed := m.passed(g.referee)
-		if passed {
-			close(m.reached)
-		}
-		return passed
-	})
+	g.pass()
 	if !lives {
 		g.referee.kill(c.name)
 		g.death[c.name] = time.Now()

@@ -34,20 +34,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(closing{m})
-}
-
-// closing ends what the tests share, before the check for what is left.
-type closing struct{ *testing.M }
-
-// Run runs the tests.
-func (c closing) Run() int {
-	status := c.M.Run()
-	if err := theArena.close(); err != nil {
+	status := m.Run()
+	if err := errors.Join(theArena.close(), goleak.Find()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		status = 1
+		status = max(status, 1)
 	}
-	return status
+	os.Exit(status)
 }
 
 // goLock is what a contender of one of the Go libraries does with its lock, always from

@@ -15,74 +15,97 @@ const neighbourEnv = "ZKGRANT_NEIGHBOUR"
 // handoffs is how many sections each play of TestNeighbours has.
 const handoffs = 400
 
-// pair is contenders of another library and of zkgrant at one lock.
+// pair is contenders of another library and of zkgrant at one lock, which are played in both orders.
 type pair struct {
-	name         string
-	theirs, ours []team
+	name  string
+	teams []team  // theirs first
+	tiers [2]tier // with theirs first, and with ours first
 
 	since    string // the first version that can play; empty: all can
 	unplayed string // why older versions cannot; without since, why none can
 }
 
+// plays returns both orders.
+func (p pair) plays() []workload {
+	ours := slices.Clone(p.teams)
+	slices.Reverse(ours)
+	return []workload{
+		{name: p.name + ", theirs first", tier: p.tiers[0], teams: p.teams},
+		{name: p.name + ", ours first", tier: p.tiers[1], teams: ours},
+	}
+}
+
+// playsOf returns the plays of the pairs that every version of the libraries can play.
+func playsOf(families ...family) (all []workload) {
+	for _, f := range families {
+		for _, p := range pairs(f) {
+			if p.name = string(f) + ", " + p.name; p.unplayed == "" {
+				all = append(all, p.plays()...)
+			}
+		}
+	}
+	return all
+}
+
 // pairs are all pairs of a library with zkgrant.
 func pairs(f family) []pair {
-	one := func(teams ...team) []team { return teams }
+	meet := func(n int, theirs, ours form) []team { return []team{alike(f, n, theirs), alike(zkgrant, n, ours)} }
+	asKazoo := both(zkgrant, formWriteKazoo, formReadKazoo)
 	switch f {
 	case curator:
 		return []pair{
-			{name: "mutex", theirs: one(alike(f, 4, formMutex)), ours: one(alike(zkgrant, 4, formMutex))},
+			{name: "mutex", teams: meet(4, formMutex, formMutex), tiers: [2]tier{quickWithDeaths}},
 			{
-				name:   "read and write",
-				theirs: one(both(f, formWrite, formRead)), ours: one(both(zkgrant, formWrite, formRead)),
+				name: "read and write", tiers: [2]tier{1: quick},
+				teams: []team{both(f, formWrite, formRead), both(zkgrant, formWrite, formRead)},
 			},
 			{
-				name:   "writers that become readers",
-				theirs: one(downgrading(f, formDowngrade)), ours: one(downgrading(zkgrant, formDowngrade)),
+				name:  "writers that become readers",
+				teams: []team{downgrading(f, formDowngrade), downgrading(zkgrant, formDowngrade)},
 				since: placeKept, unplayed: "the reader queues up again, and waiting writers enter beside it (CURATOR-621)",
 			},
-			{name: "four permits", theirs: one(alike(f, 6, semaphore(4))), ours: one(alike(zkgrant, 6, semaphore(4)))},
-			{
-				name:   "semaphore mutex",
-				theirs: one(alike(f, 4, formSemaphoreMutex)), ours: one(alike(zkgrant, 4, semaphore(1))),
-			},
-			{name: "leader selector", theirs: one(alike(f, 4, formSelector)), ours: one(alike(zkgrant, 4, formElection))},
+			{name: "four permits", teams: meet(6, semaphore(4), semaphore(4)), tiers: [2]tier{quick}},
+			{name: "semaphore mutex", teams: meet(4, formSemaphoreMutex, semaphore(1))},
+			{name: "leader selector", teams: meet(4, formSelector, formElection)},
 			{name: "leader latch", unplayed: "its nodes have names that zkgrant does not see, and it does not see zkgrant's"},
 		}
 	case kazoo:
-		bothKazoo := one(both(zkgrant, formWriteKazoo, formReadKazoo))
 		return []pair{
-			{name: "mutex", theirs: one(alike(f, 4, formLock)), ours: one(alike(zkgrant, 4, formMutexKazoo))},
-			{name: "mutex with a pattern", theirs: one(alike(f, 4, formLockExtra)), ours: one(alike(zkgrant, 4, formMutex))},
-			{name: "write", theirs: one(alike(f, 4, formWrite)), ours: bothKazoo},
+			{name: "mutex", teams: meet(4, formLock, formMutexKazoo), tiers: [2]tier{quick}},
+			{name: "mutex with a pattern", teams: meet(4, formLockExtra, formMutex)},
+			{name: "write", teams: []team{alike(f, 4, formWrite), asKazoo}},
 			{
-				name: "read and write", theirs: one(both(f, formWrite, formRead)), ours: bothKazoo,
+				name: "read and write", teams: []team{both(f, formWrite, formRead), asKazoo},
 				since: readersFixed, unplayed: "a reader also waits for later writers, which wait for it",
 			},
-			{
-				name: "readers that queue again", theirs: one(alike(f, 4, formReadAgain)), ours: one(
-					team{family: zkgrant, forms: times(2, formReadKazoo)},
-					team{family: zkgrant, forms: times(2, formWriteKazoo), killed: []form{formWriteKazoo}, seldom: 20},
-				),
-			},
-			{
-				name:   "mutex with patterns, beside readers and writers",
-				theirs: one(alike(f, 4, formLockAll)), ours: one(downgrading(zkgrant, formDowngrade)),
-			},
-			{name: "election", theirs: one(alike(f, 4, formElection)), ours: one(alike(zkgrant, 4, formElectionKazoo))},
+			// Kazoo's readers get nowhere while writers keep coming: see TestKazoosReaderWaitsForLaterWriters.
+			{name: "readers that queue again", teams: []team{
+				alike(f, 4, formReadAgain),
+				{family: zkgrant, forms: times(2, formWriteKazoo), killed: []form{formWriteKazoo}, seldom: 20},
+				{family: zkgrant, forms: times(2, formReadKazoo)},
+			}},
+			{name: "mutex with patterns, beside readers and writers", teams: []team{
+				alike(f, 4, formLockAll),
+				{
+					family: zkgrant, forms: []form{formDowngrade, formRead, formWrite, formRead},
+					killed: []form{formDowngrade, formRead},
+				},
+			}},
+			{name: "election", teams: meet(4, formElection, formElectionKazoo)},
 			{name: "semaphore", unplayed: "its nodes are in another place than zkgrant's"},
 		}
 	case stock:
 		return []pair{
-			{name: "mutex", theirs: one(alike(f, 4, formLock)), ours: one(alike(zkgrant, 4, formMutex))},
+			{name: "mutex", teams: meet(4, formLock, formMutex), tiers: [2]tier{quick}},
 			{
-				name:   "mutex, beside readers and writers",
-				theirs: one(alike(f, 4, formLock)), ours: one(downgrading(zkgrant, formDowngrade)),
+				name:  "mutex, beside readers and writers",
+				teams: []team{alike(f, 4, formLock), downgrading(zkgrant, formDowngrade)},
 			},
 			{name: "read and write, semaphore, election", unplayed: "it has none"},
 		}
 	case writeLock:
 		return []pair{
-			{name: "mutex", theirs: one(alike(f, 4, formWriteLock)), ours: one(alike(zkgrant, 4, formMutex))},
+			{name: "mutex", teams: meet(4, formWriteLock, formMutex), tiers: [2]tier{quick}},
 			{name: "read and write, semaphore", unplayed: "it has none"},
 		}
 	case zkgrant:
@@ -112,11 +135,11 @@ func TestNeighbours(t *testing.T) {
 				t.Run(p.name, func(t *testing.T) { t.Skipf("left out: %s %s, %s: %s", f, version, p.name, p.unplayed) })
 				continue
 			}
-			for order, teams := range [][]team{slices.Concat(p.theirs, p.ours), slices.Concat(p.ours, p.theirs)} {
-				name := p.name + [...]string{", theirs first", ", ours first"}[order]
-				t.Run(name, func(t *testing.T) {
+			for _, w := range p.plays() {
+				t.Run(w.name, func(t *testing.T) {
 					t.Parallel()
-					g := a.play(t, workload{name: name, teams: teams, sections: handoffs})
+					w.sections = handoffs
+					g := a.play(t, w)
 					g.report(t)
 					mu.Lock()
 					defer mu.Unlock()

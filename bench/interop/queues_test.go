@@ -38,64 +38,36 @@ func playAll(t *testing.T, all []workload) {
 	}
 }
 
-// TestOneQueue: contenders of several families share a path. Two contenders that exclude each other are never inside together, and none
-// enters ahead of an older one, although a holder of each family is killed in the middle.
+// TestOneQueue: contenders of several families share a path. Two contenders that exclude each
+// other are never inside together, and none enters ahead of an older one, although a holder of
+// each family is killed in the middle.
 func TestOneQueue(t *testing.T) {
 	t.Parallel()
-	ourBoth, theirBoth := both(zkgrant, formWrite, formRead), both(curator, formWrite, formRead)
-	playAll(t, []workload{
-		{name: "mutex, Curator's", tier: quickWithDeaths, teams: []team{alike(curator, 4, formMutex), alike(zkgrant, 4, formMutex)}},
-		{name: "mutex, beside Curator's", teams: []team{alike(zkgrant, 4, formMutex), alike(curator, 4, formMutex)}},
-		{name: "mutex, go-zookeeper's", tier: quick, teams: []team{alike(stock, 4, formLock), alike(zkgrant, 4, formMutex)}},
-		{name: "mutex, beside go-zookeeper's", teams: []team{alike(zkgrant, 4, formMutex), alike(stock, 4, formLock)}},
+	playAll(t, append(playsOf(curator, stock), []workload{
 		{name: "mutexes of all three", teams: []team{
 			alike(zkgrant, 3, formMutex), alike(curator, 3, formMutex), alike(stock, 3, formLock),
 		}},
 		{name: "mutex, cached, beside Curator's", tier: quick, teams: []team{
 			{family: zkgrant, forms: []form{formCached}}, {family: curator, forms: times(2, formMutex), seldom: 20},
 		}},
-		{name: "read and write, Curator's", teams: []team{theirBoth, ourBoth}},
-		{name: "read and write, beside Curator's", tier: quick, teams: []team{ourBoth, theirBoth}},
-		{name: "writers that become readers", teams: []team{downgrading(zkgrant, formDowngrade), downgrading(curator, formInPlace)}},
-		{name: "go-zookeeper's, beside readers and writers", teams: []team{downgrading(zkgrant, formDowngrade), alike(stock, 4, formLock)}},
-		{name: "four permits, Curator's", tier: quick, teams: []team{alike(curator, 6, semaphore(4)), alike(zkgrant, 6, semaphore(4))}},
-		{name: "four permits, beside Curator's", teams: []team{alike(zkgrant, 6, semaphore(4)), alike(curator, 6, semaphore(4))}},
+		{name: "writers that become readers", teams: []team{
+			downgrading(zkgrant, formDowngrade), downgrading(curator, formInPlace),
+		}},
 		{name: "four permits, some of them taken together", teams: []team{
 			{family: zkgrant, forms: times(3, several(2, 4), semaphore(4)), killed: []form{several(3, 4)}},
 			alike(curator, 6, semaphore(4)),
 		}},
-		{name: "four permits, and six in Curator's opinion", teams: []team{alike(zkgrant, 6, semaphore(4)), alike(curator, 6, semaphore(6))}},
-		{name: "one permit, Curator's semaphore mutex", teams: []team{alike(curator, 4, formSemaphoreMutex), alike(zkgrant, 4, semaphore(1))}},
-	})
+		{name: "four permits, and six in Curator's opinion", teams: []team{
+			alike(zkgrant, 6, semaphore(4)), alike(curator, 6, semaphore(6)),
+		}},
+	}...))
 }
 
-// TestOneQueueWithGuests is TestOneQueue for the families that can share a path with some of zkgrant's forms only.
+// TestOneQueueWithGuests is TestOneQueue for the families that can share a path with some of
+// zkgrant's forms only.
 func TestOneQueueWithGuests(t *testing.T) {
 	t.Parallel()
-	asKazoo := both(zkgrant, formWriteKazoo, formReadKazoo)
-	playAll(t, []workload{
-		{name: "mutex in kazoo's form, kazoo's", tier: quick, teams: []team{alike(kazoo, 4, formLock), alike(zkgrant, 4, formMutexKazoo)}},
-		{name: "mutex in kazoo's form, beside kazoo's", teams: []team{alike(zkgrant, 4, formMutexKazoo), alike(kazoo, 4, formLock)}},
-		{name: "read and write in kazoo's form, kazoo's", teams: []team{alike(kazoo, 4, formWrite), asKazoo}},
-		{name: "read and write in kazoo's form, beside kazoo's", teams: []team{asKazoo, alike(kazoo, 4, formWrite)}},
-		// Kazoo's readers get nowhere while writers keep coming: see TestKazoosReaderWaitsForLaterWriters.
-		{name: "readers in kazoo's form, beside kazoo's", teams: []team{
-			alike(kazoo, 4, formReadAgain),
-			{family: zkgrant, forms: times(2, formReadKazoo)},
-			{family: zkgrant, forms: times(2, formWriteKazoo), killed: []form{formWriteKazoo}, seldom: 20},
-		}},
-		{name: "mutex, kazoo's with a pattern", teams: []team{alike(kazoo, 4, formLockExtra), alike(zkgrant, 4, formMutex)}},
-		{name: "mutex, beside kazoo's with a pattern", teams: []team{alike(zkgrant, 4, formMutex), alike(kazoo, 4, formLockExtra)}},
-		{name: "read and write, beside kazoo's with patterns", teams: []team{
-			{
-				family: zkgrant, forms: []form{formDowngrade, formRead, formWrite, formRead},
-				killed: []form{formDowngrade, formRead},
-			},
-			alike(kazoo, 4, formLockAll),
-		}},
-		{name: "mutex, WriteLock's", tier: quick, teams: []team{alike(writeLock, 4, formWriteLock), alike(zkgrant, 4, formMutex)}},
-		{name: "mutex, beside WriteLock's", teams: []team{alike(zkgrant, 4, formMutex), alike(writeLock, 4, formWriteLock)}},
-	})
+	playAll(t, playsOf(kazoo, writeLock))
 }
 
 // TestWaitingBehind: zkgrant's contenders share a path with a family that does not see them. Contenders of that family enter beside any

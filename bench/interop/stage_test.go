@@ -128,22 +128,6 @@ func (s *stage) enters(c *contender) {
 	s.says(c, orderAcquire)
 }
 
-// shares lets a contender that is inside become a reader as well, if its form can.
-func (s *stage) shares(c *contender) {
-	s.t.Helper()
-	if c.form.downgrades() {
-		s.does(c, orderShares)
-	}
-}
-
-// share makes it a reader only.
-func (s *stage) share(c *contender) {
-	s.t.Helper()
-	if c.form.downgrades() {
-		s.does(c, orderShare)
-	}
-}
-
 // leaves makes a contender release its lock.
 func (s *stage) leaves(c *contender) {
 	s.t.Helper()
@@ -161,8 +145,10 @@ func (s *stage) visits(c *contender) {
 func (s *stage) passes(c *contender) {
 	s.t.Helper()
 	s.says(c, orderAcquire)
-	s.shares(c)
-	s.share(c)
+	if c.form.downgrades() {
+		s.does(c, orderShares)
+		s.does(c, orderShare)
+	}
 	s.leaves(c)
 }
 
