@@ -105,7 +105,6 @@ func (a *arena) play(t *testing.T, w workload) *game {
 	return g
 }
 
-// open connects all contenders.
 func (g *game) open(ctx context.Context, t *testing.T, a *arena) (players, doomed []*contender) {
 	t.Helper()
 	add := func(p *player, f form) *contender {
@@ -266,7 +265,6 @@ func (g *game) after(ctx context.Context, t *testing.T, sections int) {
 	g.await(ctx, t, func(r *referee) bool { return r.sections() >= sections })
 }
 
-// await waits for a milestone.
 func (g *game) await(ctx context.Context, t *testing.T, passed func(*referee) bool) {
 	t.Helper()
 	select {

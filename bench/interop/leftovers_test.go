@@ -20,7 +20,6 @@ import (
 // deletes is a hook that counts our deletes that were executed.
 type deletes struct{ done atomic.Int64 }
 
-// OnRequest counts it.
 func (d *deletes) OnRequest(r hooks.Request) {
 	if r.Op == "delete" && r.Err == nil {
 		d.done.Add(1)

@@ -64,7 +64,6 @@ type contender struct {
 	heard   chan news
 }
 
-// String names the contender in messages.
 func (c *contender) String() string {
 	return fmt.Sprintf("%s (%s %s)", c.name, c.player.family, c.form)
 }
@@ -108,7 +107,6 @@ func (p *player) hear(line peers.Line) {
 	}
 }
 
-// open connects a contender.
 func (p *player) open(ctx context.Context, name string, f form, path string) (*contender, error) {
 	c := &contender{name: name, form: f, player: p, heard: make(chan news, 8)}
 	p.mu.Lock()
@@ -117,7 +115,6 @@ func (p *player) open(ctx context.Context, name string, f form, path string) (*c
 	return c, c.do(ctx, orderOpen, string(f), path)
 }
 
-// order gives the contender an order.
 func (c *contender) order(word string, more ...string) error {
 	return c.player.process.Say(strings.Join(append([]string{word, c.name}, more...), " "))
 }
@@ -149,7 +146,6 @@ func (c *contender) says(ctx context.Context, word string) error {
 	return err
 }
 
-// next waits for news of the contender.
 func (c *contender) next(ctx context.Context) (news, error) {
 	select {
 	case n := <-c.heard:
@@ -172,7 +168,6 @@ type role struct {
 	form   form
 }
 
-// String names the role.
 func (r role) String() string { return string(r.family) + " " + string(r.form) }
 
 // form is what a contender takes: a mutex, a side of a read/write lock, or a permit.

@@ -13,7 +13,6 @@ func alike(f family, n int, name form) team {
 	return team{family: f, forms: times(n, name), killed: []form{name}}
 }
 
-// both is a team of readers and writers.
 func both(f family, writer, reader form) team {
 	return team{family: f, forms: times(2, writer, reader), killed: []form{writer, reader}}
 }
@@ -23,7 +22,6 @@ func downgrading(f family, how form) team {
 	return team{family: f, forms: []form{how, formRead, formWrite, formRead}, killed: []form{how}}
 }
 
-// playAll plays the workloads.
 func playAll(t *testing.T, all []workload) {
 	t.Helper()
 	for _, w := range played(all) {

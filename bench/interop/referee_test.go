@@ -18,7 +18,6 @@ type entry struct {
 	czxid     int64  // of the node
 }
 
-// String names the contender in messages.
 func (e entry) String() string {
 	return fmt.Sprintf("%s (%s %s, %s of zxid 0x%x)", e.contender, e.family, e.form, e.node, e.czxid)
 }
@@ -66,7 +65,6 @@ func (r *referee) sections() (n int) {
 // isBlind reports whether a contender is of the family that cannot see.
 func (r *referee) isBlind(e entry) bool { return r.blind != "" && e.family == r.blind }
 
-// enter notes that a contender is inside.
 func (r *referee) enter(e entry) {
 	r.entries[e.family]++
 	if r.permits > 0 {
@@ -95,7 +93,6 @@ func (r *referee) countPermits(e entry) {
 	}
 }
 
-// taken is the number of permits taken.
 func (r *referee) taken() (n int) {
 	for _, e := range r.inside {
 		_, takes := e.form.permits()
@@ -104,7 +101,6 @@ func (r *referee) taken() (n int) {
 	return n
 }
 
-// judge compares an entry with the contenders inside.
 func (r *referee) judge(e entry) {
 	for _, other := range r.inside {
 		younger := e
@@ -139,7 +135,6 @@ func (r *referee) order(e entry) {
 	}
 }
 
-// share notes that a writer has become a reader.
 func (r *referee) share(contender string) {
 	for i := range r.inside {
 		if r.inside[i].contender == contender {

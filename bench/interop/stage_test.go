@@ -44,7 +44,6 @@ func scenes[T any](t *testing.T, things []T, scene func(s *stage, thing T)) {
 	}
 }
 
-// connect lets a contender come onto the stage.
 func (s *stage) connect(f family, what form) *contender {
 	s.t.Helper()
 	if s.players[f] == nil {
@@ -77,7 +76,6 @@ func (s *stage) must(step func(ctx context.Context) error) {
 	eventstest.Must(s.t, step(ctx))
 }
 
-// does makes a contender obey.
 func (s *stage) does(c *contender, word string, more ...string) {
 	s.t.Helper()
 	s.must(func(ctx context.Context) error { return c.do(ctx, word, more...) })
@@ -121,20 +119,17 @@ func (s *stage) until(ask func() error) {
 	}, func() string { return fmt.Sprint(err) })
 }
 
-// enters makes a contender acquire its lock.
 func (s *stage) enters(c *contender) {
 	s.t.Helper()
 	s.acquire(c)
 	s.says(c, orderAcquire)
 }
 
-// leaves makes a contender release its lock.
 func (s *stage) leaves(c *contender) {
 	s.t.Helper()
 	s.does(c, orderRelease)
 }
 
-// visits makes a contender acquire its lock and release it.
 func (s *stage) visits(c *contender) {
 	s.t.Helper()
 	s.acquire(c)

@@ -65,7 +65,6 @@ func (w witness) nodeOf(dir string, session int64, nodes int) (node string, czxi
 	return found[0], czxid, nil
 }
 
-// owns reports whether the session has a node in the directory.
 func (w witness) owns(dir string, session int64) (bool, error) {
 	found, _, _, err := w.owned(dir, session)
 	return len(found) > 0, err
@@ -86,7 +85,6 @@ func (w witness) gone(dir string) error {
 	return errors.Join(fmt.Errorf("%s is still there", dir), err)
 }
 
-// exists reports whether the node is there.
 func (w witness) exists(node string) (bool, error) {
 	there, _, err := w.conn.Exists(node)
 	return there, wrap(err, node)
@@ -101,7 +99,6 @@ func (w witness) children(dir string) ([]string, error) {
 	return children, wrap(err, dir)
 }
 
-// data are those of a node.
 func (w witness) data(node string) ([]byte, error) {
 	data, _, err := w.conn.Get(node)
 	return data, wrap(err, node)
@@ -121,7 +118,6 @@ func (w witness) make(node string) error {
 	return nil
 }
 
-// remove deletes a node.
 func (w witness) remove(node string) error { return wrap(w.conn.Delete(node, -1), node) }
 
 // wrap says which node an error is about.
