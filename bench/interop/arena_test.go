@@ -63,29 +63,43 @@ type arena struct {
 	server  *peers.Server // nil if it is in this process
 	folder  string        // of compiled classes
 	witness witness
-
-	curator, writeLock lazy[peers.Curator]
-	kazoo              lazy[peers.Kazoo]
-}
-
-// lazy is a library that is looked for when the first test needs it.
-type lazy[T any] struct {
-	once  sync.Once
-	found T
-	err   error
-}
-
-// get returns the library. It fails the test if it is not on this machine.
-func (l *lazy[T]) get(tb testing.TB, find func() (T, error)) T {
-	tb.Helper()
-	l.once.Do(func() { l.found, l.err = find() })
-	if l.err != nil {
-		tb.Fatal(l.err)
-	}
-	return l.found
 }
 
 var theArena arena
+
+// The libraries, which are looked for when the first test needs them. Curator comes with its player,
+// which plays WriteLock with one class more.
+var (
+	findCurator = sync.OnceValues(func() (peers.Curator, error) {
+		found, err := peers.FindCurator(theArena.server.Installation)
+		if err != nil {
+			return found, err
+		}
+		return found, found.Compile(context.Background(), theArena.folder, javaClass, javaPlayer)
+	})
+	findWriteLock = sync.OnceValues(func() (peers.Curator, error) {
+		jvm, err := findCurator()
+		if err != nil {
+			return jvm, err
+		}
+		jar, err := peers.FindWriteLock()
+		if err != nil {
+			return jvm, err
+		}
+		jvm = jvm.With(jar)
+		folder := theArena.folder
+		return jvm, jvm.With(folder).Compile(context.Background(), folder, "WriteLocks", javaWriteLocks)
+	})
+	findKazoo = sync.OnceValues(func() (peers.Kazoo, error) { return peers.FindKazoo(context.Background()) })
+)
+
+// found returns the library. It fails the test if it is not on this machine.
+func found[T any](tb testing.TB, find func() (T, error)) T {
+	tb.Helper()
+	library, err := find()
+	eventstest.Must(tb, err)
+	return library
+}
 
 // enter returns the arena. It skips the test unless real servers are asked for.
 func enter(tb testing.TB) *arena {
@@ -93,9 +107,7 @@ func enter(tb testing.TB) *arena {
 	eventstest.NeedsServersEachTime(tb)
 	a := &theArena
 	a.once.Do(func() { a.err = a.open(context.Background()) })
-	if a.err != nil {
-		tb.Fatal(a.err)
-	}
+	eventstest.Must(tb, a.err)
 	return a
 }
 
@@ -137,63 +149,30 @@ func (a *arena) command(tb testing.TB, f family, addr string, timeout time.Durat
 		cmd.Env = append(os.Environ(), playEnv+"="+string(f))
 		return cmd
 	case kazoo:
-		return a.findKazoo(tb).Command(pythonPlayer, args...)
+		return found(tb, findKazoo).Command(pythonPlayer, args...)
 	case curator, writeLock:
 	}
-	jvm := a.findCurator(tb)
-	if f == writeLock { // the player is Curator's, with one class more
-		jvm = a.writeLock.get(tb, func() (peers.Curator, error) {
-			jar, err := peers.FindWriteLock()
-			if err != nil {
-				return peers.Curator{}, err
-			}
-			found := jvm.With(jar)
-			return found, found.With(a.folder).Compile(context.Background(), a.folder, "WriteLocks", javaWriteLocks)
-		})
+	find := findCurator
+	if f == writeLock {
+		find = findWriteLock
 	}
-	cmd := jvm.Command(a.folder, javaClass, args...)
+	cmd := found(tb, find).Command(a.folder, javaClass, args...)
 	// No player lives long enough to gain from a second compiler or several collectors.
 	cmd.Args = slices.Insert(cmd.Args, 1, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 	return cmd
 }
 
-// findCurator returns Curator, with its player compiled.
-func (a *arena) findCurator(tb testing.TB) peers.Curator {
-	tb.Helper()
-	return a.curator.get(tb, func() (peers.Curator, error) {
-		found, err := peers.FindCurator(a.server.Installation)
-		if err != nil {
-			return found, err
-		}
-		return found, found.Compile(context.Background(), a.folder, javaClass, javaPlayer)
-	})
-}
-
-func (a *arena) findKazoo(tb testing.TB) peers.Kazoo {
-	tb.Helper()
-	return a.kazoo.get(tb, func() (peers.Kazoo, error) { return peers.FindKazoo(context.Background()) })
-}
-
 // version returns the version of a library, such as 5.4.0, or a question mark.
-func (a *arena) version(tb testing.TB, f family) string {
+func version(tb testing.TB, f family) string {
 	tb.Helper()
 	switch f {
 	case curator:
-		return a.findCurator(tb).Version
+		return found(tb, findCurator).Version
 	case kazoo:
-		return a.findKazoo(tb).Version
+		return found(tb, findKazoo).Version
 	case stock:
 		return figures.ModuleVersion("github.com/go-zookeeper/zk")
 	case zkgrant, writeLock:
 	}
 	return "?"
-}
-
-// keepsItsPlace reports whether a writer that becomes a reader still keeps out the waiting writers.
-// Curator's does since 5.5. Before that it queues up again after them.
-func (a *arena) keepsItsPlace(c *contender) bool {
-	if c.player.family != curator || c.form != formDowngrade {
-		return true
-	}
-	return ensemble.Since(a.curator.found.Version, placeKept)
 }

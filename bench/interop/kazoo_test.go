@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -52,12 +53,9 @@ func (s *stage) reaped() {
 	s.t.Helper()
 	s.opened++
 	w, bait := s.arena.witness, fmt.Sprintf("%s-bait-%d", s.dir, s.opened)
-	if _, err := w.conn.CreateContainer(bait, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)); err != nil {
-		s.t.Fatal(err)
-	}
-	for _, err := range []error{w.make(bait + "/child"), w.remove(bait + "/child")} {
-		eventstest.Must(s.t, err)
-	}
+	_, err := w.conn.CreateContainer(bait, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	eventstest.Must(s.t, err)
+	eventstest.Must(s.t, errors.Join(w.make(bait+"/child"), w.remove(bait+"/child")))
 	s.until(func() error {
 		there, err := w.exists(bait)
 		if err == nil && there {
@@ -86,7 +84,7 @@ func TestKazoosReaderWaitsForLaterWriters(t *testing.T) {
 			s.queueUp(all[2])
 			s.silent(all[1], all[2])
 			s.leaves(all[0])
-			if roles[1].family == kazoo && !ensemble.Since(s.arena.kazoo.found.Version, readersFixed) {
+			if roles[1].family == kazoo && !ensemble.Since(version(s.t, kazoo), readersFixed) {
 				s.silent(all[1], all[2]) // both stay silent
 				return
 			}

@@ -84,9 +84,8 @@ func (a *arena) race(t *testing.T, r role, options []coordinator.LockOption, sta
 	for i := range cycles {
 		path := fmt.Sprintf("/race/order-%d", i)
 		a := c.Mutex(path, options...).Acquire(t.Context())
-		if _, err := a.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := a.Wait(t.Context())
+		eventstest.Must(t, err)
 		a.Release()
 		<-a.Done()
 		due := time.Now().Add(recipes.LeftoverAfter + time.Duration(rand.IntN(200)-50)*time.Millisecond)

@@ -126,7 +126,7 @@ func TestNeighbours(t *testing.T) {
 		t.Fatalf("%s is %q, which is no library", neighbourEnv, f)
 	}
 	a := enter(t)
-	version := a.version(t, f)
+	version := version(t, f)
 	var mu sync.Mutex // guards the sums
 	var plays, entered, violations, inversions int
 	t.Run("pairs", func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/bench/peers"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // Lines to a player are orders: a word, the contender, and what follows here. A contender obeys one after the other, and answers each with
@@ -49,9 +50,8 @@ type player struct {
 	family  family
 	process *peers.Process
 
-	mu         sync.Mutex
-	contenders map[string]*contender
-	strange    []error // lines about no contender
+	contenders sync.Map // of *contender, by name
+	strange    []error  // lines about no contender; whole when the process has ended
 	deaf       chan struct{}
 }
 
@@ -71,11 +71,10 @@ func (c *contender) String() string {
 // start runs a player at a server. Without a timeout its sessions are those of contenders that live.
 func (a *arena) start(tb testing.TB, f family, addr string, timeout ...time.Duration) *player {
 	tb.Helper()
-	p := &player{family: f, contenders: make(map[string]*contender), deaf: make(chan struct{})}
+	p := &player{family: f, deaf: make(chan struct{})}
 	var err error
-	if p.process, err = peers.Start(a.command(tb, f, addr, append(timeout, longSession)[0]), p.hear); err != nil {
-		tb.Fatal(err)
-	}
+	p.process, err = peers.Start(a.command(tb, f, addr, append(timeout, longSession)[0]), p.hear)
+	eventstest.Must(tb, err)
 	tb.Cleanup(func() {
 		close(p.deaf)
 		closed := p.process.Close() // after it, nothing is heard any more
@@ -92,26 +91,20 @@ func (a *arena) start(tb testing.TB, f family, addr string, timeout ...time.Dura
 // hear gives the news to the contender that they are about.
 func (p *player) hear(line peers.Line) {
 	fields := append(strings.SplitN(line.Text, " ", 3), "", "")
-	p.mu.Lock()
-	c := p.contenders[fields[1]]
-	if c == nil {
+	c, known := p.contenders.Load(fields[1])
+	if !known {
 		p.strange = append(p.strange, fmt.Errorf("news of no contender: %.100q", line.Text))
-	}
-	p.mu.Unlock()
-	if c == nil {
 		return
 	}
 	select {
-	case c.heard <- news{fields[0], fields[2]}:
+	case c.(*contender).heard <- news{fields[0], fields[2]}:
 	case <-p.deaf:
 	}
 }
 
 func (p *player) open(ctx context.Context, name string, f form, path string) (*contender, error) {
 	c := &contender{name: name, form: f, player: p, heard: make(chan news, 8)}
-	p.mu.Lock()
-	p.contenders[name] = c
-	p.mu.Unlock()
+	p.contenders.Store(name, c)
 	return c, c.do(ctx, orderOpen, string(f), path)
 }
 
