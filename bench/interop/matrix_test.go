@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -118,6 +117,9 @@ func TestMatrix(t *testing.T) {
 	wanted := verdicts(t)
 	a := enter(t)
 	players := make(map[family]*player)
+	for _, f := range []family{zkgrant, stock, curator, kazoo, writeLock} {
+		players[f] = a.start(t, f, a.addr)
+	}
 	var all sync.WaitGroup
 	defer all.Wait()
 	places := make(chan struct{}, tables)
@@ -135,20 +137,13 @@ func TestMatrix(t *testing.T) {
 						continue
 					}
 					met[comes.family] = true
-					for _, r := range []role{holds, comes} {
-						if r.family != "" && players[r.family] == nil {
-							players[r.family] = a.start(t, r.family, a.addr)
-						}
-					}
 					n++
-					m := meeting{arena: a, holds: holds, comes: comes, name: fmt.Sprintf("meeting-%d", n), dir: fmt.Sprintf("/interop/matrix/%d", n)}
-					holder, guest, want := players[holds.family], players[comes.family], wanted[row.title][i]
+					s := &stage{arena: a, players: players, dir: fmt.Sprintf("/interop/matrix/%d", n)}
+					want := wanted[row.title][i]
 					places <- struct{}{}
 					all.Go(func() {
 						defer func() { <-places }()
-						if got, err := m.play(t.Context(), holder, guest, want); err != nil || got != want {
-							t.Errorf("%s held by %v, %v comes: %s, %v, and not %s", m.dir, m.holds, m.comes, got, err, want)
-						}
+						s.meet(t, holds, comes, want)
 					})
 				}
 			}
@@ -158,112 +153,92 @@ func TestMatrix(t *testing.T) {
 	t.Logf("%d meetings in %v", n, time.Since(began).Round(time.Millisecond))
 }
 
-// meeting is a holder of a lock, and a newcomer. A holder without a family is no contender but a child of the directory, named by the form.
-type meeting struct {
-	arena        *arena
-	holds, comes role
-	name, dir    string
+// meet plays a meeting as a part of the test, and checks the newcomer's outcome. A holder without a
+// family is no contender but a child of the directory, named by the form.
+func (s *stage) meet(t *testing.T, holds, comes role, want verdict) {
+	t.Helper()
+	t.Run(fmt.Sprintf("%v, %v comes", holds, comes), func(t *testing.T) {
+		s.t = t
+		if got := s.outcome(holds, comes, want); got != want {
+			t.Errorf("%s held by %v, %v comes: %s, and not %s", s.dir, holds, comes, got, want)
+		}
+	})
 }
 
-// play returns the newcomer's outcome. If it is expected to wait, it is watched for a moment. Else it may take its time: on a busy machine
-// a moment is not enough.
-func (m *meeting) play(ctx context.Context, holder, guest *player, expected verdict) (verdict, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("%s: not over within %v", m.name, 2*patience))
-	defer cancel()
-	leave, err := m.hold(ctx, holder)
-	if err != nil {
-		return "", fmt.Errorf("the holder: %w", err)
+// outcome is the newcomer's. If it is expected to wait, it is watched for a moment. Else it may take
+// its time: on a busy machine a moment is not enough.
+func (s *stage) outcome(holds, comes role, expected verdict) verdict {
+	s.t.Helper()
+	var leave func()
+	waiting := waits
+	if holds.family == "" {
+		child := s.dir + "/" + string(holds.form)
+		eventstest.Must(s.t, s.arena.witness.make(child))
+		waiting, leave = forever, func() { eventstest.Must(s.t, s.arena.witness.remove(child)) }
+	} else {
+		holder := s.connect(holds.family, holds.form)
+		s.enters(holder)
+		leave = func() { s.goes(holder) }
 	}
-	c, err := guest.open(ctx, m.name+"-comes", m.comes.form, m.dir)
-	if err != nil {
-		return "", err
-	}
-	if err := c.ask(endless); err != nil {
-		return "", err
-	}
+	c := s.connect(comes.family, comes.form)
+	s.acquire(c)
 	long := patience
 	if expected == waits || expected == forever {
 		long = moment
 	}
-	first, heard, err := m.watch(ctx, c, long)
+	first, heard := s.hears(c, long)
 	switch {
-	case err != nil:
-		return "", err
-	case !heard: // it waits
-		if err := leave(); err != nil {
-			return "", fmt.Errorf("the holder: %w", err)
-		}
-		if err := c.says(ctx, orderAcquire); err != nil {
-			return "", err
-		}
-		if holder == nil {
-			return forever, end(ctx, c)
-		}
-		return waits, end(ctx, c)
+	case !heard:
+		leave()
+		s.says(c, orderAcquire)
+		s.goes(c)
+		return waiting
 	case first.word == orderAcquire:
-		if err := end(ctx, c); err != nil {
-			return "", err
-		}
-		return enters, leave()
-	case first.word == newsFail && strings.HasPrefix(first.text, coordinator.ErrKind.Error()):
-		if there, err := m.arena.witness.owns(m.dir, c.session); err != nil || there {
-			return "", fmt.Errorf("it has left its node: %v, %w", there, err)
-		}
-		return refuses, leave()
-	case first.word == newsFail:
-		return fails, leave()
-	default:
-		return "", fmt.Errorf("it said %s %s", first.word, first.text)
+		s.goes(c)
+		leave()
+		return enters
+	case first.word != newsFail:
+		s.t.Fatalf("%v said %s %s", c, first.word, first.text)
 	}
+	defer leave()
+	if !strings.HasPrefix(first.text, coordinator.ErrKind.Error()) {
+		return fails
+	}
+	if there, err := s.arena.witness.owns(s.dir, c.session); err != nil || there {
+		s.t.Errorf("%v has left its node: %v, %v", c, there, err)
+	}
+	return refuses
 }
 
-// hold lets the holder enter. It is inside until leave is called.
-func (m *meeting) hold(ctx context.Context, by *player) (leave func() error, err error) {
-	if by == nil {
-		child := m.dir + "/" + string(m.holds.form)
-		return func() error { return m.arena.witness.remove(child) }, m.arena.witness.make(child)
-	}
-	c, err := by.open(ctx, m.name+"-holds", m.holds.form, m.dir)
-	if err == nil {
-		err = c.do(ctx, orderAcquire, "-1")
-	}
-	return func() error { return end(ctx, c) }, err
+// goes makes a contender that is inside leave, and ends its session.
+func (s *stage) goes(c *contender) {
+	s.t.Helper()
+	s.leaves(c)
+	s.does(c, orderClose)
 }
 
-// end makes a contender that is inside leave, and ends its session.
-func end(ctx context.Context, c *contender) error {
-	for _, order := range []string{orderRelease, orderClose} {
-		if err := c.do(ctx, order); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// watch returns the contender's first news, or that it has said nothing for that long while its node existed.
-func (m *meeting) watch(ctx context.Context, c *contender, long time.Duration) (n news, heard bool, err error) {
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	var over <-chan time.Time
-	for {
+// hears returns the contender's first news, or that it has said nothing for that long while its
+// node existed.
+func (s *stage) hears(c *contender, long time.Duration) (n news, heard bool) {
+	s.t.Helper()
+	eventstest.Eventually(s.t, fmt.Sprintf("%v has a node, or says something", c), func() bool {
 		select {
-		case n := <-c.heard:
-			return n, true, nil
-		case <-over:
-			return news{}, false, nil
-		case <-ctx.Done():
-			return news{}, false, context.Cause(ctx)
-		case <-look.C:
+		case n = <-c.heard:
+			heard = true
+			return true
+		default:
 		}
-		if over != nil {
-			continue
-		}
-		there, err := m.arena.witness.owns(m.dir, c.session)
-		if err != nil {
-			return news{}, false, err
-		}
-		if there {
-			over = time.After(long)
-		}
+		there, err := s.arena.witness.owns(s.dir, c.session)
+		eventstest.Must(s.t, err)
+		return there
+	})
+	if heard {
+		return n, true
+	}
+	select {
+	case n = <-c.heard:
+		return n, true
+	case <-time.After(long):
+		return n, false
 	}
 }

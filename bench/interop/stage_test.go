@@ -3,6 +3,7 @@ package interop
 import (
 	"context"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func (s *stage) join(p *player, what form) (c *contender) {
 	s.t.Helper()
 	s.opened++
 	s.must(func(ctx context.Context) (err error) {
-		c, err = p.open(ctx, fmt.Sprintf("%s-%s-%d", p.family, what, s.opened), what, s.dir)
+		c, err = p.open(ctx, fmt.Sprintf("%s-%s-%s-%d", p.family, what, path.Base(s.dir), s.opened), what, s.dir)
 		return err
 	})
 	return c
