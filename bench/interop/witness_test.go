@@ -106,16 +106,17 @@ func (w witness) data(node string) ([]byte, error) {
 
 // make creates a persistent node and its missing parents.
 func (w witness) make(node string) error {
-	for end, all := 1, node+"/"; end < len(all); end++ {
-		if all[end] != '/' {
-			continue
-		}
-		_, err := w.conn.Create(all[:end], nil, 0, zk.WorldACL(zk.PermAll))
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return wrap(err, all[:end])
-		}
+	if node == "/" {
+		return nil
 	}
-	return nil
+	if err := w.make(path.Dir(node)); err != nil {
+		return err
+	}
+	_, err := w.conn.Create(node, nil, 0, zk.WorldACL(zk.PermAll))
+	if errors.Is(err, zk.ErrNodeExists) {
+		err = nil
+	}
+	return wrap(err, node)
 }
 
 func (w witness) remove(node string) error { return wrap(w.conn.Delete(node, -1), node) }
