@@ -30,6 +30,12 @@ func Bubble(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
+// Case runs a part of the test, as Bubble does.
+func Case(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { Bubble(t, test) })
+}
+
 // doing maps the names of tests in virtual time to what they have said that they do.
 var doing sync.Map
 

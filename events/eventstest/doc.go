@@ -6,7 +6,8 @@
 // The watchdog of virtual time ends a test that is in one line for longer than a round of ten minutes. Exception: a goroutine is
 // in time.Sleep. The watchdog cannot tell a wait for a timer or a ticker from any other wait: let hours pass with time.Sleep.
 //
-// Process runs a program beside a test, and Screen takes what it prints.
+// Expect, Equal, Contains and ErrorIs are assertions in one line. Process runs a program beside a test, and Screen takes what it
+// prints. Serve is a server on loopback.
 //
 // It is for tests only: the linter refuses any other import.
 package eventstest
