@@ -3,7 +3,6 @@ package board
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -26,22 +25,25 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// requests counts what a coordinator asks its server.
 type requests struct{ atomic.Int64 }
 
 func (r *requests) OnRequest(hooks.Request) { r.Add(1) }
 
-// connect returns a coordinator that is closed with the test.
+// in counts for so long.
+func (r *requests) in(d time.Duration) int64 {
+	before := r.Load()
+	time.Sleep(d)
+	return r.Load() - before
+}
+
 func connect(t *testing.T, server *zktest.Server, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
-	options = append(options, server.Option(), coordinator.WithSessionTimeout(10*time.Second))
-	c, err := coordinator.Connect(t.Context(), server.Addr(), options...)
+	c, err := coordinator.Connect(t.Context(), server.Addr(), append(options, server.Option())...)
 	eventstest.Must(t, err)
 	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
 	return c
 }
 
-// inBubble runs a test in virtual time, with a server and a coordinator.
 func inBubble(t *testing.T, test func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -56,6 +58,13 @@ func boardOf(t *testing.T, c *coordinator.Coordinator, options ...Option) *Board
 	eventstest.Must(t, err)
 	t.Cleanup(b.Close)
 	return b
+}
+
+// watchedBoard returns a board with a coordinator of its own, and what that asks.
+func watchedBoard(t *testing.T, server *zktest.Server) (*Board, *requests) {
+	t.Helper()
+	asked := new(requests)
+	return boardOf(t, connect(t, server, coordinator.WithHooks(asked))), asked
 }
 
 // pageOf is an open page, without a browser.
@@ -75,19 +84,14 @@ type pageOf struct {
 }
 
 // visit opens a page. A slow one reads only when told.
-func visit(b *Board, slow bool) *pageOf {
-	if slow {
-		return visitAs(b, "/events", "", make(chan struct{}))
-	}
-	return visitAs(b, "/events", "")
-}
+func visit(b *Board, slow bool) *pageOf { return visitAs(b, "/events", "", slow) }
 
-// visitAs opens a page with an authorisation.
-func visitAs(b *Board, at, authorization string, wait ...chan struct{}) *pageOf {
+func visitAs(b *Board, at, authorization string, slow bool) *pageOf {
 	ctx, leave := context.WithCancel(context.Background())
-	p := &pageOf{leave: leave, ended: make(chan struct{}), header: http.Header{}, overdue: make(chan struct{}), locks: map[string]lockView{}}
-	if len(wait) > 0 {
-		p.wait = wait[0]
+	p := &pageOf{leave: leave, ended: make(chan struct{}), overdue: make(chan struct{})}
+	p.header, p.locks = http.Header{}, map[string]lockView{}
+	if slow {
+		p.wait = make(chan struct{})
 	}
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	r.Header.Set("Authorization", authorization)
@@ -146,7 +150,6 @@ func (p *pageOf) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// last returns the latest update.
 func (p *pageOf) last() update {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +179,6 @@ func (p *pageOf) shows() string {
 	return strings.Join(slices.Sorted(slices.Values(all)), ", ")
 }
 
-// timeline describes the moments.
 func (p *pageOf) timeline() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,6 +193,7 @@ func (p *pageOf) timeline() string {
 	return strings.Join(all, ", ")
 }
 
+// acquire returns an acquisition that has its place, and hold one that is granted.
 func acquire(t *testing.T, c *coordinator.Coordinator, path, who string) *coordinator.Acquisition {
 	t.Helper()
 	a := c.Mutex(path, coordinator.Revocable()).Acquire(t.Context(), coordinator.Data([]byte(who)))
@@ -198,40 +201,42 @@ func acquire(t *testing.T, c *coordinator.Coordinator, path, who string) *coordi
 	return a
 }
 
+func hold(t *testing.T, c *coordinator.Coordinator, path, who string) *coordinator.Acquisition {
+	t.Helper()
+	a := acquire(t, c, path, who)
+	<-a.Granted()
+	return a
+}
+
+// end leaves the page, and waits for the end of its request.
+func (p *pageOf) end() {
+	p.leave()
+	<-p.ended
+}
+
 func TestAPageShowsChangesWithinASecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
-		ann := acquire(t, c, "/locks/a", "ann")
-		<-ann.Granted()
+		ann := hold(t, c, "/locks/a", "ann")
 		p := visit(boardOf(t, c), false)
 		defer p.leave()
 		synctest.Wait()
-		if got := p.shows(); got != "/locks/a: ann*" {
-			t.Errorf("at first: %q", got)
-		}
+		eventstest.Equal(t, p.shows(), "/locks/a: ann*", "at first")
 		bob := acquire(t, connect(t, server), "/locks/a", "bob")
-		eve := acquire(t, connect(t, server), "/locks/b", "eve")
-		<-eve.Granted()
+		eve := hold(t, connect(t, server), "/locks/b", "eve")
 		time.Sleep(time.Second)
-		if got, want := p.shows(), "/locks/a: ann* bob, /locks/b: eve*"; got != want {
-			t.Errorf("a second later: %q, want %q", got, want)
-		}
+		eventstest.Equal(t, p.shows(), "/locks/a: ann* bob, /locks/b: eve*", "a second later")
 		ann.Release()
 		<-bob.Granted()
 		time.Sleep(time.Second)
 		eve.Release()
 		time.Sleep(time.Second)
-		if got, want := p.shows(), "/locks/a: bob*"; got != want {
-			t.Errorf("after the release: %q, want %q", got, want)
-		}
-		if got, want := p.timeline(), "queued bob, granted eve, own left, granted bob, left eve"; got != want {
-			t.Errorf("timeline: %q, want %q", got, want)
-		}
+		eventstest.Equal(t, p.shows(), "/locks/a: bob*", "after the release")
+		eventstest.Equal(t, p.timeline(), "queued bob, granted eve, own left, granted bob, left eve", "timeline")
 		bob.Release()
 	})
 }
 
-// TestWithInterval: a page hears of a change when that time lies between two looks, and
-// not before.
+// TestWithInterval is the time between two looks.
 func TestWithInterval(t *testing.T) {
 	const between = time.Minute
 	inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
@@ -239,14 +244,10 @@ func TestWithInterval(t *testing.T) {
 		defer p.leave()
 		synctest.Wait()
 		acquire(t, c, "/locks/a", "ann")
-		for wait, want := range map[time.Duration]string{between - time.Second: "", between + time.Second: "/locks/a: ann*"} {
-			time.AfterFunc(wait, func() {
-				if got := p.shows(); got != want {
-					t.Errorf("%v after the first look the page shows %q, want %q", wait, got, want)
-				}
-			})
-		}
-		time.Sleep(2 * between)
+		time.Sleep(between - time.Second)
+		eventstest.Equal(t, p.shows(), "", "before the second look")
+		time.Sleep(2 * time.Second)
+		eventstest.Equal(t, p.shows(), "/locks/a: ann*", "after the second look")
 	})
 }
 
@@ -259,14 +260,12 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		crowd := connect(t, server)
-		for i := range locks {
-			for j := range contenders {
-				crowd.Mutex(fmt.Sprintf("/locks/%03d", i)).Acquire(t.Context(), coordinator.Data([]byte{byte('a' + j%26)}))
-			}
+		for i := range locks * contenders {
+			data := coordinator.Data([]byte{byte('a' + i%26)})
+			crowd.Mutex(fmt.Sprintf("/locks/%03d", i%locks)).Acquire(t.Context(), data)
 		}
 		time.Sleep(10 * time.Second)
-		asked := new(requests)
-		b := boardOf(t, connect(t, server, coordinator.WithHooks(asked)))
+		b, asked := watchedBoard(t, server)
 		count := func(viewers int) int64 {
 			var all []*pageOf
 			for range viewers {
@@ -275,18 +274,13 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 			// The first looks read everything, the watches once more, at the rate and half of
 			// the time; and no look begins where the count does.
 			time.Sleep(time.Duration(4*locks*contenders)*time.Second/mostReads + 8*time.Second + 50*time.Millisecond)
-			before := asked.Load()
-			time.Sleep(seconds * time.Second)
-			n := asked.Load() - before
+			n := asked.in(seconds * time.Second)
 			for _, p := range all {
-				p.leave()
-				<-p.ended
-				if got := len(p.locks); got != locks {
-					t.Errorf("a page shows %d locks, want %d", got, locks)
-				}
-				if first, last := p.bytes[0]+p.bytes[1], p.bytes[len(p.bytes)-1]; first > locks*mostInLane*400 || last > 1000 {
-					t.Errorf("the first update has %d bytes, the last one, without a change, %d", first, last)
-				}
+				p.end()
+				eventstest.Equal(t, len(p.locks), locks, "locks on a page")
+				first, last := p.bytes[0]+p.bytes[1], p.bytes[len(p.bytes)-1]
+				eventstest.Expect(t, first <= locks*mostInLane*400 && last <= 1000,
+					"the first update has %d bytes, the last one, without a change, %d", first, last)
 			}
 			return n
 		}
@@ -294,44 +288,36 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 		t.Logf("%d requests in %d s with one page, %d with 20", one, seconds, twenty)
 		// Three times in the ten seconds each lock is listed and its holder read; looks and
 		// the session's own requests are the rest.
-		if most := int64(3*2*locks + 10*seconds); one > most || twenty > most {
-			t.Errorf("%d requests with one page and %d with 20, want at most %d with either", one, twenty, most)
-		}
+		most := int64(3*2*locks + 10*seconds)
+		eventstest.Expect(t, one <= most && twenty <= most,
+			"%d requests with one page and %d with 20, want at most %d with either", one, twenty, most)
 		time.Sleep(time.Second) // the end of a look that was under way
-		before := asked.Load()
-		time.Sleep(10 * time.Second)
-		if n := asked.Load() - before; n > 10 { // the session's own
-			t.Errorf("%d requests in 10 s without a page, want none for the board", n)
-		}
+		n := asked.in(10 * time.Second)
+		eventstest.Expect(t, n <= 10, "%d requests without a page, want only the session's own", n)
 	})
 }
 
 func TestASlowPageHoldsUpNoOtherAndMissesWhatIsOutdated(t *testing.T) {
 	const soon = time.Second + 2*rest // a queue that keeps changing is read once in a probe interval
-	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
+	inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 		b := boardOf(t, c)
 		slow, fast := visit(b, true), visit(b, false)
 		defer slow.leave()
 		defer fast.leave()
 		for i := range 50 {
-			a := acquire(t, c, "/locks/a", fmt.Sprint("ann", i))
-			<-a.Granted()
+			a := hold(t, c, "/locks/a", fmt.Sprint("ann", i))
 			time.Sleep(soon)
-			if got, want := fast.shows(), fmt.Sprintf("/locks/a: ann%d*", i); got != want {
-				t.Fatalf("beside a slow page: %q, want %q", got, want)
-			}
+			eventstest.Equal(t, fast.shows(), fmt.Sprintf("/locks/a: ann%d*", i), "beside a slow page")
 			a.Release()
 			time.Sleep(soon)
 		}
-		last := acquire(t, c, "/locks/a", "last")
-		<-last.Granted()
+		last := hold(t, c, "/locks/a", "last")
 		time.Sleep(soon)
 		slow.wait <- struct{}{} // what it was sent at first
 		slow.wait <- struct{}{} // all that has happened since
 		synctest.Wait()
-		if got, want := slow.shows(), "/locks/a: last*"; got != want || slow.count() != 2 {
-			t.Errorf("the slow page shows %q after %d updates, want %q after 2", got, slow.count(), want)
-		}
+		eventstest.Equal(t, slow.shows(), "/locks/a: last*", "the slow page")
+		eventstest.Equal(t, slow.count(), 2, "updates of the slow page")
 		last.Release()
 	})
 }
@@ -341,83 +327,66 @@ func TestStreamsEndAtOnceWith(t *testing.T) {
 		"the board":       func(b *Board, _ *coordinator.Coordinator) { b.Close() },
 		"the coordinator": func(_ *Board, c *coordinator.Coordinator) { _ = c.Close() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-				b := boardOf(t, c)
-				pages := []*pageOf{visit(b, false), visit(b, true)}
-				time.Sleep(5 * time.Second)
-				ended := time.Now()
-				end(b, c)
-				for i, p := range pages {
-					<-p.ended
-					if took := time.Since(ended); took > 0 {
-						t.Errorf("page %d: its stream ended after %v, want at once", i, took)
-					}
-					p.leave()
-				}
-				late := visit(b, false)
-				<-late.ended
-				if late.leave(); late.status != http.StatusServiceUnavailable {
-					t.Errorf("a stream that is asked for later: status %d, want 503", late.status)
-				}
-			})
+		inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+			b := boardOf(t, c)
+			pages := []*pageOf{visit(b, false), visit(b, true)}
+			time.Sleep(5 * time.Second)
+			ended := time.Now()
+			end(b, c)
+			for i, p := range pages {
+				<-p.ended
+				eventstest.Equal(t, time.Since(ended), 0, "%s: the end of the stream of page %d", name, i)
+				p.leave()
+			}
+			late := visit(b, false)
+			<-late.ended
+			late.leave()
+			eventstest.Equal(t, late.status, http.StatusServiceUnavailable, "%s: a later stream", name)
 		})
 	}
 }
 
 func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
-		a := acquire(t, c, "/locks/a", "ann")
-		<-a.Granted()
+		hold(t, c, "/locks/a", "ann")
 		p := visit(boardOf(t, c), false)
 		defer p.leave()
 		time.Sleep(time.Second)
 		server.Down(true)
 		time.Sleep(time.Second)
-		if u := p.last(); u.State != "suspended" {
-			t.Errorf("a second after the server went: state %q, want suspended", u.State)
-		}
+		eventstest.Equal(t, p.last().State, "suspended", "a second after the server went")
 		time.Sleep(2 * patience)
-		u := p.last()
-		if got := p.shows(); u.Failed != "ZooKeeper does not answer" || got != "/locks/a: ann*" {
-			t.Errorf("later: error %q, and %q is shown; want what was there, and the reason", u.Failed, got)
-		}
+		eventstest.Equal(t, p.last().Failed, "ZooKeeper does not answer", "later")
+		eventstest.Equal(t, p.shows(), "/locks/a: ann*", "later there is still")
 		server.Down(false)
 		time.Sleep(20 * time.Second)
-		if u := p.last(); u.Failed != "" || u.State != "connected" {
-			t.Errorf("with the server back: state %q, error %q", u.State, u.Failed)
-		}
-		if got := p.timeline(); !strings.Contains(got, "own suspended, own lost, own ") || !strings.Contains(got, "own connected") {
-			t.Errorf("timeline %q, want that the connection and the lock were lost, and a new session", got)
+		eventstest.Equal(t, p.last().Failed+p.last().State, "connected", "with the server back")
+		for _, part := range []string{"own suspended, own lost, own ", "own connected"} {
+			eventstest.Contains(t, p.timeline(), part, "the timeline")
 		}
 	})
 }
 
 func TestALeaseIsShownWhileItLasts(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		lease := new(Lease)
+		server, lease := zktest.Start(t), new(Lease)
 		c := connect(t, server, coordinator.WithHooks(lease))
 		p := visit(boardOf(t, c, WithLease(lease)), false)
 		defer p.leave()
 		time.Sleep(3 * time.Second)
-		last := func() leaseView { return *p.last().Lease }
-		if l := last(); l.Of < 5000 || l.Of > 10_000 || l.Left < l.Of/4 {
-			t.Errorf("a lease of a session of 10 s: %+v", l)
-		}
+		l := *p.last().Lease
+		eventstest.Expect(t, l.Of >= 5000 && l.Of <= 10_000 && l.Left >= l.Of/4, "the lease of 10 s: %+v", l)
 		server.Mute(c.SessionID(), true)
 		time.Sleep(9 * time.Second)
-		if l := last(); l.Left > 1500 {
-			t.Errorf("after 9 s of silence: %+v, want that almost nothing is left", l)
-		}
+		l = *p.last().Lease
+		eventstest.Expect(t, l.Left <= 1500, "after 9 s of silence: %+v, want that almost nothing is left", l)
 		server.Mute(c.SessionID(), false)
 	})
 }
 
 func TestWhatWasSeenIsForgottenAfterTheLastPage(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-		a := acquire(t, c, "/locks/a", "ann")
-		<-a.Granted()
+		a := hold(t, c, "/locks/a", "ann")
 		b := boardOf(t, c)
 		known := func() int {
 			b.mu.Lock()
@@ -427,25 +396,19 @@ func TestWhatWasSeenIsForgottenAfterTheLastPage(t *testing.T) {
 		for range 3 {
 			p := visit(b, false)
 			time.Sleep(2 * patience)
-			if got := p.shows(); got != "/locks/a: ann*" || known() != 2 {
-				t.Errorf("an open page shows %q, and %d are known, want 2", got, known())
-			}
-			p.leave()
-			<-p.ended
+			eventstest.Equal(t, p.shows(), "/locks/a: ann*", "an open page")
+			eventstest.Equal(t, known(), 2, "what is known with an open page")
+			p.end()
 			time.Sleep(patience / 2) // it is closed and opened again
 		}
-		if known() == 0 {
-			t.Error("what was seen is forgotten at once, want some time after")
-		}
-		if time.Sleep(patience); known() > 0 {
-			t.Errorf("%d are known long after the last page, want none", known())
-		}
+		eventstest.Expect(t, known() != 0, "what was seen is forgotten at once, want some time after")
+		time.Sleep(patience)
+		eventstest.Equal(t, known(), 0, "what is known long after the last page")
 		p := visit(b, false)
 		defer p.leave()
 		time.Sleep(time.Second)
-		if got := p.timeline(); got != "away" || p.shows() != "/locks/a: ann*" {
-			t.Errorf("opened again: timeline %q, locks %q; want one entry that says that there was no look", got, p.shows())
-		}
+		eventstest.Equal(t, p.timeline(), "away", "opened again, there was no look")
+		eventstest.Equal(t, p.shows(), "/locks/a: ann*", "opened again")
 		a.Release()
 	})
 }
@@ -453,13 +416,11 @@ func TestWhatWasSeenIsForgottenAfterTheLastPage(t *testing.T) {
 func TestBadRootsAreRefusedAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 		for _, root := range []string{"", "locks", "/locks/", "/zookeeper", "//"} {
-			if _, err := New(c, root); !errors.Is(err, coordinator.ErrPath) {
-				t.Errorf("New of %q: %v, want ErrPath", root, err)
-			}
+			_, err := New(c, root)
+			eventstest.ErrorIs(t, err, coordinator.ErrPath, "New of %q", root)
 		}
 		_ = c.Close()
-		if _, err := New(c, "/"); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("New of a closed coordinator: %v, want ErrClosed", err)
-		}
+		_, err := New(c, "/")
+		eventstest.ErrorIs(t, err, coordinator.ErrClosed, "New of a closed coordinator")
 	})
 }

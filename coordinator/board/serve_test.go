@@ -1,14 +1,13 @@
 package board
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,7 +19,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// ask has a handler answer.
 func ask(h http.Handler, method, at, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, at, strings.NewReader(body))
 	for i := 0; i < len(header); i += 2 {
@@ -31,26 +29,30 @@ func ask(h http.Handler, method, at, body string, header ...string) *httptest.Re
 	return w
 }
 
+// listed returns queues.json, and its text.
+func listed(t *testing.T, b *Board) (l listing, text string) {
+	t.Helper()
+	w := ask(b, "GET", "/queues.json", "")
+	eventstest.Must(t, json.Unmarshal(w.Body.Bytes(), &l))
+	return l, w.Body.String()
+}
+
 func TestItCanBeMountedBelowAnyPrefix(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 		b := boardOf(t, c)
 		mux := http.NewServeMux()
 		mux.Handle("/deep/board", http.StripPrefix("/deep/board", b))
 		mux.Handle("/deep/board/", http.StripPrefix("/deep/board", b))
-		if w := ask(mux, "GET", "/deep/board?x=1", ""); w.Code != http.StatusTemporaryRedirect || w.Header().Get("Location") != "./board/" {
-			t.Errorf("without the slash: %d to %q, want a redirect to ./board/", w.Code, w.Header().Get("Location"))
-		}
+		to := ask(mux, "GET", "/deep/board?x=1", "")
+		eventstest.Equal(t, to.Code, http.StatusTemporaryRedirect, "without the slash")
+		eventstest.Equal(t, to.Header().Get("Location"), "./board/", "without the slash it leads to")
 		w := ask(mux, "GET", "/deep/board/", "")
-		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "<!doctype html>") {
-			t.Errorf("the page: %d\n%s", w.Code, w.Body)
-		}
+		eventstest.Equal(t, w.Code, http.StatusOK, "the page")
+		eventstest.Contains(t, w.Body.String(), "<!doctype html>", "the page")
 		for _, link := range regexp.MustCompile(`(?:src|href)="([^"#]*)"`).FindAllStringSubmatch(w.Body.String(), -1) {
-			if strings.Contains(link[1], "/") {
-				t.Errorf("the page refers to %s, want a file beside it", link[1])
-			}
-			if w := ask(mux, "GET", "/deep/board/"+link[1], ""); w.Code != http.StatusOK {
-				t.Errorf("%s, to which the page refers: %d", link[1], w.Code)
-			}
+			eventstest.Expect(t, !strings.Contains(link[1], "/"), "%s is no file beside the page", link[1])
+			file := ask(mux, "GET", "/deep/board/"+link[1], "")
+			eventstest.Equal(t, file.Code, http.StatusOK, "%s, to which the page refers", link[1])
 		}
 	})
 }
@@ -72,25 +74,22 @@ func TestMethodsAndHeaders(t *testing.T) {
 			{"GET", "/other", 404, ""}, {"GET", "/page/app.js", 404, ""}, {"GET", "/../board.go", 404, ""}, {"GET", "//app.js", 404, ""},
 		} {
 			w := ask(b, test.method, test.at, "")
-			if w.Code != test.status || w.Header().Get("Allow") != test.allow {
-				t.Errorf("%s %s: %d, Allow %q; want %d, %q", test.method, test.at, w.Code, w.Header().Get("Allow"), test.status, test.allow)
-			}
+			eventstest.Equal(t, w.Code, test.status, "%s %s", test.method, test.at)
+			eventstest.Equal(t, w.Header().Get("Allow"), test.allow, "Allow of %s %s", test.method, test.at)
 			for name, want := range map[string]string{
 				"Content-Security-Policy": "default-src 'none'; ", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
 				"Cross-Origin-Resource-Policy": "same-origin",
 			} {
-				if got := w.Header().Get(name); !strings.HasPrefix(got, want) {
-					t.Errorf("%s %s: %s is %q, want %q", test.method, test.at, name, got, want)
-				}
+				got := w.Header().Get(name)
+				eventstest.Expect(t, strings.HasPrefix(got, want), "%s %s: %s is %q", test.method, test.at, name, got)
 			}
-			if test.method == "HEAD" && w.Body.Len() > 0 && test.at != "/" { // net/http drops what is written to HEAD
-				t.Errorf("HEAD %s has a body of %d bytes", test.at, w.Body.Len())
-			}
+			// net/http drops what is written to HEAD.
+			bare := test.method != "HEAD" || w.Body.Len() == 0 || test.at == "/"
+			eventstest.Expect(t, bare, "HEAD %s has a body", test.at)
 		}
 		w := ask(b, "GET", "/app.js", "")
-		if again := ask(b, "GET", "/app.js", "", "If-None-Match", w.Header().Get("ETag")); again.Code != http.StatusNotModified {
-			t.Errorf("a file that the browser has: %d, want 304", again.Code)
-		}
+		again := ask(b, "GET", "/app.js", "", "If-None-Match", w.Header().Get("ETag"))
+		eventstest.Equal(t, again.Code, http.StatusNotModified, "a file that the browser has")
 	})
 }
 
@@ -102,28 +101,19 @@ func TestTheJSONHasEveryContender(t *testing.T) {
 		for range 30 {
 			acquire(t, connect(t, server), "/locks/a", "\xff<script>"+strings.Repeat("é", 200))
 		}
-		w := ask(b, "GET", "/queues.json", "")
-		var got listing
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-			t.Fatalf("%v in %s", err, w.Body)
-		}
+		got, text := listed(t, b)
 		if len(got.Locks) != 1 || got.Locks[0].Holders != 1 || got.Locks[0].Waiters != 30 || len(got.Locks[0].Contenders) != 31 {
-			t.Fatalf("want one lock with a holder and 30 waiters: %s", w.Body)
+			t.Fatalf("want one lock with a holder and 30 waiters: %s", text)
 		}
-		first := got.Locks[0].Contenders[0]
-		if first.Data != "ann" || !first.Own || !first.Holding || first.Token != grant.Token || first.Node != grant.Node || first.Kind != "lock" {
-			t.Errorf("the holder is %+v, want that of %+v", first, grant)
-		}
-		if cut := got.Locks[0].Contenders[1]; cut.Bytes != 409 || cut.Data != "\ufffd<script>"+strings.Repeat("é", 123) {
-			t.Errorf("data of 409 bytes: %q of %d", cut.Data, cut.Bytes)
-		}
-		if bytes.Contains(w.Body.Bytes(), []byte("<script>")) {
-			t.Error("the JSON has markup in it, want it escaped")
-		}
+		first, cut := got.Locks[0].Contenders[0], got.Locks[0].Contenders[1]
+		eventstest.Expect(t, first.Data == "ann" && first.Own && first.Holding && first.Token == grant.Token &&
+			first.Node == grant.Node && first.Kind == "lock", "the holder is %+v, want that of %+v", first, grant)
+		eventstest.Equal(t, cut.Bytes, 409, "the length of the waiter's data")
+		eventstest.Equal(t, cut.Data, "\ufffd<script>"+strings.Repeat("é", 123), "the waiter's data")
+		eventstest.Expect(t, !strings.Contains(text, "<script>"), "the JSON has markup in it, want it escaped")
 		one := ask(b, "GET", "/queues.json?lock="+got.Locks[0].ID, "")
-		if one.Code != http.StatusOK || one.Body.String() != w.Body.String() {
-			t.Errorf("the lock by its id: %d %s", one.Code, one.Body)
-		}
+		eventstest.Equal(t, one.Code, http.StatusOK, "the lock by its id")
+		eventstest.Equal(t, one.Body.String(), text, "the lock by its id")
 	})
 }
 
@@ -139,16 +129,15 @@ func TestALockThatCannotBeRevokedIsToldAsSuch(t *testing.T) {
 		<-c.Semaphore("/locks/permits", 2).Acquire(t.Context()).Granted()
 		synctest.Wait()
 		eventstest.Must(t, server.Create("/locks/foreign/x-lock-0000000000", nil))
-		var got listing
-		eventstest.Must(t, json.Unmarshal(ask(boardOf(t, c), "GET", "/queues.json", "").Body.Bytes(), &got))
+		got, _ := listed(t, boardOf(t, c))
 		firm := map[string]bool{}
 		for _, lock := range got.Locks {
 			firm[lock.Path] = lock.Firm
 		}
-		want := map[string]bool{"/locks/firm": true, "/locks/unfair": true, "/locks/soft": false, "/locks/permits": true, "/locks/foreign": false}
-		if !maps.Equal(firm, want) {
-			t.Errorf("not revocable: %v, want %v", firm, want)
-		}
+		eventstest.Equal(t, firm, map[string]bool{
+			"/locks/firm": true, "/locks/unfair": true, "/locks/permits": true, "/locks/soft": false,
+			"/locks/foreign": false,
+		}, "not revocable")
 	})
 }
 
@@ -160,19 +149,15 @@ func TestANodeThatMayBeIdleIsToldAsSuch(t *testing.T) {
 			eventstest.Must(t, cached.Do(t.Context(), func(context.Context, events.Grant) error { return nil }))
 		}
 		synctest.Wait()
-		held := acquire(t, c, "/locks/held", "ann")
-		<-held.Granted()
-		var got listing
-		eventstest.Must(t, json.Unmarshal(ask(boardOf(t, c), "GET", "/queues.json", "").Body.Bytes(), &got))
+		hold(t, c, "/locks/held", "ann")
+		got, _ := listed(t, boardOf(t, c))
 		idle := map[string]bool{}
 		for _, lock := range got.Locks {
 			for _, contender := range lock.Contenders {
 				idle[lock.Path] = idle[lock.Path] || contender.Idle
 			}
 		}
-		if want := map[string]bool{"/locks/cached": true, "/locks/held": false}; !maps.Equal(idle, want) {
-			t.Errorf("may be idle: %v, want %v", idle, want)
-		}
+		eventstest.Equal(t, idle, map[string]bool{"/locks/cached": true, "/locks/held": false}, "may be idle")
 	})
 }
 
@@ -184,17 +169,15 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			}
 			return nil
 		}))
-		holder := acquire(t, connect(t, server), "/locks/a", "ann")
-		<-holder.Granted()
+		holder := hold(t, connect(t, server), "/locks/a", "ann")
 		firm := connect(t, server).Mutex("/locks/firm").Acquire(t.Context())
 		<-firm.Granted()
-		p, mine := visit(b, false), visitAs(b, "/events", "me")
+		p, mine := visit(b, false), visitAs(b, "/events", "me", false)
 		defer p.leave()
 		defer mine.leave()
 		time.Sleep(time.Second)
-		if p.last().Revoke || !mine.last().Revoke {
-			t.Errorf("a stranger's page has the button: %v, and mine: %v; want only mine", p.last().Revoke, mine.last().Revoke)
-		}
+		eventstest.Equal(t, p.last().Revoke, false, "a stranger's page has the button")
+		eventstest.Equal(t, mine.last().Revoke, true, "my page has the button")
 		id := map[string]string{}
 		p.mu.Lock()
 		for _, l := range p.locks {
@@ -205,7 +188,7 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			return `{"board":"` + board + `","lock":"` + lock + `","grace_seconds":` + grace + `}`
 		}
 		fine := []string{"Authorization", "me", "Content-Type", "application/json", "Sec-Fetch-Site", "same-origin"}
-		with := func(header ...string) []string { return append(append([]string(nil), fine...), header...) }
+		with := func(header ...string) []string { return slices.Concat(fine, header) }
 		for name, test := range map[string]struct {
 			body   string
 			header []string
@@ -227,26 +210,18 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			"a holder that is firm": {body(b.epoch, id["/locks/firm"], "5"), fine, 409, "a holder is not revocable: _c_"},
 		} {
 			w := ask(b, "POST", "/revoke", test.body, test.header...)
-			if w.Code != test.status || !strings.Contains(w.Body.String(), test.text) {
-				t.Errorf("%s: %d %s; want %d %s", name, w.Code, w.Body, test.status, test.text)
-			}
+			eventstest.Equal(t, w.Code, test.status, "%s", name)
+			eventstest.Contains(t, w.Body.String(), test.text, "%s", name)
 		}
-		select {
-		case <-holder.Lost():
-			t.Fatal("the lock was taken away by a request that was refused")
-		default:
-		}
+		eventstest.Equal(t, len(holder.Lost()), 0, "the lock was taken away by a request that was refused")
 		began := time.Now()
-		if w := ask(b, "POST", "/revoke", body(b.epoch, id["/locks/a"], "5"), fine...); w.Code != http.StatusNoContent {
-			t.Errorf("an authorised request: %d %s, want 204", w.Code, w.Body)
-		}
-		if lost := <-holder.Lost(); time.Since(began) < 5*time.Second || !errors.Is(lost.Err, coordinator.ErrRevoked) {
-			t.Errorf("the holder lost it after %v by %v, want 5 s and ErrRevoked", time.Since(began), lost.Err)
-		}
+		w := ask(b, "POST", "/revoke", body(b.epoch, id["/locks/a"], "5"), fine...)
+		eventstest.Equal(t, w.Code, http.StatusNoContent, "an authorised request")
+		lost := <-holder.Lost()
+		eventstest.Expect(t, time.Since(began) >= 5*time.Second, "it was lost after %v", time.Since(began))
+		eventstest.ErrorIs(t, lost.Err, coordinator.ErrRevoked, "the holder's loss")
 		time.Sleep(time.Second)
-		if got := p.timeline(); got != "refused, asked, left ann" {
-			t.Errorf("timeline %q, want that one was refused, the other requested, and left", got)
-		}
+		eventstest.Equal(t, p.timeline(), "refused, asked, left ann", "timeline")
 		firm.Release()
 	})
 }

@@ -20,22 +20,16 @@ import (
 
 func TestAProgramThatDoesNotReadCostsNoLooks(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		asked := new(requests)
-		b := boardOf(t, connect(t, server, coordinator.WithHooks(asked)))
-		p := visitAs(b, "/queues.json", "", make(chan struct{}))
+		b, asked := watchedBoard(t, zktest.Start(t))
+		p := visitAs(b, "/queues.json", "", true)
 		defer p.leave()
 		time.Sleep(2 * time.Second)
-		before := asked.Load()
-		time.Sleep(10 * time.Second)
-		if n := asked.Load() - before; n > 10 { // the session's own
-			t.Errorf("%d requests in 10 s while the answer is being written, want none for the board", n)
-		}
+		n := asked.in(10 * time.Second)
+		eventstest.Expect(t, n <= 10, "%d requests while the answer is being written, want the session's own", n)
 		ended := time.Now()
 		b.Close()
-		if <-p.ended; time.Since(ended) > 0 {
-			t.Errorf("the request ended %v after the board, want at once", time.Since(ended))
-		}
+		<-p.ended
+		eventstest.Equal(t, time.Since(ended), 0, "the end of the request after the board's")
 	})
 }
 
@@ -45,31 +39,25 @@ func TestAPageThatOpensShowsALookOfNow(t *testing.T) {
 		b := boardOf(t, c)
 		p := visit(b, false)
 		time.Sleep(time.Second)
-		p.leave()
-		<-p.ended
+		p.end()
 		ann.Release()
 		for _, away := range []time.Duration{2 * time.Second, time.Hour} {
 			time.Sleep(away)
 			p, opened := visit(b, false), time.Now()
 			time.Sleep(time.Second)
-			p.mu.Lock()
+			p.end()
 			first := p.updates[0]
-			p.mu.Unlock()
-			if age := opened.Sub(time.UnixMilli(first.Seen)); age > interval || len(first.Locks) > 0 {
-				t.Errorf("away for %v: the first update was seen %v before the page opened, with %d locks; want a new look, and none",
-					away, age, len(first.Locks))
-			}
-			p.leave()
-			<-p.ended
+			age := opened.Sub(time.UnixMilli(first.Seen))
+			eventstest.Expect(t, age <= interval && len(first.Locks) == 0,
+				"away for %v: the first update is %v old, with %d locks", away, age, len(first.Locks))
 		}
 		server.Down(true)
 		time.Sleep(time.Second)
 		p = visit(b, false)
 		defer p.leave()
 		time.Sleep(time.Second)
-		if p.count() == 0 || p.last().State != "suspended" {
-			t.Errorf("opened without a connection: %d updates in a second, want one that says so", p.count())
-		}
+		eventstest.Expect(t, p.count() != 0 && p.last().State == "suspended",
+			"opened without a connection: %d updates in a second, want one that says so", p.count())
 		server.Down(false)
 		time.Sleep(20 * time.Second)
 	})
@@ -110,18 +98,9 @@ func TestShutdownDoesNotWaitForAProgramThatDoesNotRead(t *testing.T) {
 	if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 		t.Fatalf("the answer begins with %q: %v", line, err)
 	}
-	b.mu.Lock()
-	viewers := len(b.viewers)
-	b.mu.Unlock()
-	if viewers > 0 {
-		t.Errorf("%d viewers while the answer is being written, want none", viewers)
-	}
-	if err := server.Config.Shutdown(eventstest.Patiently(t, sending/2)); err != nil {
-		t.Errorf("Shutdown: %v, want that it does not wait", err)
-	}
+	eventstest.Check(t, server.Config.Shutdown(eventstest.Patiently(t, sending/2))) // it does not wait
 }
 
-// body counts how often it is read.
 type body struct {
 	io.ReadCloser
 
@@ -139,9 +118,7 @@ func TestARevocationEndsWithItsClientThoughTheBodyEndsLate(t *testing.T) {
 	held := c.Mutex("/locks/a", coordinator.Revocable()).Acquire(t.Context())
 	eventstest.Receive(t, held.Granted(), "the Grant")
 	b := boardOf(t, c, WithRevoke(func(*http.Request) error { return nil }))
-	if w := ask(b, "GET", "/queues.json", ""); w.Code != http.StatusOK {
-		t.Fatalf("%d %s", w.Code, w.Body)
-	}
+	eventstest.Equal(t, ask(b, "GET", "/queues.json", "").Code, http.StatusOK, "queues.json")
 	ended := make(chan struct{})
 	var reads atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -159,10 +136,9 @@ func TestARevocationEndsWithItsClientThoughTheBodyEndsLate(t *testing.T) {
 		defer b.mu.Unlock()
 		return len(b.state.moments) > 0 && b.state.moments[len(b.state.moments)-1].What == "asked"
 	}
-	eventstest.Eventually(t, "the end of the body is waited for", func() bool { return reads.Load() > 1 || asked() })
-	if asked() {
-		t.Error("the lock was asked back before the end of the body")
-	}
+	eventstest.Eventually(t,
+		"the end of the body is waited for", func() bool { return reads.Load() > 1 || asked() })
+	eventstest.Expect(t, !asked(), "the lock was asked back before the end of the body")
 	fmt.Fprint(conn, "0\r\n\r\n")
 	eventstest.Eventually(t, "it is asked back", asked)
 	_ = conn.Close()

@@ -3,12 +3,14 @@ package board
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // queueOf reads contenders: 1* holds, 2 waits, and 1/7 is 1 at another node.
@@ -37,9 +39,7 @@ func TestChangesBetweenTwoLooks(t *testing.T) {
 		for _, c := range changes(queueOf(test.before), queueOf(test.after)) {
 			got = append(got, c.what+" "+string(c.Data))
 		}
-		if strings.Join(got, ", ") != test.want {
-			t.Errorf("from %q to %q: %q, want %q", test.before, test.after, got, test.want)
-		}
+		eventstest.Equal(t, strings.Join(got, ", "), test.want, "from %q to %q", test.before, test.after)
 	}
 }
 
@@ -49,18 +49,14 @@ func TestAPageThatIsBehindCatchesUp(t *testing.T) {
 	kept := map[uint64]map[string]string{0: {}}
 	now := time.Now()
 	for step := range 3 * mostGone {
-		var found []sighting
-		for i := range 4 { // one of them is another one at each step
-			path := fmt.Sprint("/", i)
-			if i == 0 {
-				path = fmt.Sprint("/new", step)
-			}
-			f := sighting{info: events.LockInfo{Path: path, Kind: events.LockMutex}}
+		found := make([]sighting, 4)
+		for i := range found { // one of them is another one at each step
+			found[i].info = events.LockInfo{Path: fmt.Sprint("/", i), Kind: events.LockMutex}
 			if i > 1 {
-				f.info.Contenders = []events.Contender{{Node: "/n", Token: int64(step / i), Holding: true}}
+				found[i].info.Contenders = []events.Contender{{Node: "/n", Token: int64(step / i), Holding: true}}
 			}
-			found = append(found, f)
 		}
+		found[0].info.Path = fmt.Sprint("/new", step)
 		now = now.Add(time.Second)
 		s.apply(found, 1, now, now)
 		if step%97 == 0 || step > 3*mostGone-5 {
@@ -70,19 +66,15 @@ func TestAPageThatIsBehindCatchesUp(t *testing.T) {
 	want := shown(nil, &s, 0)
 	resets := 0
 	for version, had := range kept {
-		if got := shown(had, &s, version); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("from version %d: %v, want %v", version, got, want)
-		}
+		eventstest.Equal(t, shown(had, &s, version), want, "from version %d", version)
 		if n, _ := s.since(version); n.Reset {
 			resets++
 		}
 	}
-	if resets < 2 || resets == len(kept) {
-		t.Errorf("%d of %d pages begin anew, want those that are too far behind", resets, len(kept))
-	}
-	if len(s.gone) > mostGone || len(s.moments) > mostMoments {
-		t.Errorf("%d departures and %d moments are kept, want at most %d and %d", len(s.gone), len(s.moments), mostGone, mostMoments)
-	}
+	eventstest.Expect(t, resets >= 2 && resets != len(kept),
+		"%d of %d pages begin anew, want those that are too far behind", resets, len(kept))
+	eventstest.Expect(t, len(s.gone) <= mostGone && len(s.moments) <= mostMoments,
+		"%d departures and %d moments are kept, want %d and %d", len(s.gone), len(s.moments), mostGone, mostMoments)
 }
 
 // shown returns the locks of a page that has some, and is told the rest.
@@ -90,9 +82,7 @@ func shown(had map[string]string, s *state, version uint64) map[string]string {
 	n, _ := s.since(version)
 	has := map[string]string{}
 	if !n.Reset {
-		for id, lock := range had {
-			has[id] = lock
-		}
+		maps.Copy(has, had)
 	}
 	for _, id := range n.Gone {
 		delete(has, id)
@@ -107,47 +97,36 @@ func shown(had map[string]string, s *state, version uint64) map[string]string {
 
 func TestALockThatCannotBeReadSaysWhy(t *testing.T) {
 	s := newState()
-	held := sighting{info: events.LockInfo{Path: "/a", Contenders: []events.Contender{{Node: "/a/n", Token: 1, Holding: true}}}}
-	refused := sighting{info: events.LockInfo{Path: "/a"}, err: errors.New("not authenticated")}
+	held := heldAt("/a", events.LockMutex)
+	refused := sighting{info: events.LockInfo{Path: "/a", Kind: events.LockMutex}, err: errors.New("refused")}
 	now := time.Now()
 	for i, f := range []sighting{held, refused, held} {
 		s.apply([]sighting{f}, 0, now, now)
-		if v := s.order[0].view(0, 10); (v.Error != "") != (i == 1) || v.Holders != (i+1)%2 {
-			t.Errorf("look %d: %+v", i, v)
-		}
+		v := s.order[0].view(0, 10)
+		eventstest.Expect(t, (v.Error != "") == (i == 1) && v.Holders == (i+1)%2, "look %d: %+v", i, v)
 	}
-	if len(s.moments) > 0 {
-		t.Errorf("moments %v, want none: nothing has happened", s.moments)
-	}
+	eventstest.Expect(t, len(s.moments) == 0, "moments %v, want none: nothing has happened", s.moments)
 }
 
 func TestDataAreCutBetweenRunes(t *testing.T) {
-	for _, test := range []struct {
-		data string
-		want int
-	}{
-		{"short", 5}, {strings.Repeat("a", mostData), mostData}, {strings.Repeat("a", mostData+1), mostData},
-		{strings.Repeat("a", mostData-1) + "é", mostData - 1}, {strings.Repeat("a", mostData-2) + "€", mostData - 2},
-		{strings.Repeat("a", mostData-3) + "😀b", mostData - 3}, {strings.Repeat("\xff", 2*mostData), mostData},
-		{strings.Repeat("\x80", 2*mostData), mostData},
+	for data, want := range map[string]int{
+		"short":                       5,
+		strings.Repeat("a", mostData): mostData, strings.Repeat("a", mostData+1): mostData,
+		strings.Repeat("a", mostData-1) + "é": mostData - 1, strings.Repeat("a", mostData-2) + "€": mostData - 2,
+		strings.Repeat("a", mostData-3) + "😀b": mostData - 3,
+		strings.Repeat("\xff", 2*mostData):     mostData, strings.Repeat("\x80", 2*mostData): mostData,
 	} {
-		if got := cut([]byte(test.data)); len(got) != test.want {
-			t.Errorf("%d bytes of %q are left, want %d", len(got), test.data, test.want)
-		}
+		eventstest.Equal(t, len(cut([]byte(data))), want, "what is left of %q", data)
 	}
 }
 
 func TestLooksFillAtMostHalfOfTheTime(t *testing.T) {
 	began := time.Now()
-	for _, test := range []struct {
-		took time.Duration
-		want time.Duration
-	}{
-		{0, 500 * time.Millisecond}, {200 * time.Millisecond, 500 * time.Millisecond}, {300 * time.Millisecond, 600 * time.Millisecond},
+	for took, want := range map[time.Duration]time.Duration{
+		0: interval, 200 * time.Millisecond: interval, 300 * time.Millisecond: 600 * time.Millisecond,
 	} {
-		if got := due(began, began.Add(test.took), interval).Sub(began); got != test.want {
-			t.Errorf("a look of %v: the next one begins after %v, want %v", test.took, got, test.want)
-		}
+		next := due(began, began.Add(took), interval).Sub(began)
+		eventstest.Equal(t, next, want, "the time from a look of %v to the next one", took)
 	}
 }
 
@@ -171,15 +150,14 @@ func TestMomentsOfThisProcess(t *testing.T) {
 		{events.Queued{Path: "/a"}, "  "},
 	} {
 		m, ok := ownMoment(test.event)
-		if got := m.What + " " + m.Path + " " + m.Note; got != test.want || ok != (m.What != "") || ok && !m.Own {
-			t.Errorf("%T: %q, %v; want %q", test.event, got, ok, test.want)
-		}
+		eventstest.Equal(t, m.What+" "+m.Path+" "+m.Note, test.want, "%T", test.event)
+		eventstest.Expect(t, ok == (m.What != "") && (!ok || m.Own), "%T: %v, own %v", test.event, ok, m.Own)
 	}
 }
 
 func TestHoldersHoldSinceTheirGrantWasSeen(t *testing.T) {
-	start := time.Now()
-	looks := []struct {
+	start, s := time.Now(), newState()
+	for i, look := range []struct {
 		queue string // 1* holds, 2 waits
 		want  string // since which look they hold
 	}{
@@ -188,9 +166,7 @@ func TestHoldersHoldSinceTheirGrantWasSeen(t *testing.T) {
 		{"2* 3 4", "2 1"},
 		{"3* 4 5*", "3 3, 5 ?"}, // 5 came and got it in between: since it came
 		{"4*", "4 4"},
-	}
-	s := newState()
-	for i, look := range looks {
+	} {
 		now := start.Add(time.Duration(i) * time.Second)
 		s.apply([]sighting{{info: events.LockInfo{Path: "/a", Contenders: queueOf(look.queue)}}}, 0, now, now)
 		var got []string
@@ -202,19 +178,16 @@ func TestHoldersHoldSinceTheirGrantWasSeen(t *testing.T) {
 				got = append(got, c.Data+" ?")
 			}
 		}
-		if strings.Join(got, ", ") != look.want {
-			t.Errorf("look %d at %s: %q, want %q", i, look.queue, got, look.want)
-		}
+		eventstest.Equal(t, strings.Join(got, ", "), look.want, "look %d at %s", i, look.queue)
 	}
 	for ago, want := range map[time.Duration]bool{justNow / 2: true, 2 * justNow: false} {
 		now := start.Add(time.Minute)
 		came := []events.Contender{{Node: "/9", Token: 9, Holding: true, Since: now.Add(-ago)}}
-		if held, seen := heldSince(nil, nil, came, now, false)[identityOf(came[0])]; seen != want || seen && !held.Equal(came[0].Since) {
-			t.Errorf("a holder that came %v ago: since %v, %v; want when it came: %v", ago, held, seen, want)
-		}
-		if held := heldSince(nil, nil, came, now, true); len(held) > 0 {
-			t.Errorf("a holder that came %v ago, at a blind look: since %v, want nothing", ago, held)
-		}
+		held, seen := heldSince(nil, nil, came, now, false)[identityOf(came[0])]
+		eventstest.Expect(t, seen == want && (!seen || held.Equal(came[0].Since)),
+			"a holder that came %v ago: since %v, %v; want when it came: %v", ago, held, seen, want)
+		eventstest.Equal(t, len(heldSince(nil, nil, came, now, true)), 0,
+			"since when, at a blind look after %v", ago)
 	}
 }
 
@@ -230,48 +203,46 @@ func TestTheStateKeepsTheBeginningOfDataAndTimesThatJSONHas(t *testing.T) {
 		}
 		changes(long)
 		k := s.order[0]
-		if data := k.info.Contenders[0].Data; cap(data) > 2*mostData || string(data) != long[:mostData] {
-			t.Errorf("of %d bytes %d are kept in %d, want %d", len(long), len(data), cap(data), mostData)
-		}
-		if v := k.view(0, 1).Contenders[0]; v.Bytes != len(long) || v.Data != long[:mostData] {
-			t.Errorf("shown are %d bytes of %d, want %d of %d", len(v.Data), v.Bytes, mostData, len(long))
-		}
-		if same, shorter := changes(long), changes(long[1:]); same > 0 || shorter != 1 {
-			t.Errorf("the same is seen again: %d changes, and data of another length: %d; want 0 and 1", same, shorter)
-		}
+		data := k.info.Contenders[0].Data
+		eventstest.Equal(t, string(data), long[:mostData], "what is kept")
+		eventstest.Expect(t, cap(data) <= 2*mostData, "what is kept takes %d bytes", cap(data))
+		v := k.view(0, 1).Contenders[0]
+		eventstest.Equal(t, v.Data, long[:mostData], "what is shown")
+		eventstest.Equal(t, v.Bytes, len(long), "the length that is shown")
+		eventstest.Equal(t, changes(long), 0, "changes when the same is seen again")
+		eventstest.Equal(t, changes(long[1:]), 1, "changes when data of another length are seen")
 	}
 }
 
+// heldAt is what a look sees at a lock with a holder.
+func heldAt(path string, kind events.LockKind) sighting {
+	holder := events.Contender{Node: path + "/n", Token: 1, Holding: true}
+	return sighting{info: events.LockInfo{Path: path, Kind: kind, Contenders: []events.Contender{holder}}}
+}
+
 func TestALockBelowANodeThatCannotBeReadHasNotLeft(t *testing.T) {
-	held := func(path, node string, kind events.LockKind) sighting {
-		return sighting{info: events.LockInfo{Path: path, Kind: kind, Contenders: []events.Contender{{Node: path + node, Token: 1, Holding: true}}}}
-	}
 	below := []sighting{
-		held("/a/b", "/n", events.LockMutex), held("/a", "/n", events.LockSemaphore), held("/ab", "/n", events.LockMutex),
+		heldAt("/a/b", events.LockMutex), heldAt("/a", events.LockSemaphore), heldAt("/ab", events.LockMutex),
 	}
 	for _, closed := range []string{"/a", "/"} {
 		s, now := newState(), time.Now()
+		look := func(found ...sighting) { s.apply(found, 0, now, now) }
 		refused := sighting{info: events.LockInfo{Path: closed, Kind: events.LockUnknown}, err: errors.New("not authenticated")}
-		s.apply(below, 0, now, now)
-		s.apply([]sighting{refused, below[2]}, 0, now, now)
-		s.apply([]sighting{refused, below[2]}, 0, now, now)
+		look(below...)
+		look(refused, below[2])
+		look(refused, below[2])
 		for _, k := range s.order {
-			if v := k.view(0, 10); (v.Error == "") != (v.Path == "/ab") {
-				t.Errorf("%s cannot be read: %+v", closed, v)
-			}
+			v := k.view(0, 10)
+			eventstest.Equal(t, v.Error == "", v.Path == "/ab", "%s cannot be read: %+v has no error", closed, v)
 		}
-		if len(s.order) != 4 || len(s.gone) > 0 {
-			t.Errorf("%s cannot be read: %d rows, %d gone; want each lock, and why it is not seen", closed, len(s.order), len(s.gone))
-		}
-		s.apply(below, 0, now, now)
-		if len(s.moments) > 0 {
-			t.Errorf("%s cannot be read for a while: moments %v, want none: nothing has happened", closed, s.moments)
-		}
-		s.apply([]sighting{refused, below[2]}, 0, now, now)
-		s.apply(below[1:], 0, now, now)
-		if len(s.moments) != 1 || s.moments[0].What != "left" || s.moments[0].Path != "/a/b" {
-			t.Errorf("a holder left meanwhile: moments %v, want that", s.moments)
-		}
+		eventstest.Expect(t, len(s.order) == 4 && len(s.gone) == 0,
+			"%s cannot be read: %d rows, %d gone; want each lock and why", closed, len(s.order), len(s.gone))
+		look(below...)
+		eventstest.Expect(t, len(s.moments) == 0, "%s cannot be read for a while: moments %v", closed, s.moments)
+		look(refused, below[2])
+		look(below[1:]...)
+		eventstest.Expect(t, len(s.moments) == 1 && s.moments[0].What == "left" && s.moments[0].Path == "/a/b",
+			"a holder left meanwhile: moments %v, want that", s.moments)
 	}
 }
 
@@ -281,12 +252,10 @@ func TestALockIsThisProcesssThoughItsContenderIsNotInTheLane(t *testing.T) {
 	for i := range mostInLane + 1 {
 		queue = append(queue, events.Contender{Node: fmt.Sprint("/a/", i), Token: int64(i + 1), Session: int64(i + 1)})
 	}
-	s.apply([]sighting{{info: events.LockInfo{Path: "/a", Contenders: queue}}}, mostInLane+1, now, now)
-	if lane := string(s.order[0].lane); strings.Count(lane, `"own":true`) != 1 {
-		t.Errorf("the lane %s, want that it is marked", lane)
-	}
-	s.apply([]sighting{{info: events.LockInfo{Path: "/a", Contenders: queue}}}, 77, now, now)
-	if lane := string(s.order[0].lane); strings.Contains(lane, `"own"`) {
-		t.Errorf("of another session: %s", lane)
+	for own, marks := range map[int64]int{mostInLane + 1: 1, 77: 0} {
+		s.apply([]sighting{{info: events.LockInfo{Path: "/a", Contenders: queue}}}, own, now, now)
+		lane := string(s.order[0].lane)
+		eventstest.Equal(t, strings.Count(lane, `"own":true`), marks, "marks for session %d in %s", own, lane)
+		eventstest.Equal(t, strings.Count(lane, `"own"`), marks, "all marks for session %d in %s", own, lane)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -40,54 +41,43 @@ func TestALockThatWasFoundIsWatched(t *testing.T) {
 		enter(other.Semaphore("/locks/s", 1), "gus")
 		all[3].Release()
 		time.Sleep(2 * time.Second) // two probe intervals: a queue that changes twice is read twice
-		if got, want := p.shows(), "/locks/m: ann* eve, /locks/rw: ben* fay, /locks/s: cid* gus"; got != want {
-			t.Errorf("shortly after three joined and one left: %q, want %q", got, want)
-		}
+		eventstest.Equal(t, p.shows(),
+			"/locks/m: ann* eve, /locks/rw: ben* fay, /locks/s: cid* gus", "three joined, one left")
 		time.Sleep(time.Minute)
 		for _, a := range all[:3] {
 			a.Release()
 		}
 		enter(other.Unfair("/locks/u"), "hal")
 		time.Sleep(10 * time.Second)
-		if got, want := p.shows(), "/locks/m: eve*, /locks/rw: fay*, /locks/s: gus*, /locks/u: hal*"; got != want {
-			t.Errorf("after the holders left, and a new one came: %q, want %q", got, want)
-		}
+		eventstest.Equal(t, p.shows(), "/locks/m: eve*, /locks/rw: fay*, /locks/s: gus*, /locks/u: hal*", "later")
 		got := strings.Split(p.timeline(), ", ")
 		slices.Sort(got)
 		want := "away, granted eve, granted fay, granted gus, granted hal, " +
 			"left ann, left ben, left cid, left dan, queued eve, queued fay, queued gus"
-		if strings.Join(got, ", ") != want {
-			t.Errorf("timeline, sorted: %q, want %q", got, want)
-		}
+		eventstest.Equal(t, strings.Join(got, ", "), want, "timeline, sorted")
 	})
 }
 
 // TestAWatchedLockIsReadNowAndThen, because a watch says nothing of a holder's new data,
 // and nothing of locks below.
 func TestAWatchedLockIsReadNowAndThen(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		server := zktest.Start(t)
 		other := connect(t, server)
 		ann := acquire(t, other, "/locks/a", "ann")
-		asked := new(requests)
-		p := visit(boardOf(t, connect(t, server, coordinator.WithHooks(asked))), false)
+		b, asked := watchedBoard(t, server)
+		p := visit(b, false)
 		defer p.leave()
 		time.Sleep(time.Minute)
-		asked.Store(0)
-		time.Sleep(10 * time.Second)
-		if n := asked.Load(); n > 40 { // a listing of /locks in each of 20 looks, and the session's own
-			t.Errorf("%d requests in 10 s for one watched lock, want 40 at most", n)
-		}
+		n := asked.in(10 * time.Second) // a listing of /locks in each of 20 looks, and the session's own
+		eventstest.Expect(t, n <= 40, "%d requests in 10 s for one watched lock, want 40 at most", n)
 		eventstest.Must(t, ann.SetData(t.Context(), []byte("anna")))
 		acquire(t, other, "/locks/a/b", "bob")
 		time.Sleep(6 * time.Second)
-		if got, want := p.shows(), "/locks/a/b: bob*, /locks/a: anna*"; got != want {
-			t.Errorf("after new data, and a lock below: %q, want %q", got, want)
-		}
+		eventstest.Equal(t, p.shows(), "/locks/a/b: bob*, /locks/a: anna*", "after new data, and a lock below")
 		acquire(t, other, "/locks/a", "cid") // the watch has the data with which ann came
 		time.Sleep(time.Second)
-		if got, want := p.shows(), "/locks/a/b: bob*, /locks/a: anna* cid"; got != want {
-			t.Errorf("after a waiter came: %q, want %q", got, want)
-		}
+		eventstest.Equal(t, p.shows(), "/locks/a/b: bob*, /locks/a: anna* cid", "after a waiter came")
 	})
 }
 
@@ -97,16 +87,17 @@ func TestLocksBeyondTheWatchedAreRead(t *testing.T) {
 		other, b := connect(t, server), boardOf(t, c)
 		const locks, most = 12, 5
 		b.most = most
-		for i := range locks {
-			other.Mutex(fmt.Sprintf("/locks/%d", i)).Acquire(t.Context())
+		queue := func() {
+			for i := range locks {
+				other.Mutex(fmt.Sprintf("/locks/%d", i)).Acquire(t.Context())
+			}
 		}
+		queue()
 		time.Sleep(10 * time.Second)
 		p := visit(b, false)
 		defer p.leave()
 		time.Sleep(time.Minute)
-		for i := range locks {
-			other.Mutex(fmt.Sprintf("/locks/%d", i)).Acquire(t.Context())
-		}
+		queue()
 		time.Sleep(time.Minute)
 		b.mu.Lock()
 		watched, waiters := len(b.state.watched), 0
@@ -114,9 +105,8 @@ func TestLocksBeyondTheWatchedAreRead(t *testing.T) {
 		for _, l := range p.locks {
 			waiters += l.Waiters
 		}
-		if watched != most || waiters != locks {
-			t.Errorf("%d locks are watched and %d waiters shown, want %d and %d", watched, waiters, most, locks)
-		}
+		eventstest.Expect(t, watched == most && waiters == locks,
+			"%d locks are watched and %d waiters shown, want %d and %d", watched, waiters, most, locks)
 	})
 }
 
@@ -135,8 +125,40 @@ func TestALockThatCannotBeWatchedIsRead(t *testing.T) {
 		b.mu.Unlock()
 		acquire(t, other, "/locks/a", "bob")
 		time.Sleep(time.Second)
-		if got, want := p.shows(), "/locks/a: ann* bob"; got != want {
-			t.Errorf("%q, want %q", got, want)
+		eventstest.Equal(t, p.shows(), "/locks/a: ann* bob", "without the watch")
+	})
+}
+
+// TestALargeTreeIsShownAsItIsSearched: the page has the locks that were found so far,
+// live, and says how far the search is. The board sends no more than the reads of a
+// process.
+func TestALargeTreeIsShownAsItIsSearched(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		nodes := eventstest.Amount(8_000, 63_000)
+		for i := range nodes {
+			eventstest.Must(t, server.Create(fmt.Sprintf("/locks/m/%05d", i), nil))
 		}
+		ann := acquire(t, connect(t, server), "/locks/a", "ann")
+		acquire(t, connect(t, server), "/locks/z", "zoe")
+		b, asked := watchedBoard(t, server)
+		p, opened := visit(b, false), time.Now()
+		defer p.leave()
+		time.Sleep(3 * time.Second)
+		eventstest.Equal(t, p.shows(), "/locks/a: ann*", "3 s after it was opened")
+		eventstest.Expect(t, p.last().Nodes != 0, "3 s after it was opened no node is searched, want some")
+		ann.Release()
+		time.Sleep(3 * time.Second)
+		eventstest.Equal(t, p.shows(), "", "3 s after the release")
+		for p.last().Nodes > 0 && time.Since(opened) < time.Hour {
+			time.Sleep(time.Second)
+		}
+		searched := time.Since(opened)
+		eventstest.Equal(t, p.shows(), "/locks/z: zoe*", "when the whole tree is searched")
+		eventstest.Expect(t, searched <= 3*time.Duration(nodes)*time.Millisecond, "the search took %v", searched)
+		n, most := asked.Load(), int64(searched.Seconds()+1)*session.DefaultReadRate
+		eventstest.Expect(t, n <= most, "%d requests in %v, want at most %d", n, searched, most)
+		n = asked.in(10 * time.Second)
+		eventstest.Expect(t, n <= 10*2*10, "%d requests while the search rests, want a few for each look", n)
 	})
 }
