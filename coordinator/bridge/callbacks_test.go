@@ -25,31 +25,12 @@ func campaign(c *coordinator.Coordinator, name string) *coordinator.Acquisition 
 	return a
 }
 
-// wantCandidates checks how many candidates' nodes there are.
 func wantCandidates(t *testing.T, srv *zktest.Server, want int, when string) {
 	t.Helper()
 	synctest.Wait()
-	got := srv.Children(coordtest.ElectionPath)
-	expect(t, len(got) == want, "%s there are the nodes %v, want %d", when, got, want)
+	eventstest.Equal(t, len(srv.Children(coordtest.ElectionPath)), want, "the nodes %s", when)
 }
 
-// expect fails the test unless the condition holds.
-func expect(t *testing.T, holds bool, format string, args ...any) {
-	t.Helper()
-	if !holds {
-		t.Errorf(format, args...)
-	}
-}
-
-// expectError fails the test unless err is the wanted error, or both are nil.
-func expectError(t *testing.T, err, want error, what string) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", what, err, want)
-	}
-}
-
-// called is what the callbacks of one Run were told, in order.
 type called struct {
 	mu   sync.Mutex
 	said []string
@@ -61,16 +42,11 @@ func (c *called) say(what string) {
 	c.said = append(c.said, what)
 }
 
-func (c *called) all() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.said)
-}
-
 func (c *called) want(t *testing.T, when string, want ...string) {
 	t.Helper()
-	got := c.all()
-	expect(t, slices.Equal(got, want), "%s the callbacks are %q, want %q", when, got, want)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	eventstest.Expect(t, slices.Equal(c.said, want), "%s the callbacks are %q, want %q", when, c.said, want)
 }
 
 // run has a candidate lead until its context ends, and return after finish. stopped is
@@ -98,44 +74,43 @@ func (c *called) run(
 // called, and Run returns what ended the term.
 func TestRunLeadsUntilItsCallbackHasReturned(t *testing.T) {
 	shutdown := errors.New("shutting down")
+	type stage struct {
+		srv      *zktest.Server
+		c, other *coordinator.Coordinator
+		cancel   context.CancelCauseFunc
+	}
 	for what, test := range map[string]struct {
-		end  func(srv *zktest.Server, c, other *coordinator.Coordinator, cancel context.CancelCauseFunc)
+		end  func(stage)
 		want error
 		left int // nodes, after the end itself
 	}{
-		"the end of its context": {func(_ *zktest.Server, _, _ *coordinator.Coordinator, cancel context.CancelCauseFunc) {
-			cancel(shutdown)
-		}, shutdown, 1},
-		"Close": {func(_ *zktest.Server, c, _ *coordinator.Coordinator, _ context.CancelCauseFunc) {
-			go c.Close()
-		}, coordinator.ErrClosed, 1},
-		"revocation": {func(_ *zktest.Server, _, other *coordinator.Coordinator, _ context.CancelCauseFunc) {
-			go func() { _ = other.Revoke(context.Background(), coordtest.ElectionPath, 0) }() // ends with the test, or before
+		"the end of its context": {func(s stage) { s.cancel(shutdown) }, shutdown, 1},
+		"Close":                  {func(s stage) { go s.c.Close() }, coordinator.ErrClosed, 1},
+		"revocation": {func(s stage) {
+			// It ends with the test, or before.
+			go func() { _ = s.other.Revoke(context.Background(), coordtest.ElectionPath, 0) }()
 		}, coordinator.ErrRevoked, 1},
-		"expiry": {func(srv *zktest.Server, c, _ *coordinator.Coordinator, _ context.CancelCauseFunc) {
-			_ = srv.Expire(c.SessionID())
-		}, coordinator.ErrSessionExpired, 0},
+		"expiry": {func(s stage) { _ = s.srv.Expire(s.c.SessionID()) }, coordinator.ErrSessionExpired, 0},
 	} {
 		coordtest.Case(t, what, func(t *testing.T, srv *zktest.Server) {
 			c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			var calls called
-			ended := calls.run(ctx, c.Election(coordtest.ElectionPath, coordinator.Revocable()), "ann",
-				func() { time.Sleep(3 * time.Second) },
-				func() {
-					expect(t, len(srv.Children(coordtest.ElectionPath)) == 0, "it has stopped before the node is gone")
-				}, nil)
+			finish, stopped := func() { time.Sleep(3 * time.Second) }, func() {
+				eventstest.Equal(t, len(srv.Children(coordtest.ElectionPath)), 0, "the nodes when it has stopped")
+			}
+			e := c.Election(coordtest.ElectionPath, coordinator.Revocable())
+			ended := calls.run(ctx, e, "ann", finish, stopped, nil)
 			wantCandidates(t, srv, 1, "while it leads")
 			data, _ := srv.Data(coordtest.ElectionPath + "/" + srv.Children(coordtest.ElectionPath)[0])
-			expect(t, strings.HasPrefix(string(data), "ann"),
-				"the leader's node has the data %q, want those of its option", data)
+			eventstest.Expect(t, strings.HasPrefix(string(data), "ann"), "the leader's node has the data %q", data)
 			calls.want(t, "while it leads", "leads")
-			test.end(srv, c, other, cancel)
+			test.end(stage{srv, c, other, cancel})
 			time.Sleep(2 * time.Second)
 			calls.want(t, "while the callback ends its work", "leads")
 			wantCandidates(t, srv, test.left, "while the callback ends its work")
-			expectError(t, <-ended, test.want, "Run")
+			eventstest.ErrorIs(t, <-ended, test.want, "Run")
 			calls.want(t, "when Run has returned", "leads", "returns", "has stopped")
 		})
 	}
@@ -154,8 +129,8 @@ func TestRunReturnsFromMuteServers(t *testing.T) {
 		srv.MuteAll(true)
 		began := time.Now()
 		cancel()
-		expectError(t, <-ended, context.Canceled, "Run")
-		expect(t, time.Since(began) <= time.Second, "Run returned after %v, want a probe interval at most", time.Since(began))
+		eventstest.ErrorIs(t, <-ended, context.Canceled, "Run")
+		eventstest.Expect(t, time.Since(began) <= time.Second, "Run returned after %v", time.Since(began))
 		calls.want(t, "when Run has returned", "leads", "returns", "has stopped")
 		srv.MuteAll(false)
 		wantCandidates(t, srv, 0, "when the servers are heard again")
@@ -171,16 +146,14 @@ func TestRunResigns(t *testing.T) {
 		err := bridge.Run(t.Context(), e, bridge.Callbacks{OnStartedLeading: func(ctx context.Context) {
 			leading = ctx //nolint:fatcontext // looked at when it has ended
 			term, _ = coordinator.FromContext(ctx)
-			expect(t, term != nil && term.Valid(),
-				"the callback's context has the term %v, want one that is held", term)
+			eventstest.Expect(t, term != nil && term.Valid(), "the callback's context has the term %v", term)
 		}})
-		expectError(t, err, nil, "when the callback has returned")
-		expectError(t, context.Cause(leading), coordinator.ErrReleased, "the end of the callback's context")
-		expect(t, !term.Valid(), "when Run has returned the term is held")
-		expect(t, len(srv.Children(coordtest.ElectionPath)) == 0,
-			"when Run has returned there are %v", srv.Children(coordtest.ElectionPath))
+		eventstest.ErrorIs(t, err, nil, "when the callback has returned")
+		eventstest.ErrorIs(t, context.Cause(leading), coordinator.ErrReleased, "the end of the callback's context")
+		eventstest.Expect(t, !term.Valid(), "when Run has returned the term is held")
+		eventstest.Equal(t, len(srv.Children(coordtest.ElectionPath)), 0, "the nodes when Run has returned")
 		func() {
-			defer func() { expect(t, recover() == "as intended", "want the panic of the callback") }()
+			defer func() { eventstest.Expect(t, recover() == "as intended", "want the panic of the callback") }()
 			_ = bridge.Run(t.Context(), e, bridge.Callbacks{
 				OnStartedLeading: func(context.Context) { panic("as intended") },
 				OnStoppedLeading: func() { t.Error("OnStoppedLeading is called after a panic") },
@@ -209,13 +182,15 @@ func TestRunThatNeverLeads(t *testing.T) {
 			var calls called
 			nothing := func() {}
 			err := <-calls.run(soon, test.c.Election(test.path), "bob", nothing, nothing, func(coordinator.Leader) {})
-			expectError(t, err, test.want, "Run")
+			eventstest.ErrorIs(t, err, test.want, "Run")
 			calls.want(t, fmt.Sprintf("with the end %v", test.want))
 		}
 		unlucky := bridge.Callbacks{OnStartedLeading: func(context.Context) { t.Error("it leads") }}
 		e := c.Election(coordtest.ElectionPath)
-		expectError(t, bridge.Run(t.Context(), e, unlucky, coordinator.Try()), coordinator.ErrNotAcquired, "a try")
-		expectError(t, bridge.Run(t.Context(), e, bridge.Callbacks{}), coordinator.ErrInvalid, "without OnStartedLeading")
+		eventstest.ErrorIs(t, bridge.Run(t.Context(), e, unlucky, coordinator.Try()), coordinator.ErrNotAcquired,
+			"Try")
+		eventstest.ErrorIs(t, bridge.Run(t.Context(), e, bridge.Callbacks{}), coordinator.ErrInvalid,
+			"without OnStartedLeading")
 	})
 }
 
@@ -238,7 +213,7 @@ func TestRunReportsEachLeader(t *testing.T) {
 		ann.Release()
 		time.Sleep(time.Second)
 		cancel()
-		expectError(t, <-ended, context.Canceled, "Run")
+		eventstest.ErrorIs(t, <-ended, context.Canceled, "Run")
 		calls.want(t, "when Run has returned", "hears ann", "leads", "returns", "has stopped", "hears bob")
 	})
 }

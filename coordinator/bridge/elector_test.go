@@ -40,12 +40,10 @@ func TestElectorFollowsTheTerms(t *testing.T) {
 		leads(false, "behind the leader")
 		coordtest.End(other)
 		leads(true, "as the leader")
-		if queue, err := candidate.Queue(t.Context()); err != nil || len(queue) != 1 || string(queue[0].Data) != "ann" {
-			t.Errorf("the queue is %v, %v; want the leader with the data ann", queue, err)
-		}
-		if err := e.Run(ctx); !errors.Is(err, coordinator.ErrInvalid) {
-			t.Errorf("Run while it runs: %v, want ErrInvalid", err)
-		}
+		queue, err := candidate.Queue(t.Context())
+		eventstest.Expect(t, err == nil && len(queue) == 1 && string(queue[0].Data) == "ann",
+			"the queue is %v, %v; want the leader with the data ann", queue, err)
+		eventstest.ErrorIs(t, e.Run(ctx), coordinator.ErrInvalid, "Run while it runs")
 
 		term, _ := e.Term()
 		job := term.Context(t.Context())
@@ -57,12 +55,8 @@ func TestElectorFollowsTheTerms(t *testing.T) {
 			return zktest.Pass()
 		})
 		eventstest.Must(t, srv.Expire(c.SessionID()))
-		if err := <-lost; !isLoss(err) {
-			t.Errorf("OnLost says %v, want a loss", err)
-		}
-		if err := context.Cause(job); !isLoss(err) {
-			t.Errorf("the context of a job ends with %v, want a loss", err)
-		}
+		wantLoss(t, <-lost, "OnLost")
+		wantLoss(t, context.Cause(job), "the end of the context of a job")
 		leads(false, "after the loss")
 		close(gate)
 		time.Sleep(time.Minute)
@@ -70,28 +64,13 @@ func TestElectorFollowsTheTerms(t *testing.T) {
 
 		again := coordtest.Queue(candidate)
 		cancel()
-		if err := <-ran; !errors.Is(err, context.Canceled) {
-			t.Errorf("Run returns %v, want the cause of its context", err)
-		}
+		eventstest.ErrorIs(t, <-ran, context.Canceled, "Run")
 		leads(false, "after Run")
 		coordtest.Soon(t, again)
-		if err := e.IsLeader(t.Context()); !errors.Is(err, context.Canceled) {
-			t.Errorf("after Run IsLeader returns %v, want why it has ended", err)
-		}
-	})
-}
-
-// TestElectorSaysWhyItEnded: Run returns what ended the campaign, and IsLeader repeats
-// it.
-func TestElectorSaysWhyItEnded(t *testing.T) {
-	t.Parallel()
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		e := bridge.NewElector(coordtest.Connect(t, srv).Election("leader"))
-		if err := e.Run(t.Context()); !errors.Is(err, coordinator.ErrPath) {
-			t.Errorf("Run: %v, want ErrPath", err)
-		}
-		if err := e.IsLeader(t.Context()); !errors.Is(err, bridge.ErrNotLeader) || !errors.Is(err, coordinator.ErrPath) {
-			t.Errorf("IsLeader: %v, want ErrNotLeader and ErrPath", err)
-		}
+		eventstest.ErrorIs(t, e.IsLeader(t.Context()), context.Canceled, "after Run IsLeader")
+		bad := bridge.NewElector(c.Election("leader"))
+		eventstest.ErrorIs(t, bad.Run(t.Context()), coordinator.ErrPath, "Run with a bad path")
+		eventstest.ErrorIs(t, bad.IsLeader(t.Context()), bridge.ErrNotLeader, "IsLeader with a bad path")
+		eventstest.ErrorIs(t, bad.IsLeader(t.Context()), coordinator.ErrPath, "IsLeader with a bad path")
 	})
 }

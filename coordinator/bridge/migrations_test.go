@@ -16,7 +16,10 @@ import (
 
 func TestMain(m *testing.M) { coordtest.Main(m) }
 
-func isLoss(err error) bool { return errors.As(err, new(*coordinator.LostError)) }
+func wantLoss(t *testing.T, err error, what string) {
+	t.Helper()
+	eventstest.Expect(t, errors.As(err, new(*coordinator.LostError)), "%s: %v, want a loss", what, err)
+}
 
 // TestPathsOfNames: any name is one component of a valid path.
 func TestPathsOfNames(t *testing.T) {
@@ -39,15 +42,11 @@ func TestPathsOfNames(t *testing.T) {
 			"/r/lock-000000000%30":     "lock-0000000000",
 			"/r/%":                     "",
 		} {
-			if got := bridge.Path("/r", name); got != want {
-				t.Errorf("the path of %q is %s, want %s", name, got, want)
-			}
+			eventstest.Equal(t, bridge.Path("/r", name), want, "the path of %q", name)
 			a, _ := coordtest.Hold(t, c.Mutex(want))
 			coordtest.End(a)
 		}
-		if got := bridge.Path("/", "a"); got != "/a" {
-			t.Errorf("the path of a below / is %s, want /a", got)
-		}
+		eventstest.Equal(t, bridge.Path("/", "a"), "/a", "the path of a below /")
 	})
 }
 
@@ -70,30 +69,22 @@ func TestMigrationsExclude(t *testing.T) {
 		_, theirs, _ := migrations(t, srv)
 		for who, m := range map[string]*bridge.Migrations{"the holder's own": ours, "another": theirs} {
 			eventstest.Must(t, ours.Lock(t.Context(), nil))
-			if queue, err := c.Mutex("/m").Queue(t.Context()); err != nil || len(queue) != 1 || string(queue[0].Data) != "ann" {
-				t.Errorf("the queue is %v, %v; want the holder with the data ann", queue, err)
-			}
+			queue, err := c.Mutex("/m").Queue(t.Context())
+			eventstest.Expect(t, err == nil && len(queue) == 1 && string(queue[0].Data) == "ann",
+				"the queue is %v, %v; want the holder with the data ann", queue, err)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if err := m.Lock(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Lock in %s process with a second to wait: %v, want its deadline", who, err)
-			}
+			eventstest.ErrorIs(t, m.Lock(ctx, nil), context.DeadlineExceeded, "Lock in %s process", who)
 			cancel()
 			entered := make(chan error, 1)
 			go func() { entered <- m.SessionLock(t.Context(), nil) }()
 			synctest.Wait()
-			if len(entered) > 0 {
-				t.Errorf("Lock in %s process while it is locked returns %v, want it to wait", who, <-entered)
-			}
+			eventstest.Equal(t, len(entered), 0, "Lock in %s process while it is locked", who)
 			eventstest.Must(t, ours.Unlock(t.Context(), nil))
 			eventstest.Must(t, <-entered)
 			eventstest.Must(t, m.SessionUnlock(t.Context(), nil))
 		}
-		if err := ours.Unlock(t.Context(), nil); !errors.Is(err, bridge.ErrNotLocked) {
-			t.Errorf("a second Unlock: %v, want ErrNotLocked", err)
-		}
-		if len(lost) > 0 {
-			t.Errorf("OnLost after a release: %v", <-lost)
-		}
+		eventstest.ErrorIs(t, ours.Unlock(t.Context(), nil), bridge.ErrNotLocked, "a second Unlock")
+		eventstest.Equal(t, len(lost), 0, "OnLost after a release")
 	})
 }
 
@@ -111,15 +102,12 @@ func TestUnlockWaitsForTheRelease(t *testing.T) {
 		eventstest.Must(t, m.Lock(t.Context(), nil))
 		asked := time.Now()
 		eventstest.Check(t, m.Unlock(t.Context(), nil))
-		if took := time.Since(asked); took < time.Second {
-			t.Errorf("Unlock returned after %v, want it to wait for the answer that takes a second", took)
-		}
+		took := time.Since(asked)
+		eventstest.Expect(t, took >= time.Second, "Unlock returned after %v, want it to wait", took)
 		eventstest.Must(t, m.Lock(t.Context(), nil))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := m.Unlock(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Unlock with a millisecond: %v, want its deadline", err)
-		}
+		eventstest.ErrorIs(t, m.Unlock(ctx, nil), context.DeadlineExceeded, "Unlock with a millisecond")
 		eventstest.Check(t, m.Lock(t.Context(), nil)) // it was given back
 		eventstest.Check(t, m.Unlock(t.Context(), nil))
 	})
@@ -146,16 +134,10 @@ func TestLossOfALock(t *testing.T) {
 				second := make(chan error, 1)
 				go func() { second <- m.Lock(t.Context(), nil) }()
 				test.lose(t, srv, c)
-				if err := <-lost; !errors.Is(err, test.want) {
-					t.Errorf("OnLost says %v, want %v", err, test.want)
-				}
+				eventstest.ErrorIs(t, <-lost, test.want, "OnLost")
 				time.Sleep(time.Minute)
-				if len(second) > 0 {
-					t.Errorf("the second caller has the lock while the first one works: %v", <-second)
-				}
-				if err := m.Unlock(t.Context(), nil); !errors.Is(err, test.want) {
-					t.Errorf("Unlock of the lost lock: %v, want %v", err, test.want)
-				}
+				eventstest.Equal(t, len(second), 0, "the second caller has the lock while the first one works")
+				eventstest.ErrorIs(t, m.Unlock(t.Context(), nil), test.want, "Unlock of the lost lock")
 				if err := <-second; err != nil && !errors.Is(err, coordinator.ErrClosed) {
 					t.Errorf("the second caller: %v", err)
 				} else if err == nil {
@@ -178,9 +160,7 @@ func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
 		eventstest.Must(t, m.Lock(t.Context(), nil))
 		srv.MuteAll(true)
 		go func() { closed <- c.Close() }()
-		if err := <-lost; !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("OnLost says %v, want ErrClosed", err)
-		}
+		eventstest.ErrorIs(t, <-lost, coordinator.ErrClosed, "OnLost")
 		if err := m.Unlock(ended, nil); !errors.Is(err, coordinator.ErrClosed) {
 			t.Errorf("Unlock of the lost lock, with an ended context: %v, want ErrClosed", err)
 		}

@@ -49,9 +49,8 @@ func free(t *testing.T, l *gocronlock.Locker, key string, want bool, when string
 	t.Helper()
 	synctest.Wait()
 	held, err := l.Lock(t.Context(), key)
-	if got := err == nil; got != want || !got && !errors.As(err, new(*events.HeldError)) {
-		t.Errorf("%s: Lock returns %v, want it to succeed: %v, or to name the holder", when, err, want)
-	}
+	eventstest.Expect(t, (err == nil) == want && (err == nil || errors.As(err, new(*events.HeldError))),
+		"%s: Lock returns %v, want it to succeed: %v, or to name the holder", when, err, want)
 	if held != nil {
 		eventstest.Check(t, held.Unlock(t.Context()))
 	}
@@ -69,9 +68,7 @@ func TestALockIsKeptForTheMinimum(t *testing.T) {
 		time.Sleep(time.Second)
 		asked := time.Now()
 		eventstest.Check(t, short.Unlock(t.Context()))
-		if took := time.Since(asked); took > 0 {
-			t.Errorf("Unlock within the minimum took %v, want it to return at once", took)
-		}
+		eventstest.Equal(t, time.Since(asked), 0, "the time that Unlock takes within the minimum")
 		time.Sleep(9*time.Second - time.Millisecond)
 		free(t, other, "a/b", false, "just before the end of the minimum")
 		free(t, l, "a/b", false, "just before the end of the minimum, in its own process")
@@ -83,9 +80,7 @@ func TestALockIsKeptForTheMinimum(t *testing.T) {
 		free(t, other, "a/b", false, "while the long job runs")
 		eventstest.Check(t, long.Unlock(t.Context()))
 		free(t, other, "a/b", true, "after the long job")
-		if err := long.Unlock(t.Context()); !errors.Is(err, bridge.ErrNotLocked) {
-			t.Errorf("a second Unlock: %v, want ErrNotLocked", err)
-		}
+		eventstest.ErrorIs(t, long.Unlock(t.Context()), bridge.ErrNotLocked, "a second Unlock")
 		eventstest.Check(t, other.Close())
 		eventstest.Check(t, l.Close())
 	})
@@ -104,9 +99,7 @@ func TestShutdownWaitsForTheMinimum(t *testing.T) {
 		long := lock(t, patient, "long")
 		time.AfterFunc(15*time.Second, func() { eventstest.Check(t, long.Unlock(t.Context())) })
 		eventstest.Check(t, patient.Shutdown(t.Context()))
-		if took := time.Since(began); took != 15*time.Second {
-			t.Errorf("Shutdown waited %v, want the 15s of the longer job", took)
-		}
+		eventstest.Equal(t, time.Since(began), 15*time.Second, "Shutdown waited")
 		free(t, other, "short", true, "after Shutdown")
 		free(t, other, "long", true, "after Shutdown")
 
@@ -115,14 +108,11 @@ func TestShutdownWaitsForTheMinimum(t *testing.T) {
 		long = lock(t, hasty, "long")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := hasty.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Shutdown with a second: %v, want its deadline", err)
-		}
+		eventstest.ErrorIs(t, hasty.Shutdown(ctx), context.DeadlineExceeded, "Shutdown with a second")
 		free(t, other, "short", true, "at the end of the second, for the job that is done")
 		free(t, other, "long", false, "at the end of the second, for the job that runs")
-		if _, err := hasty.Lock(t.Context(), "new"); !errors.Is(err, gocronlock.ErrShutdown) {
-			t.Errorf("Lock after Shutdown: %v, want ErrShutdown", err)
-		}
+		_, err := hasty.Lock(t.Context(), "new")
+		eventstest.ErrorIs(t, err, gocronlock.ErrShutdown, "Lock after Shutdown")
 		eventstest.Check(t, long.Unlock(t.Context()))
 		free(t, other, "long", true, "after the job, within its minimum")
 		eventstest.Check(t, hasty.Close())
@@ -143,21 +133,16 @@ func TestALossIsTold(t *testing.T) {
 				eventstest.Check(t, job.Unlock(t.Context()))
 			}
 			eventstest.Must(t, srv.Expire(ours.SessionID()))
-			if err := <-told; !errors.Is(err, coordinator.ErrSessionExpired) {
-				t.Errorf("job done %v: OnLost says %v, want ErrSessionExpired", done, err)
-			}
+			eventstest.ErrorIs(t, <-told, coordinator.ErrSessionExpired, "job done %v: OnLost", done)
 			free(t, gocronlock.New(theirs, "/jobs", 0), "a", true, "after the session")
 			if !done {
-				if err := job.Unlock(t.Context()); !errors.As(err, new(*coordinator.LostError)) {
-					t.Errorf("Unlock of the lost lock: %v, want the loss", err)
-				}
+				err := job.Unlock(t.Context())
+				eventstest.Expect(t, errors.As(err, new(*coordinator.LostError)), "Unlock of the lost lock: %v", err)
 			}
 			time.Sleep(time.Minute)
 		}
 		eventstest.Check(t, l.Shutdown(t.Context()))
-		if len(told) > 0 {
-			t.Errorf("a lock that was given back is told as lost: %v", <-told)
-		}
+		eventstest.Equal(t, len(told), 0, "a lock that was given back is told as lost")
 	})
 }
 
@@ -173,12 +158,8 @@ func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
 		job := lock(t, l, "a")
 		srv.MuteAll(true)
 		go func() { closed <- ours.Close() }()
-		if err := <-told; !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("OnLost says %v, want ErrClosed", err)
-		}
-		if err := job.Unlock(ended); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("Unlock of the lost lock, with an ended context: %v, want ErrClosed", err)
-		}
+		eventstest.ErrorIs(t, <-told, coordinator.ErrClosed, "OnLost")
+		eventstest.ErrorIs(t, job.Unlock(ended), coordinator.ErrClosed, "Unlock with an ended context")
 		srv.MuteAll(false)
 		eventstest.Check(t, <-closed)
 		eventstest.Check(t, l.Close())
@@ -204,13 +185,11 @@ func TestBadInputOfALocker(t *testing.T) {
 			"an ended context":   {"/jobs", 0, ended, context.Canceled},
 		} {
 			l := gocronlock.New(ours, test.root, test.minimum)
-			if held, err := l.Lock(test.ctx, "a"); held != nil || !errors.Is(err, test.want) || len(err.Error()) > 1000 {
-				t.Errorf("%s: Lock returns %v, %.2000v, want %v in a short text", name, held, err, test.want)
-			}
+			held, err := l.Lock(test.ctx, "a")
+			eventstest.Expect(t, held == nil && errors.Is(err, test.want) && len(err.Error()) <= 1000,
+				"%s: Lock returns %v, %.2000v, want %v in a short text", name, held, err, test.want)
 			eventstest.Check(t, l.Shutdown(t.Context()))
 		}
-		if nodes := srv.Tree(); len(nodes) > 0 {
-			t.Errorf("there are %q, want no node", nodes)
-		}
+		eventstest.Equal(t, len(srv.Tree()), 0, "the nodes")
 	})
 }
