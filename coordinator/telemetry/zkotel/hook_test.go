@@ -2,7 +2,6 @@ package zkotel_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +21,6 @@ import (
 
 const lockPath = coordtest.LockPath
 
-// ended releases and waits for the end.
 func ended(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
 	a.Release()
@@ -56,9 +54,9 @@ func TestSpansTellTheLifeOfALock(t *testing.T) {
 			"acquire.duration.sum kind=mutex lock=/locks/reindex outcome=granted": 60,
 		})
 		synctest.Wait() // a probe may be answered at that instant
-		if left, all := time.Until(a.Deadline()).Seconds(), p.metrics(t); all["lease.remaining"] != left || left <= 0 {
-			t.Errorf("the lease has %v s left, want %v as the acquisition says", all["lease.remaining"], left)
-		}
+		left := time.Until(a.Deadline()).Seconds()
+		eventstest.Expect(t, left > 0, "the lease has %v s left, want some", left)
+		must(t, "while one holds", p.metrics(t), map[string]float64{"lease.remaining": left})
 		eventstest.Must(t, srv.Delete(grant.Node))
 		loss := <-a.Lost()
 		must(t, "after the loss", p.metrics(t), map[string]float64{
@@ -73,21 +71,18 @@ func TestSpansTellTheLifeOfALock(t *testing.T) {
 		)
 		acquire, hold := p.spans("acquire")[0], p.spans("hold")[0]
 		for _, s := range []sdktrace.ReadOnlySpan{acquire, hold} {
-			if s.Parent().SpanID() != caller.SpanContext().SpanID() {
-				t.Errorf("the parent of %s is %v, want the caller's span, %v", s.Name(), s.Parent().SpanID(), caller.SpanContext().SpanID())
-			}
-			host := valueOf(s, "server.address").AsString()
-			if valueOf(s, "zkgrant.lock.token").AsInt64() != grant.Token || valueOf(s, "zkgrant.session.id").AsString() != hex(c.SessionID()) ||
-				host == "" || valueOf(s, "server.port").AsInt64() == 0 {
-				t.Errorf("%s has the attributes %v, want token %d, session %s and the server %s", s.Name(), s.Attributes(), grant.Token, hex(c.SessionID()), srv.Addr())
-			}
+			eventstest.Equal(t, s.Parent().SpanID(), caller.SpanContext().SpanID(), "the parent of %s", s.Name())
+			eventstest.Equal(t, valueOf(s, "zkgrant.lock.token").AsInt64(), grant.Token, "the token of %s", s.Name())
+			eventstest.Equal(t, valueOf(s, "zkgrant.session.id").AsString(), hex(c.SessionID()),
+				"the session of %s", s.Name())
+			host, port := valueOf(s, "server.address").AsString(), valueOf(s, "server.port").AsInt64()
+			eventstest.Expect(t, host != "" && port != 0,
+				"%s has the attributes %v, want the server %s", s.Name(), s.Attributes(), srv.Addr())
 		}
-		if links := hold.Links(); len(links) != 1 || links[0].SpanContext.SpanID() != acquire.SpanContext().SpanID() {
-			t.Errorf("hold has the links %v, want one to acquire, %v", links, acquire.SpanContext().SpanID())
-		}
-		if p.Live() != 0 {
-			t.Errorf("after the end the hook knows %d acquisitions, want 0", p.Live())
-		}
+		links := hold.Links()
+		eventstest.Expect(t, len(links) == 1 && links[0].SpanContext.SpanID() == acquire.SpanContext().SpanID(),
+			"hold has the links %v, want one to acquire, %v", links, acquire.SpanContext().SpanID())
+		eventstest.Equal(t, p.Live(), 0, "the acquisitions that the hook knows after the end")
 	})
 }
 
@@ -169,18 +164,14 @@ func TestEachKindOfEnd(t *testing.T) {
 			"hold internal 5s lock.path=/a lock.kind=mutex hold.end=lost type=revoked Error | revoked 0s",
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				p := newProbe()
-				c := coordtest.Connect(t, srv, coordinator.WithHooks(p))
-				coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
-				test.do(t, c, srv)
-				synctest.Wait()
-				p.mustTell(t, test.want...)
-				if p.Live() != 0 {
-					t.Errorf("behind the ends the hook knows %d acquisitions, want 0", p.Live())
-				}
-			})
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			p := newProbe()
+			c := coordtest.Connect(t, srv, coordinator.WithHooks(p))
+			coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+			test.do(t, c, srv)
+			synctest.Wait()
+			p.mustTell(t, test.want...)
+			eventstest.Equal(t, p.Live(), 0, "the acquisitions that the hook knows after their ends")
 		})
 	}
 }
@@ -237,9 +228,7 @@ func TestAProcessorMayCollect(t *testing.T) {
 		c := coordtest.Connect(t, srv, coordinator.WithHooks(p, hook))
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		ended(t, a)
-		if len(values) != 4 {
-			t.Errorf("a processor has collected %d times, want 4: at the start and the end of two spans", len(values))
-		}
+		eventstest.Equal(t, len(values), 4, "how often a processor has collected at two spans")
 	})
 }
 
@@ -259,20 +248,16 @@ func TestManyLocksLeaveNothing(t *testing.T) {
 		p.OnEvent(events.Grant{ID: id, Path: path})
 		p.OnEvent(events.Ended{ID: id, Path: path, Held: time.Second})
 	}
-	if p.Live() != 0 {
-		t.Errorf("behind the ends the hook knows %d acquisitions, want 0", p.Live())
-	}
+	eventstest.Equal(t, p.Live(), 0, "the acquisitions that the hook knows after their ends")
 	for _, event := range []events.Event{ // of an acquisition that has ended
 		events.Queued{ID: 9}, events.Requeued{ID: 9}, events.Grant{ID: 9}, events.Revoked{ID: 9}, events.Lost{ID: 9}, events.Ended{ID: 9},
 	} {
 		p.OnEvent(event)
 	}
-	if n := len(p.recorder.Ended()); n != 20_000 || p.Live() != 0 {
-		t.Errorf("events after the end: %d spans and %d acquisitions, want 20,000 and 0", n, p.Live())
-	}
-	if n := len(p.metrics(t)); n > 400 {
-		t.Errorf("ten thousand tasks have %d values, want no more than 51 names of few metrics", n)
-	}
+	eventstest.Equal(t, len(p.recorder.Ended()), 20_000, "spans after the end")
+	eventstest.Equal(t, p.Live(), 0, "acquisitions after the end")
+	n := len(p.metrics(t))
+	eventstest.Expect(t, n <= 400, "10,000 tasks have %d values, want 51 names of few metrics", n)
 }
 
 // TestOnlySampledSpansPay: a span that is not sampled has no attributes and no events.
@@ -289,9 +274,8 @@ func TestOnlySampledSpansPay(t *testing.T) {
 		})
 	}
 	never, always := run(sdktrace.NeverSample()), run(sdktrace.AlwaysSample())
-	if never > 20 || always < 200 {
-		t.Errorf("an acquisition with 100 events takes %v allocations without sampling and %v with it, want 20 or fewer and 200 or more", never, always)
-	}
+	eventstest.Expect(t, never <= 20 && always >= 200,
+		"an acquisition with 100 events takes %v allocations without sampling and %v with it", never, always)
 }
 
 // TestNamesOfYourOwn: spans have the path all the same.
@@ -305,12 +289,11 @@ func TestNamesOfYourOwn(t *testing.T) {
 		"requeued lock=tasks": 1, "abandoned lock=tasks": 1, "lost lock=tasks reason=revoked": 1,
 	})
 	hold := p.spans("hold")[0]
-	if path := valueOf(hold, "zkgrant.lock.path").AsString(); path != "/tasks/17" {
-		t.Errorf("the span has the path %s, want /tasks/17", path)
-	}
-	if e := hold.Events(); len(e) != 1 || e[0].Name != "abandoned" || e[0].Attributes[0] != attribute.Int64("zkgrant.abandoned.token", 7) {
-		t.Errorf("the span of a Grant that tells of a crash has the events %v, want one with the token 7", e)
-	}
+	eventstest.Equal(t, valueOf(hold, "zkgrant.lock.path").AsString(), "/tasks/17", "the span has the path")
+	e := hold.Events()
+	token := attribute.Int64("zkgrant.abandoned.token", 7)
+	eventstest.Expect(t, len(e) == 1 && e[0].Name == "abandoned" && e[0].Attributes[0] == token,
+		"the span of a Grant that tells of a crash has the events %v, want one with the token 7", e)
 }
 
 // TestHeldCountsNodesAndPermits: a mutex that is entered again is held once, so that more
@@ -327,9 +310,7 @@ func TestHeldCountsNodesAndPermits(t *testing.T) {
 		coordtest.Soon(t, multi)
 		for _, grace := range []time.Duration{time.Hour, time.Minute} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // Revoke waits for the holder
-			if err := c.Revoke(ctx, "/a", grace); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Revoke returns %v, want the end of its context", err)
-			}
+			eventstest.ErrorIs(t, c.Revoke(ctx, "/a", grace), context.DeadlineExceeded, "Revoke")
 			cancel()
 		}
 		must(t, "while all are held", p.metrics(t), map[string]float64{
@@ -352,8 +333,7 @@ func TestTheServerIsTheOneThatAnsweredLast(t *testing.T) {
 	p.OnRequest(hooks.Request{Op: "ping", Server: "zk3:2183", Err: zk.ErrConnectionClosed})
 	p.OnEvent(events.Ended{ID: 1, Path: "/a", Err: coordinator.ErrNotAcquired})
 	acquire := p.spans("acquire")[0]
-	host, port, id := valueOf(acquire, "server.address").AsString(), valueOf(acquire, "server.port").AsInt64(), valueOf(acquire, "zkgrant.session.id").AsString()
-	if host != "::1" || port != 2182 || id != "0xffffffffffffffff" {
-		t.Errorf("the span has the server %s, the port %d and the session %s; want ::1, 2182 and 0xffffffffffffffff", host, port, id)
-	}
+	eventstest.Equal(t, valueOf(acquire, "server.address").AsString(), "::1", "the server's address")
+	eventstest.Equal(t, valueOf(acquire, "server.port").AsInt64(), 2182, "the server's port")
+	eventstest.Equal(t, valueOf(acquire, "zkgrant.session.id").AsString(), "0xffffffffffffffff", "the session")
 }

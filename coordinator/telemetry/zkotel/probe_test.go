@@ -37,7 +37,6 @@ func newProbe(options ...zkotel.Option) *probe {
 	return p
 }
 
-// spans are those that have ended, in the order of their ends.
 func (p *probe) spans(name string) (all []sdktrace.ReadOnlySpan) {
 	for _, s := range p.recorder.Ended() {
 		if s.Name() == name {
@@ -84,7 +83,6 @@ func stable(all []attribute.KeyValue) (words []string) {
 	return words
 }
 
-// valueOf returns an attribute of a span, or nothing.
 func valueOf(s sdktrace.ReadOnlySpan, key attribute.Key) attribute.Value {
 	for _, kv := range s.Attributes() {
 		if kv.Key == key {
@@ -140,9 +138,8 @@ func (p *probe) metrics(t *testing.T) map[string]float64 {
 func must(t *testing.T, when string, got, want map[string]float64) {
 	t.Helper()
 	for name, w := range want {
-		if g, there := got[name]; g != w && (there || w != none) {
-			t.Errorf("%s %q is %v (there: %t), want %v", when, name, g, there, w)
-		}
+		g, there := got[name]
+		eventstest.Expect(t, g == w || !there && w == none, "%s %q is %v (%t), want %v", when, name, g, there, w)
 	}
 	if t.Failed() {
 		t.Logf("%s the metrics are %v", when, got)
@@ -157,18 +154,8 @@ func (p *probe) mustTell(t *testing.T, want ...string) {
 	got := p.lines()
 	slices.Sort(got)
 	slices.Sort(want)
-	for i := range max(len(got), len(want)) {
-		g, w := "nothing", "nothing"
-		if i < len(got) {
-			g = got[i]
-		}
-		if i < len(want) {
-			w = want[i]
-		}
-		if g != w {
-			t.Errorf("span %d is\n%s, want\n%s", i, g, w)
-		}
-	}
+	eventstest.Expect(t, slices.Equal(got, want),
+		"the spans that have ended are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 }
 
 func hex(n int64) string { return fmt.Sprintf("0x%x", uint64(n)) }

@@ -46,14 +46,12 @@ func TestEachEndHasAWordAndSomeAreErrors(t *testing.T) {
 		{nil, false, words.Withdrawn, words.Released, false},
 	} {
 		outcome, end := words.Outcome(over, test.try, test.err), endOf(over, test.err)
-		if outcome != test.outcome || end != test.end || isError(outcome) != test.isError {
-			t.Errorf("%v, with Try %t, is the outcome %s, an error %t, and the end %s; want %s, %t and %s",
-				test.err, test.try, outcome, isError(outcome), end, test.outcome, test.isError, test.end)
-		}
+		eventstest.Equal(t, outcome, test.outcome, "the outcome of %v, with Try %t", test.err, test.try)
+		eventstest.Equal(t, end, test.end, "the end of %v", test.err)
+		eventstest.Equal(t, isError(outcome), test.isError, "%s is an error", outcome)
 	}
-	if !isError(words.Lost) || isError(words.Released) || isError(words.Granted) {
-		t.Error("of the ends lost, released and granted others than lost are errors")
-	}
+	eventstest.Expect(t, isError(words.Lost) && !isError(words.Released) && !isError(words.Granted),
+		"of the ends lost, released and granted others than lost are errors")
 }
 
 // TestThePageNamesEachAttribute of a span, and no other one.
@@ -72,9 +70,7 @@ func TestThePageNamesEachAttribute(t *testing.T) {
 		return names
 	}
 	has, want := in(table, "`((?:zkgrant|server|error)\\.[a-z_.]+)`"), in(string(source), `attribute\.Key\("([a-z_.]+)"\)`)
-	if !slices.Equal(has, want) {
-		t.Errorf("the page has the attributes %q, want %q", has, want)
-	}
+	eventstest.Equal(t, has, want, "the attributes on the page")
 }
 
 func TestTheStateOfTheSession(t *testing.T) {
@@ -89,9 +85,9 @@ func TestTheStateOfTheSession(t *testing.T) {
 		{events.SessionExpired{Session: 1}, words.Expired, words.Connecting},
 	} {
 		var name string
-		if s, name = s.behind(test.event); name != test.name || s.state != test.state {
-			t.Errorf("behind %T, called %s, the session is %s; want %s and %s", test.event, name, s.state, test.name, test.state)
-		}
+		s, name = s.behind(test.event)
+		eventstest.Equal(t, name, test.name, "the name of %T", test.event)
+		eventstest.Equal(t, s.state, test.state, "the state after %T", test.event)
 	}
 }
 
@@ -100,13 +96,10 @@ func TestTextIsClean(t *testing.T) {
 	for text, want := range map[string]string{
 		"/locks/a": "/locks/a", "/\xff\xfe/a": "/\uFFFD/a", strings.Repeat("x", mostText) + "y": strings.Repeat("x", mostText),
 	} {
-		if got := clean(text); got != want {
-			t.Errorf("%.20q becomes %.20q, want %.20q", text, got, want)
-		}
+		eventstest.Equal(t, clean(text), want, "%.20q becomes", text)
 	}
 }
 
-// Live tells how many acquisitions the hook knows.
 func (h *Hook) Live() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

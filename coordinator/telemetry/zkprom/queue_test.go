@@ -11,7 +11,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
+	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // walks are queues that are looked at, at times of their own.
@@ -24,36 +28,22 @@ func newWalks(options ...QueueOption) *walks {
 	return &walks{newQueues(queueConfigOf(options)), time.Unix(1_000_000, 0)}
 }
 
-func (w *walks) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range queueDescriptions {
-		to <- desc.Desc
-	}
-}
+// sees has a walk see the locks, and fails has it fail after that.
+func (w *walks) sees(all ...events.LockInfo) { w.walk(all).end(time.Second) }
 
-func (w *walks) Collect(to chan<- prometheus.Metric) {
-	for _, s := range w.snapshot(w.now) {
-		to <- s.metric()
-	}
-}
-
-func (w *walks) sees(all ...events.LockInfo) {
-	look := w.begin()
-	for _, lock := range all {
-		lock.Seen = w.now
-		look.see(w.now, lock)
-	}
-	look.end(time.Second)
-}
-
-// fails has a walk see the locks, and then fail.
 func (w *walks) fails(root bool, all ...events.LockInfo) {
-	look := w.begin()
-	for _, lock := range all {
-		lock.Seen = w.now
-		look.see(w.now, lock)
-	}
+	look := w.walk(all)
 	look.fail(root)
 	look.end(time.Second)
+}
+
+func (w *walks) walk(all []events.LockInfo) *look {
+	look := w.begin()
+	for _, lock := range all {
+		lock.Seen = w.now
+		look.see(w.now, lock)
+	}
+	return look
 }
 
 func (w *walks) passes(d time.Duration) { w.now = w.now.Add(d) }
@@ -133,7 +123,7 @@ func TestWhatQueuesShow(t *testing.T) {
 			t.Parallel()
 			w := newWalks(test.options...)
 			test.story(w)
-			compare(t, w, test.want)
+			compare(t, collector{queueDescriptions, w.snapshot(w.now)}, test.want)
 		})
 	}
 }
@@ -145,17 +135,14 @@ func TestQueuesKeepOnlyWhatIsThere(t *testing.T) {
 	for i := range 1000 {
 		w.sees(w.mutex(fmt.Sprintf("/t/%d", i), w.holds(fmt.Sprintf("/t/%d/1", i), 0)))
 	}
-	if len(w.locks) > 1 || w.labels.Parents() > 100 {
-		t.Errorf("of 1,000 locks one after the other are kept %d locks and %d parents; want 1 and few", len(w.locks), w.labels.Parents())
-	}
+	eventstest.Expect(t, len(w.locks) <= 1 && w.labels.Parents() <= 100,
+		"of 1,000 locks one after the other are kept %d, and %d parents", len(w.locks), w.labels.Parents())
 }
 
-// newQueuesOf returns queues with a walk that the test sets.
 func newQueuesOf(root string, interval, patience time.Duration) *Queues {
 	return &Queues{interval: interval, patience: patience, queues: newQueues(queueConfigOf(nil)), root: root}
 }
 
-// hanging is a walk without an end.
 func hanging(ctx context.Context) iter.Seq2[events.LockInfo, error] {
 	return func(yield func(events.LockInfo, error) bool) {
 		<-ctx.Done()
@@ -182,24 +169,20 @@ func TestScrapesDuringAWalkThatHangsShareIt(t *testing.T) {
 				scrapes.Go(func() {
 					time.Sleep(time.Duration(i) * time.Second)
 					q.Collect(make(chan prometheus.Metric, 100))
-					if took := time.Since(begun); took != patience {
-						t.Errorf("with the interval %v scrape %d has its answer after %v, want %v", interval, i, took, patience)
-					}
+					eventstest.Equal(t, time.Since(begun), patience, "with the interval %v, scrape %d", interval, i)
 				})
 			}
 			scrapes.Wait()
-			for _, each := range []struct {
-				after time.Duration
-				want  int
-			}{{max(0, interval-1), 1}, {1, 2}} {
-				if each.want == 2 || interval > 0 {
-					time.Sleep(each.after)
-					q.Collect(make(chan prometheus.Metric, 100))
-				}
-				if walks != each.want {
-					t.Errorf("with the interval %v there are %d walks %v after the end of the first, want %d", interval, walks, time.Since(begun)-patience, each.want)
-				}
+			again := func(after time.Duration, want int) {
+				time.Sleep(after)
+				q.Collect(make(chan prometheus.Metric, 100))
+				eventstest.Equal(t, walks, want, "walks with the interval %v, after %v", interval, time.Since(begun))
 			}
+			eventstest.Equal(t, walks, 1, "walks with the interval %v at the end of the first", interval)
+			if interval > 0 {
+				again(interval-1, 1)
+			}
+			again(1, 2)
 		})
 	}
 }
@@ -210,20 +193,61 @@ func TestAWalkThatHangsEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueuesOf("/", time.Second, 9*time.Second)
 		q.walk = func(ctx context.Context) iter.Seq2[events.LockInfo, error] { return hanging(ctx) }
-		begun := time.Now()
-		to := make(chan prometheus.Metric, 100)
+		begun, to := time.Now(), make(chan prometheus.Metric, 100)
 		q.Collect(to)
-		defer func() {
-			time.Sleep(time.Second)
-			begun, q.patience = time.Now(), time.Second
-			q.Collect(make(chan prometheus.Metric, 100))
-			if took := time.Since(begun); took != time.Second {
-				t.Errorf("a scrape that may wait for a second took %v", took)
-			}
-			time.Sleep(silence)
-		}()
-		if took := time.Since(begun); took != 8*time.Second || len(to) != 4 || q.queues.errors != 1 {
-			t.Errorf("after %v the scrape has %d metrics and %d errors, want 8s, 4 and 1", took, len(to), q.queues.errors)
+		eventstest.Equal(t, time.Since(begun), 8*time.Second, "the time of a scrape")
+		eventstest.Equal(t, len(to), 4, "the metrics of a scrape")
+		eventstest.Equal(t, q.queues.errors, 1, "errors")
+		time.Sleep(time.Second)
+		begun, q.patience = time.Now(), time.Second
+		q.Collect(make(chan prometheus.Metric, 100))
+		eventstest.Equal(t, time.Since(begun), time.Second, "the time of a scrape that may wait for a second")
+		time.Sleep(silence)
+	})
+}
+
+// TestAScrapeExportsWhatIsKnown of a large tree within a second, however far the search is. The looks go on between the scrapes, and send no
+// more than the reads of a process.
+func TestAScrapeExportsWhatIsKnown(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		nodes := eventstest.Amount(8_000, 63_000)
+		for i := range nodes {
+			eventstest.Must(t, server.Create(fmt.Sprintf("/locks/m/%05d", i), nil))
 		}
+		eventstest.Must(t, server.Create("/locks/a/lock-0000000000", nil))
+		eventstest.Must(t, server.Create("/locks/z/lock-0000000000", nil))
+		c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option())
+		eventstest.Must(t, err)
+		defer func() { eventstest.Check(t, c.Close()) }()
+		q := NewQueues(c, "/locks")
+		count := func() int { return server.Requests(zktest.OpGetChildren2) + server.Requests(zktest.OpGetData) }
+		begun := time.Now()
+		both := false
+		for !both {
+			asked := time.Now()
+			shown := exposed(t, q)
+			eventstest.Expect(t, time.Since(asked) <= time.Second, "a scrape took %v", time.Since(asked))
+			eventstest.Expect(t, shown["queue_held{unknown,/locks/a}=1"],
+				"%v after the first scrape the lock at the beginning is not exported: %v", time.Since(begun), shown)
+			both = shown["queue_held{unknown,/locks/z}=1"]
+			eventstest.Expect(t, both || !shown["queue_searched=1"],
+				"the tree counts as searched before its last lock")
+			if time.Since(begun) > 6*time.Duration(nodes)*time.Millisecond {
+				t.Fatalf("the lock at the end is not exported after %v", time.Since(begun))
+			}
+			time.Sleep(5*time.Second + 1)
+		}
+		n, most := count(), int(time.Since(begun).Seconds()+1)*session.DefaultReadRate
+		eventstest.Expect(t, n >= nodes && n <= nodes+2000 && n <= most,
+			"%d reads for %d nodes in %v, want each once, and at most %d", n, nodes, time.Since(begun), most)
+		time.Sleep(5*time.Second + 1)
+		eventstest.Expect(t, exposed(t, q)["queue_searched=1"], "the tree does not count as searched")
+		time.Sleep(5*time.Second + 1)
+		asked, before := time.Now(), count()
+		q.Collect(make(chan prometheus.Metric, 100))
+		n = count() - before
+		eventstest.Expect(t, n <= 10 && time.Since(asked) <= 100*time.Millisecond,
+			"while the search rests a scrape takes %d reads and %v, want a few, and no time", n, time.Since(asked))
 	})
 }

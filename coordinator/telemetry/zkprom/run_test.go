@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,9 +25,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// TestARun scrapes a process while it takes and loses locks of all kinds, and compares
-// what it reads with what the acquisitions say. If there is a Prometheus, that scrapes
-// it, too, and is asked what the dashboard asks.
+// TestARun scrapes a process while it takes and loses locks of all kinds. If there is a
+// Prometheus, that scrapes it, too, and is asked what the dashboard asks.
 func TestARun(t *testing.T) {
 	t.Parallel()
 	t.Run("server in process", func(t *testing.T) {
@@ -69,34 +67,26 @@ func run(t *testing.T, start func() (servers string)) {
 	}
 	begun := time.Now()
 
-	w := &witness{t: t, ctx: ctx, c: c, page: page.URL}
+	w := &witness{t: t, ctx: ctx, c: c, page: page.URL, want: map[string]string{}}
 	w.everyKind()
-	w.compare("when every kind is held")
 	w.queuesShow(q)
 	w.everyOutcome()
-	w.compare("when waits have ended in every way")
 	w.losses(other, servers, network)
-	w.compare("when locks were lost in every way")
 	w.end()
-	w.compare("when all are released")
 
 	t.Run("dashboard", func(t *testing.T) {
 		installed(t, "prometheus")
 		answered(t, server, begun)
 	})
-	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
-		t.Errorf("the names have the problems %v, %v; want none", problems, err)
-	}
+	problems, err := testutil.GatherAndLint(registry)
+	eventstest.Expect(t, err == nil && len(problems) == 0, "the names have the problems %v, %v", problems, err)
 	for name := range names() {
-		if !slices.ContainsFunc(strings.Split(w.scrape(), "\n"), func(line string) bool { return strings.HasPrefix(line, "# TYPE "+name+" ") }) &&
-			name != "zkgrant_lease_remaining_seconds" { // nothing is held
-			t.Errorf("%s is not exported", name)
+		if name != "zkgrant_lease_remaining_seconds" { // nothing is held
+			eventstest.Contains(t, w.scrape(), "\n# TYPE "+name+" ", "what is exported")
 		}
 	}
 	eventstest.Check(t, c.Close())
-	if text := w.scrape(); !strings.Contains(text, `zkgrant_session_state{state="closed"} 1`) {
-		t.Errorf("after Close the session is not closed:\n%s", text)
-	}
+	eventstest.Contains(t, w.scrape(), `zkgrant_session_state{state="closed"} 1`, "after Close")
 }
 
 func connect(t *testing.T, ctx context.Context, servers string, options ...coordinator.Option) *coordinator.Coordinator {
@@ -107,91 +97,69 @@ func connect(t *testing.T, ctx context.Context, servers string, options ...coord
 	return c
 }
 
-// witness acquires locks, and keeps the acquisitions, of which it knows what became.
+// witness acquires locks, and knows what is exported of them.
 type witness struct {
 	t    *testing.T
 	ctx  context.Context
 	c    *coordinator.Coordinator
 	page string
-	seen []*sighting
+	want map[string]string // the value of each sample
+	held []*coordinator.Acquisition
+	next *coordinator.Acquisition // waits until the others have lost their locks
 }
 
-// sighting is an acquisition, and what its channels said.
-type sighting struct {
-	*coordinator.Acquisition
-	label, kind, outcome, end string // as they are to be exported
-	permits                   int
-	grant                     *events.Grant
-	lost                      *events.Lost
-}
-
-// paths are the labels of what is held.
-func (s *sighting) paths() []string {
-	if len(s.grant.Members) == 0 {
-		return []string{s.label}
-	}
-	var all []string
-	for _, m := range s.grant.Members {
-		all = append(all, m.Path)
-	}
-	return all
-}
-
-func (w *witness) sees(label, kind string, a *coordinator.Acquisition) *sighting {
-	s := &sighting{Acquisition: a, label: label, kind: kind, permits: 1}
-	w.seen = append(w.seen, s)
-	return s
-}
-
-// holds waits for the Grant.
-func (w *witness) holds(label, kind string, a *coordinator.Acquisition) *sighting {
+func (w *witness) granted(a *coordinator.Acquisition) events.Grant {
 	w.t.Helper()
-	s := w.sees(label, kind, a)
-	grant := eventstest.Receive(w.t, a.Granted(), "the Grant of "+label)
-	s.grant, s.outcome = &grant, "granted"
-	return s
+	return eventstest.Receive(w.t, a.Granted(), "a Grant")
 }
 
-// ended waits for the end without a Grant.
-func (w *witness) ended(s *sighting, outcome string) {
+func (w *witness) holds(a *coordinator.Acquisition) *coordinator.Acquisition {
 	w.t.Helper()
-	eventstest.Receive(w.t, s.Done(), "the end of the wait for "+s.label)
-	s.outcome = outcome
+	w.granted(a)
+	w.held = append(w.held, a)
+	return a
 }
 
-func (w *witness) releases(s *sighting) {
+func (w *witness) ended(a *coordinator.Acquisition) {
 	w.t.Helper()
-	s.Release()
-	eventstest.Receive(w.t, s.Done(), "the end of "+s.label)
-	s.end = "released"
+	eventstest.Receive(w.t, a.Done(), "the end of an acquisition")
 }
 
-func (w *witness) loses(s *sighting) {
+func (w *witness) releases(a *coordinator.Acquisition) {
 	w.t.Helper()
-	lost := eventstest.Receive(w.t, s.Lost(), "the loss of "+s.label)
-	s.lost, s.end = &lost, "lost"
+	a.Release()
+	w.ended(a)
 }
 
 func (w *witness) everyKind() {
 	c, ctx := w.c, w.ctx
-	outer := w.holds("/entered", "mutex", c.Mutex("/entered", coordinator.Reentrant()).Acquire(ctx))
-	w.holds("/entered", "mutex", c.Mutex("/entered", coordinator.Reentrant()).Acquire(outer.Context(ctx)))
-	w.holds("/rw", "read", c.ReadWrite("/rw").Read().Acquire(ctx))
-	w.holds("/rw", "read", c.ReadWrite("/rw").Read().Acquire(ctx))
-	w.holds("/written", "write", c.ReadWrite("/written").Write().Acquire(ctx))
-	w.holds("/permits", "semaphore", c.Semaphore("/permits", 5).Acquire(ctx, coordinator.Permits(3))).permits = 3
-	w.holds("/permits", "semaphore", c.Semaphore("/permits", 5).Acquire(ctx, coordinator.Permits(2))).permits = 2
-	w.holds("/m/a", "multi", c.Multi(c.Mutex("/m/a"), c.Mutex("/m/b")).Acquire(ctx))
-	w.holds("/leader", "election", c.Election("/leader").Acquire(ctx))
-	w.holds("/claim", "unfair", c.Unfair("/claim").Acquire(ctx))
-	w.sees("/written", "write", c.ReadWrite("/written").Write().Acquire(ctx)) // waits to the end
+	outer := w.holds(c.Mutex("/entered", coordinator.Reentrant()).Acquire(ctx))
+	w.holds(c.Mutex("/entered", coordinator.Reentrant()).Acquire(outer.Context(ctx)))
+	w.holds(c.ReadWrite("/rw").Read().Acquire(ctx))
+	w.holds(c.ReadWrite("/rw").Read().Acquire(ctx))
+	w.holds(c.ReadWrite("/written").Write().Acquire(ctx))
+	w.holds(c.Semaphore("/permits", 5).Acquire(ctx, coordinator.Permits(3)))
+	w.holds(c.Semaphore("/permits", 5).Acquire(ctx, coordinator.Permits(2)))
+	w.holds(c.Multi(c.Mutex("/m/a"), c.Mutex("/m/b")).Acquire(ctx))
+	w.holds(c.Election("/leader").Acquire(ctx))
+	w.holds(c.Unfair("/claim").Acquire(ctx))
+	w.next = c.ReadWrite("/written").Write().Acquire(ctx)
 	w.tasks(30)
+	w.shows("every kind is held", `
+		waiting{write,/written}=1 held{mutex,/entered}=1 held{read,/rw}=2 held{write,/written}=1
+		held{semaphore,/permits}=5 held{multi,/m/a}=1 held{multi,/m/b}=1 held{election,/leader}=1
+		held{unfair,/claim}=1 acquire{mutex,/entered,granted}=2 acquire{read,/rw,granted}=2
+		acquire{write,/written,granted}=1 acquire{semaphore,/permits,granted}=2 acquire{multi,/m/a,granted}=1
+		acquire{election,/leader,granted}=1 acquire{unfair,/claim,granted}=1
+		acquire{mutex,/tasks/*,granted}=30 hold{released,mutex,/tasks/*}=30`)
 }
 
 // tasks are locks of which each is used once.
 func (w *witness) tasks(n int) {
 	for i := range n {
-		w.releases(w.holds("/tasks/*", "mutex", w.c.Mutex(fmt.Sprintf("/tasks/%d", i)).Acquire(w.ctx)))
+		a := w.c.Mutex(fmt.Sprintf("/tasks/%d", i)).Acquire(w.ctx)
+		w.granted(a)
+		w.releases(a)
 	}
 }
 
@@ -212,28 +180,32 @@ func (w *witness) queuesShow(q *Queues) {
 }
 
 func (w *witness) everyOutcome() {
-	c := w.c
-	w.ended(w.sees("/written", "write", c.ReadWrite("/written").Write().Acquire(w.ctx, coordinator.Try())), "taken")
-	w.ended(w.sees("/written", "write", c.ReadWrite("/written").Write().Acquire(w.ctx, coordinator.MaxWait(100*time.Millisecond))), "timeout")
+	c, written := w.c, w.c.ReadWrite("/written").Write()
+	w.ended(written.Acquire(w.ctx, coordinator.Try()))
+	w.ended(written.Acquire(w.ctx, coordinator.MaxWait(100*time.Millisecond)))
 	ctx, cancel := context.WithCancelCause(w.ctx)
-	canceled := w.sees("/written", "write", c.ReadWrite("/written").Write().Acquire(ctx))
+	canceled := written.Acquire(ctx)
 	cancel(errCause)
-	w.ended(canceled, "canceled")
-	withdrawn := w.sees("/written", "write", c.ReadWrite("/written").Write().Acquire(w.ctx))
-	withdrawn.Release()
-	w.ended(withdrawn, "withdrawn")
-	w.ended(w.sees("*", "mutex", c.Mutex("bad").Acquire(w.ctx)), "invalid")
-	w.ended(w.sees("/permits", "semaphore", c.Semaphore("/permits", 6).Acquire(w.ctx)), "error") // another size
-	once := w.holds("/again", "mutex", c.Mutex("/again").Acquire(w.ctx))
-	w.ended(w.sees("/again", "mutex", c.Mutex("/again").Acquire(once.Context(w.ctx))), "deadlock")
+	w.ended(canceled)
+	w.releases(written.Acquire(w.ctx)) // before it is granted
+	w.ended(c.Mutex("bad").Acquire(w.ctx))
+	w.ended(c.Semaphore("/permits", 6).Acquire(w.ctx)) // another size
+	once := c.Mutex("/again").Acquire(w.ctx)
+	w.granted(once)
+	w.ended(c.Mutex("/again").Acquire(once.Context(w.ctx)))
 	w.releases(once)
+	w.shows("waits have ended in every way", `
+		acquire{write,/written,taken}=1 acquire{write,/written,timeout}=1 acquire{write,/written,canceled}=1
+		acquire{write,/written,withdrawn}=1 acquire{mutex,*,invalid}=1 acquire{semaphore,/permits,error}=1
+		acquire{mutex,/again,granted}=1 acquire{mutex,/again,deadlock}=1 hold{released,mutex,/again}=1`)
 }
 
 func (w *witness) losses(other *coordinator.Coordinator, servers string, network *faultnet.Network) {
 	w.t.Helper()
-	asked := w.holds("/asked", "mutex", w.c.Mutex("/asked", coordinator.Revocable()).Acquire(w.ctx))
+	asked := w.c.Mutex("/asked", coordinator.Revocable()).Acquire(w.ctx)
+	w.granted(asked)
 	eventstest.Check(w.t, other.Revoke(w.ctx, "/asked", 0))
-	w.loses(asked)
+	eventstest.Receive(w.t, asked.Lost(), "the loss of what was asked for")
 
 	raw, session, err := zk.Connect(strings.Split(servers, ","), sessionTimeout, zk.WithLogger(eventstest.Quiet{}))
 	eventstest.Must(w.t, err)
@@ -243,106 +215,85 @@ func (w *witness) losses(other *coordinator.Coordinator, servers string, network
 			break
 		}
 	}
-	removed := w.holds("/removed", "mutex", w.c.Mutex("/removed").Acquire(w.ctx))
-	eventstest.Must(w.t, raw.Delete(removed.grant.Node, -1))
-	w.loses(removed)
+	removed := w.c.Mutex("/removed").Acquire(w.ctx)
+	eventstest.Must(w.t, raw.Delete(w.granted(removed).Node, -1))
+	eventstest.Receive(w.t, removed.Lost(), "the loss of what was removed")
 
 	next := other.Mutex("/entered").Acquire(w.ctx)
 	network.Partition()
-	for _, s := range w.seen {
-		if s.grant != nil && s.end == "" {
-			w.loses(s)
-		}
+	for _, a := range w.held {
+		eventstest.Receive(w.t, a.Lost(), "a loss in the partition")
 	}
 	eventstest.Receive(w.t, next.Granted(), "the Grant of the next holder")
 	network.Heal()
 	next.Release()
 	eventstest.Receive(w.t, next.Done(), "the end of the next holder")
-	for _, s := range w.seen {
-		if s.outcome == "" { // the waiter for what was held is granted in the next session
-			grant := eventstest.Receive(w.t, s.Granted(), "the Grant after the partition")
-			s.grant, s.outcome = &grant, "granted"
-		}
-	}
-	if text := w.scrape(); !strings.Contains(text, `zkgrant_requeued_total{lock="/written"} 1`) || !strings.Contains(text, `zkgrant_revoked_total{lock="/asked"} 1`) {
-		w.t.Errorf("one waiter was queued again and one holder was asked; exported is\n%s", text)
-	}
+	w.granted(w.next)
+	eventstest.Contains(w.t, w.scrape(), `zkgrant_requeued_total{lock="/written"} 1`,
+		"a waiter was queued again")
+	eventstest.Contains(w.t, w.scrape(), `zkgrant_revoked_total{lock="/asked"} 1`, "one holder was asked")
+	w.shows("locks were lost in every way", `
+		waiting{write,/written}=0 held{mutex,/entered}=0 held{read,/rw}=0 held{semaphore,/permits}=0
+		held{multi,/m/a}=0 held{multi,/m/b}=0 held{election,/leader}=0 held{unfair,/claim}=0
+		acquire{write,/written,granted}=2 acquire{mutex,/asked,granted}=1 acquire{mutex,/removed,granted}=1
+		hold{lost,mutex,/asked}=1 lost{/asked,revoked}=1 hold{lost,mutex,/removed}=1 lost{/removed,node_removed}=1
+		hold{lost,mutex,/entered}=2 lost{/entered,lease_ran_out}=2 hold{lost,read,/rw}=2 lost{/rw,lease_ran_out}=2
+		hold{lost,write,/written}=1 lost{/written,lease_ran_out}=1 hold{lost,multi,/m/a}=1
+		lost{/m/a,lease_ran_out}=1 hold{lost,semaphore,/permits}=2 lost{/permits,lease_ran_out}=2
+		hold{lost,election,/leader}=1 lost{/leader,lease_ran_out}=1 hold{lost,unfair,/claim}=1
+		lost{/claim,lease_ran_out}=1`)
 }
 
 // end releases what is held, and does what was done before: a rate is one of counters
 // that were scraped before.
 func (w *witness) end() {
 	w.tasks(3)
-	for _, s := range w.seen {
-		if s.grant != nil && s.end == "" {
-			w.releases(s)
-		}
-	}
+	w.releases(w.next)
+	w.shows("all are released", `
+		held{write,/written}=0 acquire{mutex,/tasks/*,granted}=33 hold{released,mutex,/tasks/*}=33
+		hold{released,write,/written}=1`)
 }
 
 func (w *witness) scrape() string {
-	text, _, err := get(w.page)
+	text, err := get(w.page)
 	eventstest.Must(w.t, err)
-	return string(text)
+	return text
 }
 
 // get reads a page, and leaves no connection.
-func get(page string) (text []byte, status int, err error) {
+func get(page string) (string, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Get(page)
 	if err != nil {
-		return nil, 0, err
+		return "", err
 	}
-	text, err = io.ReadAll(answer.Body)
-	return text, answer.StatusCode, errors.Join(err, answer.Body.Close())
+	text, err := io.ReadAll(answer.Body)
+	err = errors.Join(err, answer.Body.Close())
+	if answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", page, answer.Status, text)
+	}
+	return string(text), err
 }
 
-// compare waits until the counts that are scraped are those of the acquisitions.
-func (w *witness) compare(when string) {
+// shows waits until these samples are scraped, and those of before that are not among
+// them, and no other ones.
+func (w *witness) shows(when, changed string) {
 	w.t.Helper()
-	want := w.counts()
-	var got map[string]string
-	eventstest.Eventually(w.t, when+" the counts are those of the acquisitions", func() bool {
-		got = map[string]string{}
-		for line := range strings.Lines(w.scrape()) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
-			for _, each := range []string{"waiting{", "held{", "lost_total{", "acquire_duration_seconds_count{", "hold_duration_seconds_count{"} {
-				if strings.HasPrefix(name, "zkgrant_"+each) && value != "0" {
-					got[name+"}"] = value
-				}
-			}
-		}
-		for name := range want {
-			if got[name] != fmt.Sprint(want[name]) {
-				return false
-			}
-		}
-		return len(got) == len(want)
-	}, func() string { return fmt.Sprintf("got\n%v\nwant\n%v", got, want) })
-}
-
-// counts are what the acquisitions say.
-func (w *witness) counts() map[string]int {
-	all := map[string]int{}
-	nodes := map[string]bool{}
-	for _, s := range w.seen {
-		switch {
-		case s.outcome == "":
-			all[fmt.Sprintf(`zkgrant_waiting{kind=%q,lock=%q}`, s.kind, s.label)]++
-			continue
-		case s.grant != nil && s.end == "" && !nodes[s.grant.Node]:
-			nodes[s.grant.Node] = true
-			for _, path := range s.paths() {
-				all[fmt.Sprintf(`zkgrant_held{kind=%q,lock=%q}`, s.kind, path)] += s.permits
-			}
-		}
-		all[fmt.Sprintf(`zkgrant_acquire_duration_seconds_count{kind=%q,lock=%q,outcome=%q}`, s.kind, s.label, s.outcome)]++
-		if s.end != "" {
-			all[fmt.Sprintf(`zkgrant_hold_duration_seconds_count{end=%q,kind=%q,lock=%q}`, s.end, s.kind, s.label)]++
-		}
-		if s.lost != nil {
-			all[fmt.Sprintf(`zkgrant_lost_total{lock=%q,reason=%q}`, s.label, strings.ReplaceAll(s.lost.Reason.String(), " ", "_"))]++
+	full := strings.NewReplacer("lost{", "lost_total{", "acquire{", "acquire_duration_seconds_count{",
+		"hold{", "hold_duration_seconds_count{")
+	for sample := range strings.FieldsSeq(full.Replace(changed)) {
+		name, value, _ := strings.Cut(sample, "=")
+		w.want[name] = value
+	}
+	want := "waiting held lost_total acquire_duration_seconds_count hold_duration_seconds_count"
+	for name, value := range w.want {
+		if value != "0" {
+			want += " " + name + "=" + value
 		}
 	}
-	return all
+	var wrong []string
+	eventstest.Eventually(w.t, when, func() bool {
+		wrong = differences(parsed(w.scrape()), want)
+		return len(wrong) == 0
+	}, func() string { return strings.Join(wrong, "\n") })
 }

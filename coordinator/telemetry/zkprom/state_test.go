@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/hooks"
+	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -30,30 +31,31 @@ type play struct {
 
 func newPlay(most int) *play { return &play{newState(most), time.Unix(1_000_000, 0)} }
 
-func (p *play) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range descriptions {
+type collector struct {
+	of      map[string]described
+	samples []sample
+}
+
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range c.of {
 		to <- desc.Desc
 	}
 }
 
-func (p *play) Collect(to chan<- prometheus.Metric) {
-	for _, s := range p.snapshot(p.now) {
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	for _, s := range c.samples {
 		to <- s.metric()
 	}
 }
 
 func (p *play) passes(d time.Duration) { p.now = p.now.Add(d) }
 
-func (p *play) asks(id uint64, kind, path string, more ...func(*hooks.Acquire)) {
-	p.asksWith(context.Background(), id, kind, path, more...)
+func (p *play) asks(id uint64, kind, path string) {
+	p.asksWith(context.Background(), hooks.Acquire{ID: id, Path: path, Kind: kind})
 }
 
-func (p *play) asksWith(ctx context.Context, id uint64, kind, path string, more ...func(*hooks.Acquire)) {
-	info := hooks.Acquire{ID: id, Path: path, Kind: kind}
-	for _, m := range more {
-		m(&info)
-	}
-	p.acquire(ctx, p.now, p.at(path, "", false), info)
+func (p *play) asksWith(ctx context.Context, info hooks.Acquire) {
+	p.acquire(ctx, p.now, p.at(info.Path, "", false), info)
 }
 
 func (p *play) hears(all ...events.Event) {
@@ -68,8 +70,6 @@ func (p *play) gets(id uint64, kind, path string, wait time.Duration) {
 	p.passes(wait)
 	p.hears(events.Grant{ID: id, Path: path, Node: fmt.Sprint(path, "/", id), Waited: wait})
 }
-
-func try(i *hooks.Acquire) { i.Try = true }
 
 var errCause = errors.New("the caller's own cause")
 
@@ -113,10 +113,10 @@ func TestWhatHooksTell(t *testing.T) {
 				coordinator.ErrDeadlock, fmt.Errorf("%w: bad", coordinator.ErrPath), fmt.Errorf("zkgrant: lock /a: %w", coordinator.ErrNoAuth), errCause,
 			} {
 				id := uint64(i + 1)
-				p.asksWith(ctx, id, "mutex", "/a")
+				p.asksWith(ctx, hooks.Acquire{ID: id, Path: "/a", Kind: "mutex"})
 				p.hears(events.Ended{ID: id, Err: err})
 			}
-			p.asks(20, "mutex", "/a", try)
+			p.asksWith(ctx, hooks.Acquire{ID: 20, Path: "/a", Kind: "mutex", Try: true})
 			p.hears(events.Ended{ID: 20, Err: fmt.Errorf("%w: %w", coordinator.ErrNotAcquired, &events.HeldError{Path: "/a"})})
 			p.asks(21, "mutex", "/a")
 			p.hears(events.Ended{ID: 21, Err: errCause}) // not of its context
@@ -212,13 +212,14 @@ func TestWhatHooksTell(t *testing.T) {
 			for _, r := range []hooks.Request{
 				{Op: "create"}, {Op: "create", Err: zk.ErrNoNode}, {Op: "multi", Err: errors.New("refused")},
 				{Op: "operation 77", Err: zk.ErrConnectionClosed}, {Op: "operation 78", Err: zk.ErrConnectionClosed},
+				{Op: words.Closing, Err: fmt.Errorf("multi: %w", zk.ErrNodeExists)},
 			} {
 				r.Duration = time.Second
 				p.request(r)
 			}
 		}, `
 			request_duration_seconds_count{create,ok}=1 request_duration_seconds_count{create,no_node}=1
-			request_duration_seconds_count{multi,error}=1
+			request_duration_seconds_count{multi,error}=1 request_duration_seconds_count{closeSession,node_exists}=1
 			request_duration_seconds_count{other,connection_closed}=2`},
 		{"a parent with too many children takes over what was counted, and what goes on", func(p *play) {
 			p.gets(1, "mutex", "/t/1", time.Second)
@@ -241,23 +242,29 @@ func TestWhatHooksTell(t *testing.T) {
 			t.Parallel()
 			p := newPlay(2)
 			test.story(p)
-			compare(t, p, test.want)
+			compare(t, collector{descriptions, p.snapshot(p.now)}, test.want)
 		})
 	}
 }
 
-// compare checks the samples of the metrics that are wanted: each as name{values of
-// labels}=value, without the prefix zkgrant_. One more is wrong unless it is 0. A name
-// alone stands for no sample.
 func compare(t *testing.T, c prometheus.Collector, want string) {
 	t.Helper()
-	got, names := exposed(t, c), map[string]bool{}
+	for _, difference := range differences(exposed(t, c), want) {
+		t.Error(difference)
+	}
+}
+
+// differences checks the samples of the metrics that are wanted: each as name{values of
+// labels}=value, without the prefix zkgrant_. One more is wrong unless it is 0. A name
+// alone stands for no sample.
+func differences(got map[string]bool, want string) (all []string) {
+	names := map[string]bool{}
 	for sample := range strings.FieldsSeq(want) {
 		name, _, there := strings.Cut(sample, "=")
 		name, _, _ = strings.Cut(name, "{")
 		names[name] = true
 		if there && !got[sample] {
-			t.Errorf("missing: %s", sample)
+			all = append(all, "missing: "+sample)
 		}
 		delete(got, sample)
 	}
@@ -265,12 +272,12 @@ func compare(t *testing.T, c prometheus.Collector, want string) {
 		name, value, _ := strings.Cut(sample, "=")
 		name, _, labelled := strings.Cut(name, "{")
 		if names[name] && (value != "0" || !labelled) {
-			t.Errorf("not wanted: %s", sample)
+			all = append(all, "not wanted: "+sample)
 		}
 	}
+	return all
 }
 
-// exposed returns all samples.
 func exposed(t *testing.T, c prometheus.Collector) map[string]bool {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -282,8 +289,13 @@ func exposed(t *testing.T, c prometheus.Collector) map[string]bool {
 		_, err := expfmt.MetricFamilyToText(&text, family)
 		eventstest.Must(t, err)
 	}
+	return parsed(text.String())
+}
+
+// parsed are the samples in a text of Prometheus.
+func parsed(text string) map[string]bool {
 	found, label := map[string]bool{}, regexp.MustCompile(`\w+="([^"]*)"`)
-	for line := range strings.Lines(text.String()) {
+	for line := range strings.Lines(text) {
 		if line, ours := strings.CutPrefix(strings.TrimSpace(line), "zkgrant_"); ours {
 			at := strings.LastIndexByte(line, ' ')
 			found[label.ReplaceAllString(line[:at], "$1")+"="+line[at+1:]] = true
@@ -309,8 +321,7 @@ func TestNothingIsKeptOfWhatHasEnded(t *testing.T) {
 			p.hears(events.Lost{ID: id, Reason: events.ReasonNodeRemoved, Held: time.Second})
 		}
 	}
-	if len(p.live) > 0 || len(p.locks) > 101 || p.labels.Parents() > 101 {
-		t.Errorf("when 10,000 acquisitions have ended %d, %d locks and %d parents are kept, want 0, at most 101 and 101",
-			len(p.live), len(p.locks), p.labels.Parents())
-	}
+	eventstest.Expect(t, len(p.live) == 0 && len(p.locks) <= 101 && p.labels.Parents() <= 101,
+		"when 10,000 acquisitions have ended %d, %d locks and %d parents are kept, want 0, at most 101 and 101",
+		len(p.live), len(p.locks), p.labels.Parents())
 }

@@ -1,7 +1,6 @@
 package words_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
@@ -18,22 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestEachResultOfARequestHasAWord(t *testing.T) {
-	for err, want := range map[error]string{
-		nil: "ok", zk.ErrNoNode: "no_node", fmt.Errorf("multi: %w", zk.ErrNodeExists): "node_exists", zk.ErrConnectionClosed: "connection_closed",
-		errors.New("transaction refused"): "error",
-	} {
-		if got := words.Result(err); got != want {
-			t.Errorf("a request with %v has the result %s, want %s", err, got, want)
-		}
-	}
-	for op, want := range map[string]string{"create": "create", words.Closing: "closeSession", "operation 77": "other"} {
-		if got := words.Op(op); got != want {
-			t.Errorf("the request %s is called %s, want %s", op, got, want)
-		}
-	}
-}
 
 // TestThePageHasEachMetric with its labels, of both packages, and no other one; and the reasons of a loss.
 func TestThePageHasEachMetric(t *testing.T) {
@@ -48,27 +30,23 @@ func TestThePageHasEachMetric(t *testing.T) {
 	var names []string
 	for _, m := range words.Metrics() {
 		labels := strings.Join(m.Labels, ", ")
-		if row := fmt.Sprintf("| `%s` | %s | %s |", m.Prometheus(), kinds[m.Kind][0], labels); !strings.Contains(prometheus, strings.Replace(row, "|  |", "| |", 1)) {
-			t.Errorf("the page has no row %s", row)
-		}
+		exported := fmt.Sprintf("| `%s` | %s | %s |", m.Prometheus(), kinds[m.Kind][0], labels)
+		exported = strings.Replace(exported, "|  |", "| |", 1)
+		eventstest.Expect(t, strings.Contains(prometheus, exported), "the page has no row %s", exported)
 		row := regexp.MustCompile("(?m)^\\| [^|]*`zkgrant\\." + regexp.QuoteMeta(m.Name) + "`[^|]*\\| (.*) \\| (.*) \\|$").FindStringSubmatch(table)
-		if row == nil || strings.TrimSuffix(row[1], ", By") != kinds[m.Kind][1] || strings.Trim(strings.ReplaceAll(row[2], "`", ""), "–") != labels {
-			t.Errorf("the page has the row %q for %+v", row, m)
-		}
+		eventstest.Expect(t, row != nil && strings.TrimSuffix(row[1], ", By") == kinds[m.Kind][1] &&
+			strings.Trim(strings.ReplaceAll(row[2], "`", ""), "–") == labels, "the row %q for %+v", row, m)
 		names = append(names, m.Name)
 	}
 	for _, name := range regexp.MustCompile("`zkgrant\\.([a-z_.]+)`").FindAllStringSubmatch(table, -1) {
-		if !slices.Contains(names, name[1]) {
-			t.Errorf("the page has %s, which is no metric", name[1])
-		}
+		eventstest.Expect(t, slices.Contains(names, name[1]), "the page has %s, which is no metric", name[1])
 	}
 	var reasons []string
 	for r := events.ReasonSessionExpired; r <= events.ReasonRevoked; r++ {
 		reasons = append(reasons, words.Reason(r))
 	}
-	if row := "| reason | " + strings.Join(reasons, ", ") + " |"; !strings.Contains(prometheus, row) {
-		t.Errorf("the page has no row %q", row)
-	}
+	row := "| reason | " + strings.Join(reasons, ", ") + " |"
+	eventstest.Expect(t, strings.Contains(prometheus, row), "the page has no row %q", row)
 }
 
 // TestLabelsOfPaths: below one parent so many locks have their own label, and one more makes one label of them all.
@@ -93,9 +71,11 @@ func TestLabelsOfPaths(t *testing.T) {
 		} {
 			label, replaced := l.Of(step.path)
 			slices.Sort(replaced)
-			if got := strings.Join(replaced, " "); label != step.label || got != step.replaced && !keeps || keeps && got != "" {
-				t.Errorf("step %d: the label of %q is %q and replaces %q, want %q and %q", i, step.path, label, got, step.label, step.replaced)
+			eventstest.Equal(t, label, step.label, "step %d: the label of %q", i, step.path)
+			if keeps {
+				step.replaced = ""
 			}
+			eventstest.Equal(t, strings.Join(replaced, " "), step.replaced, "step %d: replaced by %q", i, step.path)
 		}
 	}
 }
@@ -106,9 +86,8 @@ func TestLabelsAreBounded(t *testing.T) {
 		for most, total := range map[int]int{0: 100, 1: 100, 20: 200, 50: 500, 80: 800} {
 			l, own := words.NewLabels(most, keeps), words.NewLabels(most, keeps)
 			for i := range most {
-				if label, _ := own.Of(fmt.Sprint("/t/", i)); label == "/t/*" {
-					t.Errorf("of at most %d labels, lock %d has none of its own", most, i)
-				}
+				label, _ := own.Of(fmt.Sprint("/t/", i))
+				eventstest.Expect(t, label != "/t/*", "of at most %d labels, lock %d has none of its own", most, i)
 			}
 			live, given := map[string]bool{}, map[string]bool{}
 			for i := range 20_000 {
@@ -123,10 +102,10 @@ func TestLabelsAreBounded(t *testing.T) {
 			if keeps && most > 0 {
 				bound += total / most // beside the paths one for each parent
 			}
-			if len(live) > bound || len(live) < 100 || len(given) != total+1 || l.Parents() > total+1 || l.Given("0") != "0" || l.Given("\xff") != words.Rest {
-				t.Errorf("with %d below one parent, 20,000 paths have %d labels of %d parents, and %d if a function chooses; want at least 100, at most %d and %d",
-					most, len(live), l.Parents(), len(given), bound, total+1)
-			}
+			eventstest.Expect(t, len(live) <= bound && len(live) >= 100 && l.Parents() <= total+1,
+				"with %d below a parent there are %d labels of %d, want 100 to %d", most, len(live), l.Parents(), bound)
+			eventstest.Equal(t, len(given), total+1, "labels that a function chooses, with %d below one parent", most)
+			eventstest.Expect(t, l.Given("0") == "0" && l.Given("\xff") == words.Rest, "given labels change")
 		}
 	}
 }
