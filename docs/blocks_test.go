@@ -52,31 +52,27 @@ type block struct {
 // label is the first line, if that is a comment: on the page about moving it says whose code it is.
 func (b *block) label() string {
 	first, _, _ := strings.Cut(b.text, "\n")
-	name, comment := strings.CutPrefix(first, "// ")
-	if !comment {
-		return ""
+	if name, comment := strings.CutPrefix(first, "// "); comment {
+		return name
 	}
-	return name
+	return ""
 }
 
-// asks reports whether the block asks for a lock of ours.
 func (b *block) asks() bool {
 	return b.shape == program || b.shape == fragment && b.label() != "go-zookeeper" &&
 		regexp.MustCompile(`\.(Acquire|Hold|Do|Terms|Run)\(`).MatchString(b.text)
 }
 
-// chroot is where the block has its locks.
 func (b *block) chroot() string { return fmt.Sprintf("/block%d", b.number) }
 
-// folder is where the go command finds a program, and the beginning of a file's name for others. It exists in its overlay only.
-func (b *block) folder() string { return folderOf(b.number) }
-
-// tested is the folder of the program before the block.
-func (b *block) tested() string { return folderOf(b.number - 1) }
-
+// folderOf is where the go command finds a program, and the beginning of a file's name
+// for others. It exists in its overlay only.
 func folderOf(number int) string { return fmt.Sprintf("docs/testdata/block%d", number) }
 
-// blocksOf lists the blocks of all pages.
+// folder is that of the block, and tested that of the program before it.
+func (b *block) folder() string { return folderOf(b.number) }
+func (b *block) tested() string { return folderOf(b.number - 1) }
+
 func blocksOf(t *testing.T) (all []*block) {
 	t.Helper()
 	add := func(page string, line int, text string) {
@@ -127,9 +123,7 @@ func callsOf(t *testing.T) string {
 			count++
 		}
 	}
-	if count < 60 {
-		t.Errorf("only %d calls were looked at, want 60 or more", count)
-	}
+	eventstest.Expect(t, count >= 60, "only %d calls were looked at, want 60 or more", count)
 	return imported(t, "package main\n", `func calls(
 	ctx context.Context, c *coordinator.Coordinator, l *coordinator.Lock, e *coordinator.Election,
 	a, term *coordinator.Acquisition, path, another, s, servers, value, identity, id, user, password, root, scheme string,
@@ -141,7 +135,6 @@ func callsOf(t *testing.T) string {
 `+body+"}\n")
 }
 
-// source returns the Go file that the block becomes.
 func (b *block) source(t *testing.T, addr string) string {
 	t.Helper()
 	servers := regexp.MustCompile(`"(?:zk1|localhost):[^"]*"`)
@@ -225,7 +218,6 @@ func overlay(t *testing.T, blocks []*block, addr string) string {
 	return file
 }
 
-// goCommand runs the go command in the module's folder.
 func goCommand(t *testing.T, args ...string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", args...)
@@ -254,9 +246,7 @@ func TestBlocksOfGo(t *testing.T) {
 		case programTests:
 			goCommand(t, "test", "-c", "-vet=off", "-overlay", file, "-o", filepath.Join(bin, "tests"), "./"+b.tested())
 			out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "tests"), "-test.v").CombinedOutput()
-			if err != nil || !bytes.Contains(out, []byte("--- PASS")) {
-				t.Errorf("%s: %v\n%s", b.at, err, out)
-			}
+			eventstest.Expect(t, err == nil && bytes.Contains(out, []byte("--- PASS")), "%s: %v %s", b.at, err, out)
 		case tests:
 			withTests++
 		default:
@@ -281,9 +271,8 @@ func TestBlocksOfGo(t *testing.T) {
 		})
 	}
 	t.Logf("%d blocks of Go, %d of them run", len(blocks), run)
-	if len(blocks) < 20 || run < 15 || withTests < 1 {
-		t.Errorf("%d blocks, %d that ask for a lock and %d with tests, want 20, 15 and 1 or more", len(blocks), run, withTests)
-	}
+	eventstest.Expect(t, len(blocks) >= 20 && run >= 15 && withTests >= 1,
+		"%d blocks, %d ask for a lock, %d have tests; want 20, 15 and 1", len(blocks), run, withTests)
 }
 
 // endsOnSignal runs the block, sends it SIGTERM when it has said something, and waits for its end.
@@ -315,13 +304,11 @@ func endsOnSignal(t *testing.T, srv *zktest.Server, b *block, bin string) {
 			t.Error(err)
 		}
 	}
-	if err := command.Wait(); err != nil {
-		t.Errorf("after SIGTERM under the lock the block ended with %v, want its end by itself; it said %q, %s\n%s", err, said, &complaint, b.text)
-	}
+	err = command.Wait()
+	eventstest.Expect(t, err == nil, "SIGTERM under the lock ended the block with %v; it said %q, %s\n%s",
+		err, said, &complaint, b.text)
 	for _, node := range srv.Tree() {
-		if strings.HasPrefix(node, b.chroot()+"/") && srv.Owner(node) != 0 {
-			t.Errorf("the block has left %s, want no node", node)
-		}
+		eventstest.Expect(t, !strings.HasPrefix(node, b.chroot()+"/") || srv.Owner(node) == 0, "%s is left", node)
 	}
 }
 
@@ -330,10 +317,7 @@ func TestBlocksAreFormatted(t *testing.T) {
 	t.Parallel()
 	for _, b := range blocksOf(t) {
 		formatted, err := format.Source([]byte(b.text))
-		if err != nil {
-			t.Errorf("%s: %v", b.at, err)
-		} else if string(formatted) != b.text {
-			t.Errorf("%s: gofmt makes of the block\n%s", b.at, formatted)
-		}
+		eventstest.Expect(t, err == nil && string(formatted) == b.text,
+			"%s: %v, gofmt makes of the block\n%s", b.at, err, formatted)
 	}
 }

@@ -19,27 +19,20 @@ import (
 // TestGodocIsShort: what a user reads of the front door at one go, and of each symbol. It names no type of a package that may change.
 func TestGodocIsShort(t *testing.T) {
 	const mostWords, mostLines = 5000, 10
-	command := exec.CommandContext(t.Context(), "go", "doc", "-all", ".")
-	command.Dir = filepath.Join("..", "coordinator")
-	text, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("go doc: %v\n%s", err, text)
-	}
-	if words := len(strings.Fields(string(text))); words > mostWords {
-		t.Errorf("go doc -all ./coordinator has %d words, want at most %d: move what is rare to docs", words, mostWords)
-	}
-	for _, name := range roomsThatMayChange(string(text)) {
+	text := goDoc(t, "-all")
+	words := len(strings.Fields(text))
+	eventstest.Expect(t, words <= mostWords,
+		"go doc -all ./coordinator has %d words, want at most %d: move what is rare to docs", words, mostWords)
+	for _, name := range roomsThatMayChange(text) {
 		t.Errorf("an exported declaration shows %s, want no type of a package that may change", name)
 	}
 	for _, dir := range []string{"coordinator", "events", filepath.Join("session", "zktest")} {
 		symbols := comments(t, filepath.Join("..", dir))
-		if len(symbols) < 10 {
-			t.Errorf("%s has %d exported symbols, want all of them looked at", dir, len(symbols))
-		}
+		eventstest.Expect(t, len(symbols) >= 10, "%s has %d exported symbols, want all", dir, len(symbols))
 		for name, comment := range symbols {
-			if lines := len(strings.Split(strings.TrimSpace(comment), "\n")); comment == "" || lines > mostLines {
-				t.Errorf("the comment of %s.%s has %d lines, want 1 to %d", filepath.Base(dir), name, min(len(comment), lines), mostLines)
-			}
+			lines := len(strings.Split(strings.TrimSpace(comment), "\n"))
+			eventstest.Expect(t, comment != "" && lines <= mostLines,
+				"the comment of %s.%s has %d lines, want 1 to %d", dir, name, min(len(comment), lines), mostLines)
 		}
 	}
 }
@@ -55,9 +48,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 	for _, page := range pages(t) {
 		for _, name := range regexp.MustCompile(`\b(?:coordinator|events)\.[A-Z]\w*`).FindAllString(read(t, page), -1) {
-			if !exported[name] {
-				t.Errorf("%s names %s, want what is exported", page, name)
-			}
+			eventstest.Expect(t, exported[name], "%s names %s, want what is exported", page, name)
 		}
 	}
 }
@@ -78,28 +69,31 @@ func TestNamesAreFew(t *testing.T) {
 			}
 		}
 	}
-	if count > mostNames {
-		t.Errorf("coordinator and hooks have %d names, want at most %d", count, mostNames)
-	}
-	command := exec.CommandContext(t.Context(), "go", "doc", "-short", ".")
-	command.Dir = filepath.Join("..", "coordinator")
-	list, err := command.Output()
-	eventstest.Must(t, err)
-	if lines := strings.Count(string(list), "\n"); lines < 30 || lines > mostLines {
-		t.Errorf("go doc -short ./coordinator has %d lines, want 30 to %d", lines, mostLines)
-	}
+	eventstest.Expect(t, count <= mostNames, "coordinator and hooks have %d names, want %d", count, mostNames)
+	lines := strings.Count(goDoc(t, "-short"), "\n")
+	eventstest.Expect(t, lines >= 30 && lines <= mostLines,
+		"go doc -short ./coordinator has %d lines, want 30 to %d", lines, mostLines)
 	used := map[string]bool{}
 	for _, page := range []string{"README.md", "docs/guide.md", "docs/tutorial.md"} {
-		if slices.Contains(pages(t), page) {
-			for _, name := range namesOn(read(t, page)) {
-				used[name] = used[name] || exported["coordinator."+name] || exported["events."+name] || exported["bridge."+name]
+		for _, name := range namesOn(read(t, page)) {
+			if exported["coordinator."+name] || exported["events."+name] || exported["bridge."+name] {
+				used[name] = true
 			}
 		}
 	}
-	maps.DeleteFunc(used, func(_ string, is bool) bool { return !is })
-	if len(used) < 20 || len(used) > mostOnPages {
-		t.Errorf("the first pages use %d names, want 20 to %d: %q", len(used), mostOnPages, slices.Sorted(maps.Keys(used)))
+	eventstest.Expect(t, len(used) >= 20 && len(used) <= mostOnPages,
+		"the first pages use %d names, want 20 to %d: %q", len(used), mostOnPages, slices.Sorted(maps.Keys(used)))
+}
+
+func goDoc(t *testing.T, how string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "doc", how, ".")
+	command.Dir = filepath.Join("..", "coordinator")
+	text, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("go doc: %v\n%s", err, text)
 	}
+	return string(text)
 }
 
 // namesOn returns the names that a page may have from our packages: qualified ones, and words between backticks.

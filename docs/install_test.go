@@ -1,9 +1,10 @@
-package docs
+package docs_test
 
 import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,8 +14,6 @@ import (
 // TestInstall runs the lines with which pages install the library and its other modules, and
 // then the first program of README. The repository that they clone is this one.
 func TestInstall(t *testing.T) {
-	root, err := filepath.Abs("..")
-	eventstest.Must(t, err)
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
 		t.Skipf("this is no clone, run the tests in one: %v", err)
 	}
@@ -24,10 +23,10 @@ func TestInstall(t *testing.T) {
 		file     string
 		packages []string
 	}{
-		{"../README.md", []string{"coordinator"}}, // the others follow it
-		{"bridges.md", []string{"coordinator/bridge/gocronlock"}},
-		{"observability.md", []string{"coordinator/telemetry/zkprom", "coordinator/telemetry/zkotel"}},
-		{"kerberos.md", []string{"session/sasl/gssapi"}},
+		{"README.md", []string{"coordinator"}}, // the others follow it
+		{"docs/bridges.md", []string{"coordinator/bridge/gocronlock"}},
+		{"docs/observability.md", []string{"coordinator/telemetry/zkprom", "coordinator/telemetry/zkotel"}},
+		{"docs/kerberos.md", []string{"session/sasl/gssapi"}},
 	} {
 		script = append(script, blockWith(t, page.file, "go work "))
 		for _, imported := range page.packages {
@@ -35,29 +34,37 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	eventstest.Must(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(blockWith(t, "../README.md", "go\npackage main")), 0o600))
-	eventstest.Must(t, os.WriteFile(filepath.Join(dir, "others.go"), []byte(others), 0o600))
+	for name, text := range map[string]string{"main.go": blockWith(t, "README.md", "package main"), "others.go": others} {
+		eventstest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
 	bash := exec.Command("bash", "-c", strings.Join(append(script, "go run ."), "\n"))
 	bash.Dir = dir
-	bash.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath", "GIT_CONFIG_COUNT=2",
-		"GIT_CONFIG_KEY_0=url."+root+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/zkgrant/zkgrant",
-		"GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*") // the clone may be another user's
-	if out, err := bash.CombinedOutput(); err != nil || !strings.Contains(string(out), "fencing token") {
-		t.Errorf("%v, want the program's line:\n%s\n%s", err, strings.Join(script, "\n"), out)
-	}
+	bash.Env = cloning(t)
+	out, err := bash.CombinedOutput()
+	eventstest.Expect(t, err == nil && strings.Contains(string(out), "fencing token"),
+		"%v, want the program's line:\n%s\n%s", err, strings.Join(script, "\n"), out)
 }
 
 // blockWith returns the first block of the page that has the text in it, without its language.
 func blockWith(t *testing.T, page, text string) string {
 	t.Helper()
-	content, err := os.ReadFile(page)
-	eventstest.Must(t, err)
-	for i, block := range strings.Split(string(content), "```") {
-		if i%2 == 1 && strings.Contains(block, text) {
-			_, lines, _ := strings.Cut(block, "\n")
-			return lines
-		}
+	_, fences := split(read(t, page))
+	i := slices.IndexFunc(fences, func(f fence) bool { return strings.Contains(f.text, text) })
+	if i < 0 {
+		t.Fatalf("%s has no block with %q", page, text)
 	}
-	t.Fatalf("%s has no block with %q", page, text)
-	return ""
+	return fences[i].text
+}
+
+// cloning is env, and an environment in which a clone of the library's address is one of
+// this repository.
+func cloning(t *testing.T, env ...string) []string {
+	t.Helper()
+	home, err := filepath.Abs(root)
+	eventstest.Must(t, err)
+	return slices.Concat(os.Environ(), env, []string{
+		"GOWORK=", "GOFLAGS=-trimpath", "GIT_CONFIG_COUNT=2",
+		"GIT_CONFIG_KEY_0=url." + home + ".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/zkgrant/zkgrant",
+		"GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*", // the clone may be another user's
+	})
 }

@@ -18,10 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// root is the module's folder.
 const root = ".."
 
-// pages lists the pages by their paths in the module.
 func pages(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("*.md")
@@ -36,7 +34,6 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-// read returns the text of a file of the module.
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
@@ -97,7 +94,6 @@ func anchors(prose string) map[string]bool {
 	return found
 }
 
-// testsOf lists the tests, examples and benchmarks of a Go file.
 func testsOf(source string) map[string]bool {
 	found := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz|Benchmark)\w*)\(`).FindAllStringSubmatch(source, -1) {
@@ -125,28 +121,24 @@ func TestLinks(t *testing.T) {
 			if name != "" {
 				file = filepath.ToSlash(filepath.Join(filepath.Dir(page), name))
 			}
-			info, err := os.Stat(filepath.Join(root, file))
+			_, err := os.Stat(filepath.Join(root, file))
 			if err != nil {
 				t.Errorf("%s: [%s] leads to %s: %v", page, label, target, err)
 				continue
 			}
 			if hasPart {
 				parts++
-				if there, _ := split(read(t, file)); !anchors(there)[part] {
-					t.Errorf("%s: [%s] leads to %s, want a heading of %s", page, label, target, file)
-				}
+				there, _ := split(read(t, file))
+				eventstest.Expect(t, anchors(there)[part], "%s: [%s] leads to %s, no heading", page, label, target)
 			}
 			if named.MatchString(label) {
 				tests++
-				if info.IsDir() || !testsOf(read(t, file))[label] {
-					t.Errorf("%s: there is no %s in %s", page, label, file)
-				}
+				eventstest.Expect(t, testsOf(read(t, file))[label], "%s: there is no %s in %s", page, label, file)
 			}
 		}
 	}
-	if links < 200 || tests < 80 || parts < 20 {
-		t.Errorf("%d links, %d to tests and %d to headings were looked at, want 200, 80 and 20 or more", links, tests, parts)
-	}
+	eventstest.Expect(t, links >= 200 && tests >= 80 && parts >= 20,
+		"%d links, %d to tests and %d to headings were looked at, want 200, 80 and 20 or more", links, tests, parts)
 }
 
 // TestNamesOfTests: a test that a page names without a link exists somewhere in the repository.
@@ -169,9 +161,7 @@ func TestNamesOfTests(t *testing.T) {
 	for _, page := range pages(t) {
 		prose, _ := split(read(t, page))
 		for _, found := range name.FindAllString(prose, -1) {
-			if !there[found] {
-				t.Errorf("%s names %s, want a test that exists", page, found)
-			}
+			eventstest.Expect(t, there[found], "%s names %s, want a test that exists", page, found)
 		}
 	}
 }
@@ -181,20 +171,17 @@ func TestEachPageIsLinked(t *testing.T) {
 	t.Parallel()
 	readme := read(t, "README.md")
 	for _, page := range pages(t)[1:] {
-		if !strings.Contains(readme, "("+page+")") {
-			t.Errorf("README does not link to %s, want each page", page)
-		}
+		eventstest.Expect(t, strings.Contains(readme, "("+page+")"), "README does not link to %s", page)
 	}
 }
 
-// TestReadmeIsShort: it is for somebody in a hurry.
 func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
 	const mostLines, mostWords = 200, 1800
 	text := read(t, "README.md")
-	if lines, words := strings.Count(text, "\n"), len(strings.Fields(text)); lines > mostLines || words > mostWords {
-		t.Errorf("README has %d lines and %d words, want at most %d and %d: move what is new to docs", lines, words, mostLines, mostWords)
-	}
+	lines, words := strings.Count(text, "\n"), len(strings.Fields(text))
+	eventstest.Expect(t, lines <= mostLines && words <= mostWords,
+		"README has %d lines and %d words, want %d and %d: use docs", lines, words, mostLines, mostWords)
 }
 
 // TestTableCellsAreShort: what needs more words is a paragraph. Targets of links do not count.
@@ -216,13 +203,65 @@ func TestTableCellsAreShort(t *testing.T) {
 			}
 			for cell := range strings.SplitSeq(target.ReplaceAllString(line, "]"), "|") {
 				cells++
-				if words := len(strings.Fields(cell)); words > most {
-					t.Errorf("%s:%d: a cell has %d words, want at most %d: %s", page, number, words, most, strings.TrimSpace(cell))
-				}
+				words := len(strings.Fields(cell))
+				eventstest.Expect(t, words <= most, "%s:%d: a cell has %d words: %s", page, number, words, cell)
 			}
 		}
 	}
-	if cells < 500 {
-		t.Errorf("only %d cells were looked at, want 500 or more", cells)
+	eventstest.Expect(t, cells >= 500, "only %d cells were looked at, want 500 or more", cells)
+}
+
+// TestEachLogLineIsExplained: docs/operate.md has each line of level Warn or Error, and the source has each line of that page. A message in a
+// variable is whatever its function, or else its package, assigns to that name.
+func TestEachLogLineIsExplained(t *testing.T) {
+	t.Parallel()
+	call := regexp.MustCompile(`(?i:logger)\.(?:Warn|Error|Check\(zap\.WarnLevel)(?:\(|, )(?:"([^"]+)"|([\w.]+))`)
+	leveled := regexp.MustCompile(`zap\.(?:Warn|Error)Level, "([^"]+)"()`)
+	page, all, count := read(t, "docs/operate.md"), "", 0
+	explained := func(line string) {
+		count++
+		eventstest.Expect(t, strings.Contains(page, line), "docs/operate.md lacks the log line %q", line)
 	}
+	for _, room := range []string{"session", "actors", "coordinator"} {
+		source := sourceOf(t, room)
+		for _, function := range strings.Split(source, "\nfunc ") {
+			for _, m := range append(call.FindAllStringSubmatch(function, -1), leveled.FindAllStringSubmatch(function, -1)...) {
+				if m[2] == "" {
+					explained(m[1])
+					continue
+				}
+				name := m[2][strings.LastIndex(m[2], ".")+1:]
+				assigned := regexp.MustCompile(`\b` + name + `\b[^"\n(]*[:+]?= [^"\n(]*"([^"]+)"`)
+				found := assigned.FindAllStringSubmatch(function, -1)
+				if found == nil {
+					found = regexp.MustCompile(`(?:\.|const )`+assigned.String()).FindAllStringSubmatch(source, -1)
+				}
+				eventstest.Expect(t, found != nil, "no message is found for the variable %s in %s", m[2], room)
+				for _, m := range found {
+					explained(m[1])
+				}
+			}
+		}
+		all += source
+	}
+	eventstest.Expect(t, count >= 30, "only %d log lines were found, want 30 or more", count)
+	_, tables, _ := strings.Cut(page, "## Log lines")
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(tables, -1) {
+		for _, m := range regexp.MustCompile("`([^`;]+)[^`]*`").FindAllStringSubmatch(row[1], -1) {
+			eventstest.Expect(t, strings.Contains(all, `"`+m[1]), "nothing logs %q of docs/operate.md", m[1])
+		}
+	}
+}
+
+func sourceOf(t *testing.T, folder string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+	eventstest.Must(t, err)
+	all := ""
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.go") {
+			all += read(t, folder+"/"+filepath.Base(file))
+		}
+	}
+	return all
 }

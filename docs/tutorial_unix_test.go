@@ -42,9 +42,7 @@ func TestTutorial(t *testing.T) {
 			t.Errorf("there is a block of %s that is neither saved nor typed:\n%s", language, text)
 		}
 	}
-	if commands < 20 || files < 2 {
-		t.Errorf("%d commands were typed and %d files saved, want 20 and 2 or more", commands, files)
-	}
+	eventstest.Expect(t, commands >= 20 && files >= 2, "only %d commands and %d files", commands, files)
 }
 
 // portsOf replaces the first three digits of the page's ports by those of free ports.
@@ -95,8 +93,6 @@ type shell struct {
 // started ends with the test.
 func newShell(t *testing.T) *shell {
 	t.Helper()
-	home, err := filepath.Abs(root)
-	eventstest.Must(t, err)
 	zookeeper := ensemble.Installed(t)
 	release := filepath.Join(t.TempDir(), "zookeeper")
 	lib := filepath.Join(release, "lib")
@@ -116,10 +112,8 @@ func newShell(t *testing.T) *shell {
 	bash := exec.Command("bash")
 	bash.Dir = t.TempDir()
 	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	bash.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath", "ZOOKEEPER_HOME="+release,
-		"PATH="+filepath.Dir(zookeeper.Java)+string(filepath.ListSeparator)+os.Getenv("PATH"),
-		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=url."+home+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/zkgrant/zkgrant",
-		"GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*") // the clone may be another user's
+	bash.Env = cloning(t, "ZOOKEEPER_HOME="+release,
+		"PATH="+filepath.Dir(zookeeper.Java)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	in, err := bash.StdinPipe()
 	eventstest.Must(t, err)
 	s := &shell{Process: eventstest.Begin(t, bash), dir: bash.Dir, in: in}
@@ -155,7 +149,6 @@ func (s *shell) follow(t *testing.T, entry string) {
 	}
 }
 
-// alike compares two outputs without their numbers and the width of their columns.
 func alike(one, other string) bool {
 	blurred := func(text string) string {
 		text = regexp.MustCompile(`0x[0-9a-f]+|\(cached\)|\d+[\d.:/]*(ms|s\b)?`).ReplaceAllString(text, "N")
