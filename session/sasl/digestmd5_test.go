@@ -1,13 +1,13 @@
 package sasl_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/internal/digestmd5"
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
@@ -16,16 +16,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const challenge = `realm="zk-sasl-md5",nonce="abc",qop="auth",charset=utf-8,algorithm=md5-sess`
 
-// begin returns an exchange that waits for the challenge.
 func begin(t *testing.T, user, password string) sasl.Exchange {
 	t.Helper()
 	e, err := sasl.DigestMD5(user, password).Start(t.Context(), "zk:2181")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first, done, err := e.Next(nil); first == nil || len(first) > 0 || done || err != nil {
-		t.Fatalf("at first %q is said, %v, %v; want an empty token", first, done, err)
-	}
+	eventstest.Must(t, err)
+	first, done, err := e.Next(nil)
+	eventstest.Expect(t, first != nil && len(first) == 0 && !done && err == nil,
+		"first %q, %v, %v", first, done, err)
 	return e
 }
 
@@ -37,19 +34,16 @@ func TestDigestMD5(t *testing.T) {
 		t.Fatalf("after the challenge: %v, %v; want it to go on", done, err)
 	}
 	said, err := digestmd5.Parse(string(answer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	terms := digestmd5.Terms{User: user, Password: password, Realm: "zk-sasl-md5", Nonce: "abc", ClientNonce: said["cnonce"]}
-	if said["username"] != user || said["response"] != terms.Client() || said["nonce"] != "abc" || said["digest-uri"] != digestmd5.URI {
-		t.Errorf("the answer is %s; want the proof %s", answer, terms.Client())
+	for key, want := range map[string]string{
+		"username": user, "response": terms.Client(), "nonce": "abc", "digest-uri": digestmd5.URI,
+	} {
+		eventstest.Equal(t, said[key], want, "%s in the answer %s", key, answer)
 	}
-	if len(said["cnonce"]) < 20 {
-		t.Errorf("the nonce %q can be guessed", said["cnonce"])
-	}
-	if last, done, err := e.Next([]byte("rspauth=" + terms.Server())); last != nil || !done || err != nil {
-		t.Errorf("after the server's proof: %q, %v, %v; want it to be done", last, done, err)
-	}
+	eventstest.Expect(t, len(said["cnonce"]) >= 20, "the nonce %q can be guessed", said["cnonce"])
+	last, done, err := e.Next([]byte("rspauth=" + terms.Server()))
+	eventstest.Expect(t, last == nil && done && err == nil, "after the proof: %q, %v, %v", last, done, err)
 }
 
 // TestDigestMD5KnowsAStranger: a server that does not have the password, or has another protocol.
@@ -59,41 +53,34 @@ func TestDigestMD5KnowsAStranger(t *testing.T) {
 		`realm="zk-sasl-md5",qop="auth",algorithm=md5-sess`: sasl.ErrMechanism,
 		strings.Replace(challenge, "md5-sess", "sha", 1):    sasl.ErrMechanism,
 	} {
-		if answer, _, err := begin(t, "a", "b").Next([]byte(said)); !errors.Is(err, want) {
-			t.Errorf("to the challenge %q it says %q, %v; want %v", said, answer, err, want)
-		}
+		_, _, err := begin(t, "a", "b").Next([]byte(said))
+		eventstest.ErrorIs(t, err, want, "after the challenge %q", said)
 	}
 	for _, proof := range []string{"", "rspauth=", "rspauth=" + strings.Repeat("0", 32), "rspauth"} {
 		e := begin(t, "a", "b")
-		if _, _, err := e.Next([]byte(challenge)); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := e.Next([]byte(proof)); !errors.Is(err, sasl.ErrServer) {
-			t.Errorf("the proof %q: %v, want %v", proof, err, sasl.ErrServer)
-		}
+		_, _, err := e.Next([]byte(challenge))
+		eventstest.Must(t, err)
+		_, _, err = e.Next([]byte(proof))
+		eventstest.ErrorIs(t, err, sasl.ErrServer, "after the proof %q", proof)
 	}
 }
 
-// TestDigestMD5KeepsThePassword out of printed text.
 func TestDigestMD5KeepsThePassword(t *testing.T) {
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
-		if said := fmt.Sprintf(format, sasl.DigestMD5("bob", "hush")); strings.Contains(said, "hush") {
-			t.Errorf("%s prints %s", format, said)
-		}
+		said := fmt.Sprintf(format, sasl.DigestMD5("bob", "hush"))
+		eventstest.Expect(t, !strings.Contains(said, "hush"), "%s prints %s", format, said)
 	}
 }
 
 func TestDigestMD5RefusesWhatCannotBeSaid(t *testing.T) {
 	ascii := strings.Replace(challenge, "charset=utf-8,", "", 1)
-	if _, _, err := begin(t, "bob", "sécret").Next([]byte(ascii)); err == nil {
-		t.Error("a password with a letter beyond ASCII is said to a server that takes no UTF-8; want an error")
-	}
-	if answer, _, err := begin(t, "bob", "secret").Next([]byte(ascii)); err != nil || strings.Contains(string(answer), "charset") {
-		t.Errorf("to a server that takes no UTF-8 it says %s, %v; want it without a charset", answer, err)
-	}
-	for _, c := range [][2]string{{"a\xff", "b"}, {"a", "b\xff"}, {"", "b"}} {
-		if _, _, err := begin(t, c[0], c[1]).Next([]byte(challenge)); err == nil {
-			t.Errorf("%q with %q is said; want an error", c[0], c[1])
-		}
+	answer, _, err := begin(t, "bob", "secret").Next([]byte(ascii))
+	eventstest.Expect(t, err == nil && !strings.Contains(string(answer), "charset"),
+		"to a server that takes no UTF-8 it says %s, %v; want it without a charset", answer, err)
+	for _, c := range [][3]string{
+		{"bob", "sécret", ascii}, {"a\xff", "b", challenge}, {"a", "b\xff", challenge}, {"", "b", challenge},
+	} {
+		_, _, err := begin(t, c[0], c[1]).Next([]byte(c[2]))
+		eventstest.Expect(t, err != nil, "%q with %q is said to the challenge %s; want an error", c[0], c[1], c[2])
 	}
 }

@@ -20,17 +20,11 @@ func TestThePageIsAnExample(t *testing.T) {
 	example := squeezed(read("example_test.go"))
 	blocks := regexp.MustCompile("(?s)```golang\n(.*?)```").FindAllStringSubmatch(page, -1)
 	for _, block := range blocks {
-		if !strings.Contains(example, squeezed(block[1])) {
-			t.Errorf("this is in no example:\n%s", block[1])
-		}
+		eventstest.Contains(t, example, squeezed(block[1]), "the examples")
 	}
 	names := regexp.MustCompile(`(?m)^\t(Err\w+) =|^func ([A-Z]\w+)\(`).FindAllStringSubmatch(read("errors.go")+read("gssapi.go"), -1)
 	for _, name := range names {
-		if !strings.Contains(page, "`"+name[1]+name[2]) {
-			t.Errorf("the page does not name %s%s", name[1], name[2])
-		}
+		eventstest.Expect(t, strings.Contains(page, "`"+name[1]+name[2]), "%s%s is not named", name[1], name[2])
 	}
-	if len(blocks) == 0 || len(names) < 9 {
-		t.Errorf("found %d blocks and %d names, want one and nine at least", len(blocks), len(names))
-	}
+	eventstest.Expect(t, len(blocks) != 0 && len(names) >= 9, "%d blocks, %d names", len(blocks), len(names))
 }

@@ -2,17 +2,29 @@ package gssapi
 
 import (
 	"bytes"
+	"encoding/asn1"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/asn1tools"
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/crypto"
+	"github.com/jcmturner/gokrb5/v8/iana"
+	"github.com/jcmturner/gokrb5/v8/iana/asnAppTag"
 	"github.com/jcmturner/gokrb5/v8/iana/errorcode"
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
+	"github.com/jcmturner/gokrb5/v8/iana/flags"
+	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
+	"github.com/jcmturner/gokrb5/v8/iana/msgtype"
+	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
+	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/sasl"
@@ -20,7 +32,6 @@ import (
 
 const aes256 = etypeID.AES256_CTS_HMAC_SHA1_96
 
-// TestExchange plays an exchange, with each type of key, and with a key that the server chooses.
 func TestExchange(t *testing.T) {
 	for name, kind := range kindsOfKeys() {
 		for _, subkey := range []bool{false, true} {
@@ -28,28 +39,23 @@ func TestExchange(t *testing.T) {
 				s, e := newAcceptor(t, kind)
 				s.subkey = subkey
 				proof := s.accept(next(t, e, nil))
-				if a := s.asked.Authenticator; !s.mutual() || !a.CTime.Equal(noon().Truncate(time.Second)) || a.Cusec != 123456 || a.CRealm != realm {
-					t.Errorf("the client asks with %+v, want bob of %s at noon, and a server that proves itself", a, realm)
-				}
-				if answer := next(t, e, proof); answer == nil || len(answer) > 0 {
-					t.Errorf("to the proof the client says %x, want an empty token", answer)
-				}
+				a := s.asked.Authenticator
+				eventstest.Expect(t, s.mutual() && a.CRealm == realm &&
+					a.CTime.Equal(noon().Truncate(time.Second)) && a.Cusec == 123456,
+					"the client asks with %+v, want bob of %s at noon, and a server that proves itself", a, realm)
+				eventstest.Equal(t, next(t, e, proof), []byte{}, "the answer to the proof")
 				choice, err := s.theirs.unwrap(next(t, e, turn(s.offer(7), 3)))
-				if want := []byte{1, 0, 0, 0}; err != nil || !bytes.Equal(choice, want) {
-					t.Errorf("of the protections the client chooses %x, %v; want none in its own name, %x", choice, err, want)
-				}
-				if answer, done, err := e.Next(nil); answer != nil || !done || err != nil {
-					t.Errorf("in the end: %x, %v, %v; want it to be done", answer, done, err)
-				}
-				if kept, ok := e.mechanism.ticket(e.ticket.peer); !ok || kept.peer.String() != "zookeeper/zk1@"+realm {
-					t.Errorf("kept is %v, %v; want the ticket that the server has accepted", kept.peer, ok)
-				}
+				eventstest.Must(t, err)
+				eventstest.Equal(t, choice, []byte{1, 0, 0, 0}, "the choice of protections: none, in its own name")
+				answer, done, err := e.Next(nil)
+				eventstest.Expect(t, answer == nil && done && err == nil, "in the end: %x, %v, %v", answer, done, err)
+				kept, ok := e.mechanism.ticket(e.ticket.peer)
+				eventstest.Expect(t, ok && kept.peer.String() == "zookeeper/zk1@"+realm, "kept is %v, %v", kept.peer, ok)
 			})
 		}
 	}
 }
 
-// TestAServerThatCannotProveItselfIsRefused.
 func TestAServerThatCannotProveItselfIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(s *acceptor){
 		"another time":         func(s *acceptor) { s.proof = func(p *messages.EncAPRepPart) { p.CTime = p.CTime.Add(time.Second) } },
@@ -66,12 +72,10 @@ func TestAServerThatCannotProveItselfIsRefused(t *testing.T) {
 				s.subkey = false
 				_, done, err = e.Next(s.offer(1))
 			}
-			if done || err == nil || name != "a key without a type" && !errors.Is(err, sasl.ErrServer) {
-				t.Errorf("done %v, %v; want %v", done, err, sasl.ErrServer)
-			}
-			if _, ok := e.mechanism.ticket(e.ticket.peer); ok {
-				t.Error("the ticket was kept, want it to go with the exchange")
-			}
+			known := errors.Is(err, sasl.ErrServer) || err != nil && name == "a key without a type"
+			eventstest.Expect(t, !done && known, "done %v, %v; want %v", done, err, sasl.ErrServer)
+			_, kept := e.mechanism.ticket(e.ticket.peer)
+			eventstest.Expect(t, !kept, "the ticket was kept, want it to go with the exchange")
 		})
 	}
 }
@@ -99,9 +103,9 @@ func TestWhatIsNotSignedByTheServerIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, e := newAcceptor(t, aes256)
 			next(t, e, s.accept(next(t, e, nil)))
-			if answer, done, err := e.Next(change(s)); answer != nil || done || !errors.Is(err, sasl.ErrServer) {
-				t.Errorf("the client says %x, done %v, %v; want %v", answer, done, err, sasl.ErrServer)
-			}
+			answer, done, err := e.Next(change(s))
+			eventstest.Expect(t, answer == nil && !done, "the client says %x, done %v", answer, done)
+			eventstest.ErrorIs(t, err, sasl.ErrServer, "the end")
 		})
 	}
 }
@@ -111,9 +115,8 @@ func TestAServerThatWantsMoreIsRefused(t *testing.T) {
 	for _, protections := range []byte{0, 2, 4, 6} {
 		s, e := newAcceptor(t, aes256)
 		next(t, e, s.accept(next(t, e, nil)))
-		if _, _, err := e.Next(s.offer(protections)); !errors.Is(err, sasl.ErrMechanism) {
-			t.Errorf("offered %d: %v, want %v", protections, err, sasl.ErrMechanism)
-		}
+		_, _, err := e.Next(s.offer(protections))
+		eventstest.ErrorIs(t, err, sasl.ErrMechanism, "offered %d", protections)
 	}
 }
 
@@ -124,9 +127,8 @@ func TestAServerOfAnotherMechanism(t *testing.T) {
 	for _, said := range [][]byte{nil, {}, []byte(`realm="zk-sasl-md5",nonce="abc"`), {0x60}, {0x60, 0x80}, {0x60, 3, 6, 1, 42}, request} {
 		_, e := newAcceptor(t, aes256)
 		next(t, e, nil)
-		if _, _, err := e.Next(said); !errors.Is(err, sasl.ErrMechanism) {
-			t.Errorf("after %q: %v, want %v", said, err, sasl.ErrMechanism)
-		}
+		_, _, err := e.Next(said)
+		eventstest.ErrorIs(t, err, sasl.ErrMechanism, "after %q", said)
 	}
 }
 
@@ -145,9 +147,9 @@ func TestWhatAServerSaysAgainstATicket(t *testing.T) {
 		eventstest.Must(t, err)
 		token, err := frame(tokenError, message)
 		eventstest.Must(t, err)
-		if _, _, err := e.Next(token); err == nil || err.Error() != want || errors.Is(err, ErrClockSkew) != (code == errorcode.KRB_AP_ERR_SKEW) {
-			t.Errorf("error %d is told as\n%v, want\n%s", code, err, want)
-		}
+		_, _, err = e.Next(token)
+		eventstest.Equal(t, fmt.Sprint(err), want, "error %d", code)
+		eventstest.Equal(t, errors.Is(err, ErrClockSkew), code == errorcode.KRB_AP_ERR_SKEW, "%d is a skew", code)
 	}
 }
 
@@ -155,17 +157,15 @@ func TestWhatAServerSaysAgainstATicket(t *testing.T) {
 func TestExplain(t *testing.T) {
 	_, e := newAcceptor(t, aes256)
 	const want = "its log has the cause; perhaps its keytab lacks the key of zookeeper/zk1@ZKGRANT.TEST, version 3, or its clock differs from this one (2030-01-01T12:00:00Z) by more than 5m0s"
-	if said := e.Explain(); said != want {
-		t.Errorf("it says\n%s, want\n%s", said, want)
-	}
+	eventstest.Equal(t, e.Explain(), want, "the explanation")
 }
 
 // TestAnOldKindOfKeyIsRefused before anything is sent: RFC 4121 is not for it.
 func TestAnOldKindOfKeyIsRefused(t *testing.T) {
 	_, e := newAcceptor(t, etypeID.RC4_HMAC)
-	if said, _, err := e.Next(nil); said != nil || !errors.Is(err, ErrKDC) || !strings.Contains(err.Error(), "type 23") {
-		t.Errorf("it says %x, %v; want %v with the type", said, err, ErrKDC)
-	}
+	said, _, err := e.Next(nil)
+	eventstest.Expect(t, said == nil, "it says %x", said)
+	wantError(t, "the exchange", err, "type 23", ErrKDC)
 }
 
 // TestATicketIsKeptWhileItIsFresh, until a tenth of its life or a minute before its end, and goes to one exchange at a time.
@@ -184,9 +184,8 @@ func TestATicketIsKeptWhileItIsFresh(t *testing.T) {
 		old.end = old.start.Add(c.life)
 		m.keep(old.peer, old)
 		now = old.start.Add(c.age)
-		if _, ok := m.ticket(old.peer); ok != c.want {
-			t.Errorf("a ticket of %v is used after %v: %v, want %v", c.life, c.age, ok, c.want)
-		}
+		_, ok := m.ticket(old.peer)
+		eventstest.Equal(t, ok, c.want, "a ticket of %v is used after %v", c.life, c.age)
 	}
 }
 
@@ -200,12 +199,140 @@ func FuzzServer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, proof, offer []byte) {
 		e := &exchange{mechanism: e.mechanism, ticket: e.ticket}
 		next(t, e, nil)
-		if _, _, err := e.Next(proof); err == nil {
-			t.Errorf("%x is taken for a proof", proof)
-		}
+		_, _, err := e.Next(proof)
+		eventstest.Expect(t, err != nil, "%x is taken for a proof", proof)
 		e.theirs = wrapping{key: e.ours.key, server: true}
-		if _, err := e.agree(offer); err == nil {
-			t.Errorf("%x is taken for an offer", offer)
-		}
+		_, err = e.agree(offer)
+		eventstest.Expect(t, err != nil, "%x is taken for an offer", offer)
 	})
+}
+
+// TestARestrictedRuntimeNeverPanics: with GODEBUG=fips140=only Go's own packages panic over SHA-1.
+func TestARestrictedRuntimeNeverPanics(t *testing.T) {
+	const setting = "GODEBUG=fips140=only"
+	if os.Getenv("ZKGRANT_RESTRICTED") == "" {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v")
+		child.Env = append(os.Environ(), setting, "ZKGRANT_RESTRICTED=1")
+		out, err := child.CombinedOutput()
+		eventstest.ErrorIs(t, err, nil, "the process")
+		eventstest.Contains(t, string(out), "--- PASS: "+t.Name(), "what the process says")
+		return
+	}
+	for kind, length := range map[int32]int{etypeID.AES256_CTS_HMAC_SHA1_96: 32, etypeID.AES128_CTS_HMAC_SHA1_96: 16} {
+		bob, server := principal{types.NewPrincipalName(1, "bob"), realm}, principal{types.NewPrincipalName(1, "zookeeper/zk1"), realm}
+		key := types.EncryptionKey{KeyType: kind, KeyValue: make([]byte, length)}
+		m := &mechanism{config: config.New(), client: bob, now: noon, kept: map[string]ticket{}}
+		sealed := messages.Ticket{TktVNO: 5, Realm: realm, SName: server.name, EncPart: types.EncryptedData{EType: kind, Cipher: []byte("sealed")}}
+		e := &exchange{mechanism: m, peer: server, ticket: ticket{client: bob, peer: server, sealed: sealed, key: key, start: noon(), end: noon().Add(time.Hour)}}
+		_, _, err := e.Next(nil)
+		wantError(t, fmt.Sprint("a key of type ", kind), err, "FIPS 140-only mode", sasl.ErrRestricted)
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const realm = "ZKGRANT.TEST"
+
+// noon is the time of the tests without a KDC.
+func noon() time.Time { return time.Date(2030, 1, 1, 12, 0, 0, 123456789, time.UTC) }
+
+// acceptor is the server's side of an exchange, which may be malicious.
+type acceptor struct {
+	tb   testing.TB
+	keys *keytab.Keytab
+
+	subkey bool // it chooses a key of its own
+	proof  func(p *messages.EncAPRepPart)
+	key    func(k *types.EncryptionKey) // the key that encrypts the proof
+
+	asked  messages.APReq
+	ours   wrapping
+	theirs wrapping
+}
+
+// newAcceptor returns a server, and bob's exchange with it.
+func newAcceptor(tb testing.TB, kind int32) (*acceptor, *exchange) {
+	tb.Helper()
+	s := &acceptor{tb: tb, keys: keytab.New(), proof: func(*messages.EncAPRepPart) {}, key: func(*types.EncryptionKey) {}}
+	eventstest.Must(tb, s.keys.AddEntry("zookeeper/zk1", realm, "secret", noon(), 3, kind))
+	bob, server := principal{types.NewPrincipalName(1, "bob"), realm}, principal{types.NewPrincipalName(1, "zookeeper/zk1"), realm}
+	sealed, key, err := messages.NewTicket(bob.name, realm, server.name, realm, types.NewKrbFlags(), s.keys, kind, 3,
+		noon(), noon(), noon().Add(time.Hour), time.Time{})
+	eventstest.Must(tb, err)
+	m := &mechanism{config: config.New(), client: bob, now: noon, kept: map[string]ticket{}}
+	return s, &exchange{mechanism: m, peer: server, ticket: ticket{bob, server, sealed, key, noon(), noon().Add(time.Hour)}}
+}
+
+// accept answers the first token.
+func (s *acceptor) accept(token []byte) []byte {
+	s.tb.Helper()
+	kind, message, err := unframe(token)
+	eventstest.Must(s.tb, err)
+	if kind != tokenRequest {
+		s.tb.Fatalf("the first token is of kind %#x, want %#x", kind, tokenRequest)
+	}
+	eventstest.Must(s.tb, s.asked.Unmarshal(message))
+	eventstest.Must(s.tb, s.asked.Ticket.DecryptEncPart(s.keys, nil))
+	session := s.asked.Ticket.DecryptedEncPart.Key
+	eventstest.Must(s.tb, s.asked.DecryptAuthenticator(session))
+	a := s.asked.Authenticator
+	p := messages.EncAPRepPart{CTime: a.CTime, Cusec: a.Cusec, SequenceNumber: 1<<32 - 7}
+	key := a.SubKey
+	if s.subkey {
+		key = types.EncryptionKey{KeyType: session.KeyType, KeyValue: bytes.Repeat([]byte{7}, len(session.KeyValue))}
+		p.Subkey = key
+	}
+	s.proof(&p)
+	s.ours = wrapping{key: key, subkey: s.subkey, server: true, number: uint64(p.SequenceNumber)}
+	s.theirs = wrapping{key: key, subkey: s.subkey, number: uint64(a.SeqNumber)}
+	text, err := asn1.Marshal(p)
+	eventstest.Must(s.tb, err)
+	s.key(&session)
+	part, err := crypto.GetEncryptedData(asn1tools.AddASNAppTag(text, asnAppTag.EncAPRepPart), session, keyusage.AP_REP_ENCPART, 0)
+	eventstest.Must(s.tb, err)
+	text, err = asn1.Marshal(messages.APRep{PVNO: iana.PVNO, MsgType: msgtype.KRB_AP_REP, EncPart: part})
+	eventstest.Must(s.tb, err)
+	answer, err := frame(tokenReply, asn1tools.AddASNAppTag(text, asnAppTag.APREP))
+	eventstest.Must(s.tb, err)
+	return answer
+}
+
+// offer offers protections, and says how large a message may be.
+func (s *acceptor) offer(protections byte) []byte {
+	s.tb.Helper()
+	token, err := s.ours.wrap([]byte{protections, 1, 0, 0})
+	eventstest.Must(s.tb, err)
+	return token
+}
+
+// next takes a step that has to succeed, and not to be the last.
+func next(tb testing.TB, e *exchange, said []byte) []byte {
+	tb.Helper()
+	answer, done, err := e.Next(said)
+	if err != nil || done {
+		tb.Fatalf("after %x: done %v, %v; want an answer", said, done, err)
+	}
+	return answer
+}
+
+// turn turns the bytes after the header to the right, as a server may.
+func turn(token []byte, by int) []byte {
+	b, body := bytes.Clone(token), token[wrapHeader:]
+	binary.BigEndian.PutUint16(b[6:], uint16(by))
+	by %= len(body)
+	return append(append(b[:wrapHeader], body[len(body)-by:]...), body[:len(body)-by]...)
+}
+
+// kindsOfKeys are the encryption types of the exchanges. gokrb5 makes no ticket of aes256-sha384: see [TestRealKerberos].
+func kindsOfKeys() map[string]int32 {
+	return map[string]int32{
+		"aes128-sha1": etypeID.AES128_CTS_HMAC_SHA1_96, "aes256-sha1": etypeID.AES256_CTS_HMAC_SHA1_96,
+		"aes128-sha256": etypeID.AES128_CTS_HMAC_SHA256_128,
+	}
+}
+
+// mutual reports whether the client has asked the server to prove itself.
+func (s *acceptor) mutual() bool {
+	return types.IsFlagSet(&s.asked.APOptions, flags.APOptionMutualRequired) &&
+		binary.LittleEndian.Uint32(s.asked.Authenticator.Cksum.Checksum[20:])&flagMutual != 0
 }

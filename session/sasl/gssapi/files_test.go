@@ -1,7 +1,6 @@
 package gssapi
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// written returns a file with the text.
 func written(tb testing.TB, text string) (path string) {
 	tb.Helper()
 	path = filepath.Join(tb.TempDir(), "file")
@@ -22,7 +20,6 @@ func written(tb testing.TB, text string) (path string) {
 	return path
 }
 
-// keytabOf returns a keytab with a key of each principal.
 func keytabOf(tb testing.TB, principals ...string) (path string) {
 	tb.Helper()
 	table := keytab.New()
@@ -66,18 +63,16 @@ func TestBadInputIsToldAtOnce(t *testing.T) {
 		{"eve", keys, []Option{Config(good)}, ErrCredentials, "no key of eve@ZKGRANT.TEST, but of bob@ZKGRANT.TEST, app/host@OTHER.TEST"},
 		{"app/host", keys, []Option{Config(good)}, ErrCredentials, "no key of app/host@ZKGRANT.TEST"},
 	} {
-		if m, err := Keytab(c.principal, c.keytab, c.options...); m != nil || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("Keytab(%q) = %v, %v; want %v that says %q", c.principal, m, err, c.want, c.says)
-		}
+		m, err := Keytab(c.principal, c.keytab, c.options...)
+		eventstest.Expect(t, m == nil, "Keytab(%q) = %v", c.principal, m)
+		wantError(t, fmt.Sprintf("Keytab(%q)", c.principal), err, c.says, c.want)
 	}
 	for _, good := range []string{"bob", "bob@ZKGRANT.TEST", "app/host@OTHER.TEST"} {
-		if _, err := Keytab(good, keys, Config(written(t, conf))); err != nil {
-			t.Errorf("Keytab(%q): %v, want none", good, err)
-		}
+		_, err := Keytab(good, keys, Config(written(t, conf)))
+		eventstest.ErrorIs(t, err, nil, "Keytab(%q)", good)
 	}
 }
 
-// TestABadCacheIsToldAtOnce.
 func TestABadCacheIsToldAtOnce(t *testing.T) {
 	missing, good := filepath.Join(t.TempDir(), "missing"), written(t, conf)
 	for _, c := range []struct {
@@ -98,19 +93,17 @@ func TestABadCacheIsToldAtOnce(t *testing.T) {
 		{missing, "", missing, ErrConfig, missing},
 	} {
 		t.Setenv("KRB5CCNAME", c.variable)
-		if m, err := CredentialCache(c.path, Config(c.conf)); m != nil || !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("CredentialCache(%q) with %q = %v, %v; want %v that says %q", c.path, c.variable, m, err, c.want, c.says)
-		}
+		m, err := CredentialCache(c.path, Config(c.conf))
+		eventstest.Expect(t, m == nil, "CredentialCache(%q) = %v", c.path, m)
+		wantError(t, fmt.Sprintf("CredentialCache(%q) with %q", c.path, c.variable), err, c.says, c.want)
 	}
 }
 
-// TestKrb5ConfigIsTheDefault.
 func TestKrb5ConfigIsTheDefault(t *testing.T) {
 	keys := keytabOf(t, "bob@ZKGRANT.TEST")
 	t.Setenv("KRB5_CONFIG", written(t, conf))
-	if _, err := Keytab("bob", keys); err != nil {
-		t.Errorf("Keytab = %v, want the file that KRB5_CONFIG names", err)
-	}
+	_, err := Keytab("bob", keys)
+	eventstest.ErrorIs(t, err, nil, "Keytab with the file that KRB5_CONFIG names")
 }
 
 // TestServersAreNamedByHost, without a query to DNS, and in the realm of the host.
@@ -133,15 +126,14 @@ func TestServersAreNamedByHost(t *testing.T) {
 		}
 		m, err := Keytab("bob", keys, options...)
 		eventstest.Must(t, err)
-		if p, err := m.(*mechanism).peer(t.Context(), c.server); err != nil || p.String() != c.want {
-			t.Errorf("%s, named %q, is %v, %v; want %s", c.server, c.principal, p, err, c.want)
-		}
+		p, err := m.(*mechanism).peer(t.Context(), c.server)
+		eventstest.Must(t, err)
+		eventstest.Equal(t, p.String(), c.want, "%s, named %q", c.server, c.principal)
 	}
 	m, err := Keytab("bob", keys, Config(written(t, conf)), CanonicalHost())
 	eventstest.Must(t, err)
-	if p, err := m.(*mechanism).peer(t.Context(), "127.0.0.1:2181"); err != nil || strings.Contains(p.String(), "127") {
-		t.Errorf("127.0.0.1 is %v, %v; want a name", p, err)
-	}
+	p, err := m.(*mechanism).peer(t.Context(), "127.0.0.1:2181")
+	eventstest.Expect(t, err == nil && !strings.Contains(p.String(), "127"), "127.0.0.1 is %v, %v", p, err)
 }
 
 // TestKeysStayOutOfLogs: a mechanism has tickets with their keys.
@@ -149,8 +141,6 @@ func TestKeysStayOutOfLogs(t *testing.T) {
 	_, e := newAcceptor(t, aes256)
 	e.mechanism.keep(e.peer, e.ticket)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
-		if said := fmt.Sprintf(format, e.mechanism); said != "GSSAPI" {
-			t.Errorf("%s prints %s, want GSSAPI", format, said)
-		}
+		eventstest.Equal(t, fmt.Sprintf(format, e.mechanism), "GSSAPI", "%s prints", format)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,7 +38,6 @@ func mechanismWith(tb testing.TB, conf, name, keytab string, options ...Option) 
 	return m.(*mechanism)
 }
 
-// started is a KDC that knows the server.
 func started(t *testing.T) *kdctest.KDC {
 	t.Helper()
 	k := kdctest.Start(t, realm)
@@ -54,34 +54,63 @@ func ticketOf(ctx context.Context, m sasl.Mechanism, at string) (ticket, error) 
 	return e.(*exchange).ticket, nil
 }
 
+// wantTicket fails the test unless the mechanism gets a ticket of client for peer.
+func wantTicket(t *testing.T, when string, m sasl.Mechanism, at, client, peer string) ticket {
+	t.Helper()
+	got, err := ticketOf(t.Context(), m, at)
+	eventstest.Expect(t, err == nil && got.client.String() == client && got.peer.String() == peer,
+		"%s: a ticket of %v for %v, %v; want one of %s for %s", when, got.client, got.peer, err, client, peer)
+	return got
+}
+
+// wantRefusal fails the test unless it gets none, for each of the reasons and with the text.
+func wantRefusal(t *testing.T, when string, m sasl.Mechanism, at, says string, reasons ...error) {
+	t.Helper()
+	_, err := ticketOf(t.Context(), m, at)
+	wantError(t, when, err, says, reasons...)
+}
+
+// wantError fails the test unless an error is each of the others, and says the text.
+func wantError(t *testing.T, when string, err error, says string, is ...error) {
+	t.Helper()
+	eventstest.Expect(t, err != nil && strings.Contains(err.Error(), says),
+		"%s: %v, want an error that says %q", when, err, says)
+	for _, want := range is {
+		eventstest.ErrorIs(t, err, want, "%s", when)
+	}
+}
+
+// wantFinal is wantRefusal for an error that is no reason to try again.
+func wantFinal(t *testing.T, when string, m sasl.Mechanism, at, says string, reason error) {
+	t.Helper()
+	_, err := ticketOf(t.Context(), m, at)
+	wantError(t, when, err, says, reason)
+	eventstest.Expect(t, !errors.Is(err, sasl.ErrTemporary), "%s: %v is temporary, want it final", when, err)
+}
+
+const bobs, ours = "bob@" + realm, "zookeeper/localhost@" + realm
+
 // TestTickets of a real KDC: with and without a proof beforehand, of each type of key. A ticket is kept until an exchange shows it, also if
 // an exchange comes to nothing before.
 func TestTickets(t *testing.T) {
 	k := started(t)
 	for i, option := range []string{
-		"-requires_preauth", "+requires_preauth", "-e aes128-cts-hmac-sha1-96:normal +requires_preauth", "-e aes256-cts-hmac-sha384-192:normal +requires_preauth",
-		"-e arcfour-hmac:normal +requires_preauth",
+		"-requires_preauth", "+requires_preauth", "-e aes128-cts-hmac-sha1-96:normal +requires_preauth",
+		"-e aes256-cts-hmac-sha384-192:normal +requires_preauth", "-e arcfour-hmac:normal +requires_preauth",
 	} {
 		name := fmt.Sprintf("app%d/host", i)
 		m := mechanismOf(t, k, name, k.Add(name, option))
-		first, err := ticketOf(t.Context(), m, server)
-		if err != nil || first.peer.String() != "zookeeper/localhost@"+realm || first.client.String() != name+"@"+realm {
-			t.Errorf("with %s: a ticket of %v for %v, %v; want one for zookeeper/localhost", option, first.client, first.peer, err)
-			continue
+		next := func() string {
+			return string(wantTicket(t, option, m, server, name+"@"+realm, ours).sealed.EncPart.Cipher)
 		}
+		first := next()
 		asked := strings.Count(k.Log(), name)
-		if again, err := ticketOf(t.Context(), m, server); err != nil || string(again.sealed.EncPart.Cipher) != string(first.sealed.EncPart.Cipher) {
-			t.Errorf("with %s the next exchange begins with another ticket, %v; want the one that was not shown", option, err)
-		}
-		if n := strings.Count(k.Log(), name) - asked; n != 0 {
-			t.Errorf("with %s the KDC was asked %d times more, want never", option, n)
-		}
+		eventstest.Expect(t, next() == first, "with %s a ticket that was not shown is not used again", option)
+		eventstest.Equal(t, strings.Count(k.Log(), name), asked, "with %s how often the KDC was asked", option)
 		e, err := m.Start(t.Context(), server)
 		eventstest.Must(t, err)
 		_, _, _ = e.Next(nil) // which refuses RC4
-		if other, err := ticketOf(t.Context(), m, server); err != nil || string(other.sealed.EncPart.Cipher) == string(first.sealed.EncPart.Cipher) {
-			t.Errorf("with %s the same ticket is used again, %v; want another one, for the server has not accepted it", option, err)
-		}
+		eventstest.Expect(t, next() != first, "with %s a ticket that was shown is used again", option)
 	}
 }
 
@@ -92,53 +121,38 @@ func TestRefusalsOfAKDC(t *testing.T) {
 	k.Admin("delprinc -force eve")
 	k.Admin("cpw -randkey old")
 	k.Add("dora", "-pwexpire yesterday")
-	for name, c := range map[string]struct {
-		m    *mechanism
-		at   string
-		want error
-		says string
-	}{
-		"unknown server":   {mechanismOf(t, k, "bob", bob), "127.0.0.1:2181", ErrKDC, "gives bob@ZKGRANT.TEST none for zookeeper/127.0.0.1@ZKGRANT.TEST: (7) KDC_ERR_S_PRINCIPAL_UNKNOWN"},
-		"unknown client":   {mechanismOf(t, k, "eve", eve), server, ErrKDC, "gives eve@ZKGRANT.TEST none for krbtgt/ZKGRANT.TEST@ZKGRANT.TEST: (6) KDC_ERR_C_PRINCIPAL_UNKNOWN"},
-		"another key":      {mechanismOf(t, k, "old", old), server, ErrKDC, "KDC_ERR_PREAUTH_FAILED"},
-		"expired password": {mechanismOf(t, k, "dora", k.Keytab("dora")), server, ErrKDC, "KDC_ERR_KEY_EXPIRED"},
-		"realm without KDC": {mechanismOf(t, k, "bob", bob, ServerPrincipal("zookeeper/_HOST@NOWHERE.TEST")), server, ErrKDC,
-			"none for krbtgt/NOWHERE.TEST@ZKGRANT.TEST"},
-	} {
-		if _, err := ticketOf(t.Context(), c.m, c.at); !errors.Is(err, c.want) || errors.Is(err, sasl.ErrTemporary) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %v that says %q", name, err, c.want, c.says)
-		}
-	}
+	wantFinal(t, "unknown server", mechanismOf(t, k, "bob", bob), "127.0.0.1:2181",
+		"gives bob@ZKGRANT.TEST none for zookeeper/127.0.0.1@ZKGRANT.TEST: (7) KDC_ERR_S_PRINCIPAL_UNKNOWN", ErrKDC)
+	wantFinal(t, "unknown client", mechanismOf(t, k, "eve", eve), server,
+		"gives eve@ZKGRANT.TEST none for krbtgt/ZKGRANT.TEST@ZKGRANT.TEST: (6) KDC_ERR_C_PRINCIPAL_UNKNOWN", ErrKDC)
+	wantFinal(t, "another key", mechanismOf(t, k, "old", old), server, "KDC_ERR_PREAUTH_FAILED", ErrKDC)
+	wantFinal(t, "expired password", mechanismOf(t, k, "dora", k.Keytab("dora")), server,
+		"KDC_ERR_KEY_EXPIRED", ErrKDC)
+	named := func(p string) *mechanism { return mechanismOf(t, k, "bob", bob, ServerPrincipal(p)) }
+	wantFinal(t, "realm without KDC", named("zookeeper/_HOST@NOWHERE.TEST"), server,
+		"none for krbtgt/NOWHERE.TEST@ZKGRANT.TEST", ErrKDC)
 	k.Add("zookeeper/127.0.0.1")
 	k.Add("zk/other")
-	for at, m := range map[string]*mechanism{
-		"127.0.0.1:2181": mechanismOf(t, k, "bob", bob), "10.0.0.1:2181": mechanismOf(t, k, "bob", bob, ServerPrincipal("zk/other")),
-		"127.0.0.1:1": mechanismOf(t, k, "bob", bob, ServerPrincipal("zookeeper/_HOST@"+realm)),
-	} {
-		if _, err := ticketOf(t.Context(), m, at); err != nil {
-			t.Errorf("%s: %v, want a ticket", at, err)
-		}
-	}
+	wantTicket(t, "by address", mechanismOf(t, k, "bob", bob), "127.0.0.1:2181",
+		bobs, "zookeeper/127.0.0.1@"+realm)
+	wantTicket(t, "by name", named("zk/other"), "10.0.0.1:2181", bobs, "zk/other@"+realm)
+	wantTicket(t, "by host and realm", named("zookeeper/_HOST@"+realm), "127.0.0.1:1",
+		bobs, "zookeeper/127.0.0.1@"+realm)
 }
 
 // TestAnotherRealm: the server is in a realm that trusts the client's. krb5.conf names that realm, or only the KDC knows it.
 func TestAnotherRealm(t *testing.T) {
-	ours, theirs := kdctest.Start(t, realm), kdctest.Start(t, "OTHER.TEST")
-	bob := ours.Add("bob")
+	here, theirs := kdctest.Start(t, realm), kdctest.Start(t, "OTHER.TEST")
+	const at, peer = "zk1.other.test:2181", "zookeeper/zk1.other.test@OTHER.TEST"
+	bob := here.Add("bob")
 	theirs.Add("zookeeper/zk1.other.test")
-	ours.Trust(theirs, ".other.test")
-	got, err := ticketOf(t.Context(), mechanismOf(t, ours, "bob", bob), "zk1.other.test:2181")
-	if err != nil || got.peer.String() != "zookeeper/zk1.other.test@OTHER.TEST" || got.client.String() != "bob@"+realm {
-		t.Errorf("a ticket of %v for %v, %v; want bob's for the server in OTHER.TEST", got.client, got.peer, err)
-	}
-	ours.Stop()
-	ours.Go() // it reads which hosts are in the other realm
+	here.Trust(theirs, ".other.test")
+	wantTicket(t, "named in krb5.conf", mechanismOf(t, here, "bob", bob), at, bobs, peer)
+	here.Stop()
+	here.Go() // it reads which hosts are in the other realm
 	short := written(t, fmt.Sprintf("[libdefaults]\n default_realm = %s\n[realms]\n %s = {\n  kdc = %s\n }\n OTHER.TEST = {\n  kdc = %s\n }\n",
-		realm, realm, ours.Addr(), theirs.Addr()))
-	m := mechanismWith(t, short, "bob", bob)
-	if got, err := ticketOf(t.Context(), m, "zk1.other.test:2181"); err != nil || got.peer.String() != "zookeeper/zk1.other.test@OTHER.TEST" {
-		t.Errorf("referred by the KDC: a ticket for %v, %v; want one for the server in OTHER.TEST", got.peer, err)
-	}
+		realm, realm, here.Addr(), theirs.Addr()))
+	wantTicket(t, "referred by the KDC", mechanismWith(t, short, "bob", bob), at, bobs, peer)
 }
 
 // TestClockSkewOfAKDC names both times and what is allowed.
@@ -148,10 +162,7 @@ func TestClockSkewOfAKDC(t *testing.T) {
 		for _, by := range []time.Duration{-time.Hour, time.Hour, 48 * time.Hour} {
 			m := mechanismOf(t, k, name, keytab)
 			m.now = func() time.Time { return time.Now().Add(by) }
-			_, err := ticketOf(t.Context(), m, server)
-			if !errors.Is(err, ErrClockSkew) || errors.Is(err, sasl.ErrTemporary) || !strings.Contains(err.Error(), "and Kerberos allows 5m0s") {
-				t.Errorf("%s, %v away: %v, want %v and by how much", name, by, err, ErrClockSkew)
-			}
+			wantFinal(t, fmt.Sprint(name, " ", by, " away"), m, server, "and Kerberos allows 5m0s", ErrClockSkew)
 		}
 	}
 }
@@ -164,30 +175,17 @@ func TestACache(t *testing.T) {
 	made, err := CredentialCache("FILE:"+path, Config(k.Config()))
 	eventstest.Must(t, err)
 	m := made.(*mechanism)
-	if got, err := ticketOf(t.Context(), m, server); err != nil || got.client.String() != "bob@"+realm || got.peer.String() != "zookeeper/localhost@"+realm {
-		t.Errorf("a ticket of %v for %v, %v; want bob's for the server", got.client, got.peer, err)
-	}
+	wantTicket(t, "after kinit", m, server, bobs, ours)
 	m.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
-	_, err = ticketOf(t.Context(), m, server)
-	if !errors.Is(err, ErrExpired) || errors.Is(err, sasl.ErrTemporary) || !strings.Contains(err.Error(), time.Now().Add(time.Hour).Format("2006-01-02T")) {
-		t.Errorf("an hour after its end: %v, want %v and when that was", err, ErrExpired)
-	}
+	wantFinal(t, "an hour after its end", m, server, time.Now().Add(time.Hour).Format("2006-01-02T"), ErrExpired)
 	m.now = time.Now
 	k.Kinit(path, "bob", bob, "-l", "1h", "-S", "zookeeper/localhost")
-	if got, err := ticketOf(t.Context(), m, server); err != nil || got.peer.String() != "zookeeper/localhost@"+realm {
-		t.Errorf("a ticket for %v, %v; want the one of kinit -S", got.peer, err)
-	}
-	if _, err := ticketOf(t.Context(), m, "other:2181"); !errors.Is(err, ErrCredentials) {
-		t.Errorf("for another server: %v, want %v", err, ErrCredentials)
-	}
+	wantTicket(t, "after kinit -S", m, server, bobs, ours)
+	wantRefusal(t, "for another server", m, "other:2181", "", ErrCredentials)
 	k.Kinit(path, "ann", ann)
-	if _, err := ticketOf(t.Context(), m, server); !errors.Is(err, ErrCredentials) || !strings.Contains(err.Error(), "ann@") {
-		t.Errorf("with the tickets of another principal: %v, want %v", err, ErrCredentials)
-	}
+	wantRefusal(t, "with the tickets of another principal", m, server, "ann@", ErrCredentials)
 	eventstest.Must(t, os.WriteFile(path, []byte("\x05"), 0o600))
-	if _, err := ticketOf(t.Context(), m, server); !errors.Is(err, sasl.ErrTemporary) || !errors.Is(err, ErrCredentials) {
-		t.Errorf("while it is being written: %v, want %v", err, sasl.ErrTemporary)
-	}
+	wantRefusal(t, "while it is being written", m, server, "", sasl.ErrTemporary, ErrCredentials)
 }
 
 // TestAKeytabThatIsChanged is read again: its principal has another key by then.
@@ -197,13 +195,9 @@ func TestAKeytabThatIsChanged(t *testing.T) {
 	m := mechanismOf(t, k, "bob", keytab)
 	k.Admin("cpw -randkey bob")
 	eventstest.Must(t, os.Remove(keytab))
-	if _, err := ticketOf(t.Context(), m, server); !errors.Is(err, sasl.ErrTemporary) {
-		t.Errorf("while it is being written: %v, want %v", err, sasl.ErrTemporary)
-	}
+	wantRefusal(t, "while it is being written", m, server, "", sasl.ErrTemporary)
 	eventstest.Must(t, os.Rename(k.Keytab("bob"), keytab))
-	if _, err := ticketOf(t.Context(), m, server); err != nil {
-		t.Errorf("with the new key: %v, want a ticket", err)
-	}
+	wantTicket(t, "with the new key", m, server, bobs, ours)
 }
 
 // TestTheVersionOfAKeyMayDiffer: a keytab that was made elsewhere numbers its keys in its own way.
@@ -216,17 +210,19 @@ func TestTheVersionOfAKeyMayDiffer(t *testing.T) {
 	}
 	bytes, err := table.Marshal()
 	eventstest.Must(t, err)
-	if _, err := ticketOf(t.Context(), mechanismOf(t, k, "bob", written(t, string(bytes))), server); err != nil {
-		t.Errorf("with a key of version 9, that is version 1 for the KDC: %v, want a ticket", err)
-	}
+	m := mechanismOf(t, k, "bob", written(t, string(bytes)))
+	wantTicket(t, "with a key of version 9, that is version 1 for the KDC", m, server, bobs, ours)
 }
 
 // TestAnOldAnswerIsRefused: an attacker may have recorded it.
 func TestAnOldAnswerIsRefused(t *testing.T) {
 	k := started(t)
+	var mu sync.Mutex
 	var heard [][]byte
 	asked := 0
-	again := answering(t, func(c net.Conn) {
+	again := eventstest.Serve(t, func(c net.Conn) {
+		mu.Lock()
+		defer mu.Unlock()
 		if asked++; asked > 2 {
 			_, _ = c.Write(heard[asked-3])
 			return
@@ -253,39 +249,20 @@ func TestAnOldAnswerIsRefused(t *testing.T) {
 	first, err := ticketOf(t.Context(), m, server)
 	eventstest.Must(t, err)
 	m.drop(first.peer)
-	if _, err := ticketOf(t.Context(), m, server); !errors.Is(err, ErrKDC) || !strings.Contains(err.Error(), "answers another request") {
-		t.Errorf("after the answer to an earlier request: %v, want %v", err, ErrKDC)
-	}
+	wantRefusal(t, "after the answer to an earlier request", m, server, "answers another request", ErrKDC)
 }
 
-// confWith is a krb5.conf with these KDCs.
 func confWith(tb testing.TB, kdcs ...string) (path string) {
 	tb.Helper()
 	return written(tb, "[libdefaults]\n default_realm = "+realm+"\n[realms]\n "+realm+" = {\n  kdc = "+strings.Join(kdcs, "\n  kdc = ")+"\n }\n")
 }
 
-// answering is a KDC that treats each connection like that.
-func answering(tb testing.TB, answer func(net.Conn)) (addr string) {
-	tb.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	eventstest.Must(tb, err)
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			answer(conn)
-			_ = conn.Close()
-		}
-	}()
-	tb.Cleanup(func() { eventstest.Must(tb, l.Close()); <-over })
-	return l.Addr().String()
+// answering is a KDC that always answers the same.
+func answering(t *testing.T, answer []byte) (addr string) {
+	t.Helper()
+	return eventstest.Serve(t, func(conn net.Conn) { _, _ = conn.Write(answer) })
 }
 
-// silent reads all that comes, and says nothing.
 func silent(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
 // TestAnotherKDCIsAsked if the first is gone, silent, or has no answer for the moment.
@@ -299,22 +276,19 @@ func TestAnotherKDCIsAsked(t *testing.T) {
 	eventstest.Must(t, err)
 	eventstest.Must(t, gone.Close())
 	for name, first := range map[string]string{
-		"gone": gone.Addr().String(), "silent": answering(t, silent), "hanging up": answering(t, func(net.Conn) {}),
-		"busy":    answering(t, func(c net.Conn) { _, _ = c.Write(append([]byte{0, 0, 0, byte(len(busy))}, busy...)) }),
-		"endless": answering(t, func(c net.Conn) { _, _ = c.Write([]byte{0xff, 0xff, 0xff, 0xff}) }),
+		"gone": gone.Addr().String(), "silent": eventstest.Serve(t, silent), "hanging up": answering(t, nil),
+		"busy":    answering(t, append([]byte{0, 0, 0, byte(len(busy))}, busy...)),
+		"endless": answering(t, []byte{0xff, 0xff, 0xff, 0xff}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
-			if _, err := ticketOf(ctx, mechanismWith(t, confWith(t, first, k.Addr()), "bob", bob), server); err != nil {
-				t.Errorf("%v, want a ticket of the other KDC", err)
-			}
-			m := mechanismWith(t, confWith(t, first), "bob", bob)
+			_, err := ticketOf(ctx, mechanismWith(t, confWith(t, first, k.Addr()), "bob", bob), server)
+			eventstest.ErrorIs(t, err, nil, "with the other KDC")
 			ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			if _, err := ticketOf(ctx, m, server); !errors.Is(err, sasl.ErrTemporary) || !strings.Contains(err.Error(), first) {
-				t.Errorf("without another KDC: %v, want %v that names %s", err, sasl.ErrTemporary, first)
-			}
+			_, err = ticketOf(ctx, mechanismWith(t, confWith(t, first), "bob", bob), server)
+			wantError(t, "without another KDC", err, first, sasl.ErrTemporary)
 		})
 	}
 }
@@ -322,7 +296,7 @@ func TestAnotherKDCIsAsked(t *testing.T) {
 // TestStartEndsWithItsContext: no goroutine is left, and Start does not wait for a KDC that is silent.
 func TestStartEndsWithItsContext(t *testing.T) {
 	asked := make(chan struct{}, 1)
-	addr := answering(t, func(c net.Conn) { asked <- struct{}{}; silent(c) })
+	addr := eventstest.Serve(t, func(c net.Conn) { asked <- struct{}{}; silent(c) })
 	m := mechanismWith(t, confWith(t, addr), "bob", keytabOf(t, "bob@"+realm))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -332,18 +306,16 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	}()
 	eventstest.Receive(t, asked, "a request for a ticket")
 	cancel()
-	if err := eventstest.Receive(t, ended, "the end of Start"); !errors.Is(err, context.Canceled) || !errors.Is(err, sasl.ErrTemporary) {
-		t.Errorf("Start = %v, want %v and %v", err, context.Canceled, sasl.ErrTemporary)
-	}
+	wantError(t, "Start", eventstest.Receive(t, ended, "the end of Start"), "",
+		context.Canceled, sasl.ErrTemporary)
 }
 
 // TestAKDCThatIsNone: whatever it answers, there is an error, and no panic.
 func TestAKDCThatIsNone(t *testing.T) {
 	for _, said := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x01\x7e", "\x00\x00\x00\x02\x6b\x80", "\x00\x00\x00\x04\x6b\x02\x30\x00", "HTTP/1.1 400 Bad Request\r\n"} {
-		addr := answering(t, func(c net.Conn) { _, _ = c.Write([]byte(said)) })
+		addr := answering(t, []byte(said))
 		m := mechanismWith(t, confWith(t, addr), "bob", keytabOf(t, "bob@"+realm))
-		if e, err := m.Start(t.Context(), server); err == nil {
-			t.Errorf("after %q: %v, want an error", said, e)
-		}
+		_, err := m.Start(t.Context(), server)
+		eventstest.Expect(t, err != nil, "after %q there is no error", said)
 	}
 }

@@ -35,17 +35,15 @@ func newRig(t *testing.T, skew int, bob string, settings ...ensemble.Setting) ri
 	k := kdctest.Start(t, realm)
 	service := k.Add("zookeeper/localhost")
 	r := rig{kdc: k, bob: k.Add("bob", bob)}
-	folder := t.TempDir()
-	jaas, conf := filepath.Join(folder, "jaas.conf"), filepath.Join(folder, "krb5.conf")
-	eventstest.Must(t, os.WriteFile(jaas, fmt.Appendf(nil, `Server {
+	jaas := written(t, fmt.Sprintf(`Server {
   com.sun.security.auth.module.Krb5LoginModule required
   useKeyTab=true storeKey=true useTicketCache=false keyTab="%s" principal="zookeeper/localhost@%s";
 };
-`, service, realm), 0o600))
+`, service, realm))
 	text, err := os.ReadFile(k.Config())
 	eventstest.Must(t, err)
-	text = []byte(strings.Replace(string(text), "[libdefaults]\n", fmt.Sprintf("[libdefaults]\n clockskew = %d\n", skew), 1))
-	eventstest.Must(t, os.WriteFile(conf, text, 0o600))
+	head := "[libdefaults]\n"
+	conf := written(t, strings.Replace(string(text), head, fmt.Sprintf("%s clockskew = %d\n", head, skew), 1))
 	settings = append(settings, ensemble.Property("java.security.auth.login.config", jaas), ensemble.Property("java.security.krb5.conf", conf),
 		ensemble.Line("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"),
 		ensemble.Property("zookeeper.sessionRequireClientSASLAuth", "true"))
@@ -61,28 +59,31 @@ func (r rig) addr(t *testing.T) string {
 	return net.JoinHostPort("localhost", port)
 }
 
-// connect connects with an access list for bob only.
-func (r rig) connect(t *testing.T, m sasl.Mechanism, options ...coordinator.Option) (*coordinator.Coordinator, error) {
+func (r rig) connect(t *testing.T, m sasl.Mechanism) (*coordinator.Coordinator, error) {
 	t.Helper()
-	options = append(options, coordinator.WithSASL(m), coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob@" + realm}}))
-	c, err := coordinator.Connect(eventstest.Patiently(t, time.Minute), r.addr(t), options...)
+	onlyBob := coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob@" + realm}})
+	ctx := eventstest.Patiently(t, time.Minute)
+	c, err := coordinator.Connect(ctx, r.addr(t), coordinator.WithSASL(m), onlyBob)
 	if err == nil {
 		t.Cleanup(func() { eventstest.Check(t, c.Close()) })
 	}
 	return c, err
 }
 
-// lock takes and releases a lock that only bob may use.
 func lock(t *testing.T, c *coordinator.Coordinator, path string) error {
 	t.Helper()
 	a := c.Mutex(path).Acquire(t.Context())
 	_, err := a.Wait(eventstest.Patiently(t, time.Minute))
-	a.Release()
-	eventstest.Receive(t, a.Done(), "the release")
+	release(t, a)
 	return err
 }
 
-// hold takes a lock, and returns the acquisition, which tells its loss or release.
+func release(t *testing.T, a *coordinator.Acquisition) {
+	t.Helper()
+	a.Release()
+	eventstest.Receive(t, a.Done(), "the release")
+}
+
 func hold(t *testing.T, c *coordinator.Coordinator, path string) *coordinator.Acquisition {
 	t.Helper()
 	a := c.Mutex(path).Acquire(t.Context())
@@ -91,7 +92,7 @@ func hold(t *testing.T, c *coordinator.Coordinator, path string) *coordinator.Ac
 	return a
 }
 
-// stillHeld fails the test if the lock is not held.
+// stillHeld fails the test if the lock is not held, and releases it.
 func stillHeld(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
 	select {
@@ -99,6 +100,7 @@ func stillHeld(t *testing.T, a *coordinator.Acquisition) {
 		t.Error("the lock was lost, want it to be held still")
 	default:
 	}
+	release(t, a)
 }
 
 // TestRealKerberos: a lock that only bob may use, before and after lost connections. The servers use the client's key, or one of their own,
@@ -118,20 +120,14 @@ func TestRealKerberos(t *testing.T) {
 			held := hold(t, bob, "/app/held")
 			stranger, err := r.connect(t, ann)
 			eventstest.Must(t, err)
-			if err := lock(t, stranger, "/app/held"); !errors.Is(err, coordinator.ErrNoAuth) {
-				t.Errorf("ann's acquisition of bob's lock ends with %v, want ErrNoAuth", err)
-			}
-			if kind != "" && !strings.Contains(r.kdc.Log(), "ses="+kind) {
-				t.Errorf("no session key is of type %s", kind)
-			}
+			eventstest.ErrorIs(t, lock(t, stranger, "/app/held"), coordinator.ErrNoAuth, "bob's lock, acquired by ann")
+			eventstest.Contains(t, r.kdc.Log(), "ses="+kind, "the KDC's log")
 			r.kdc.Stop() // the ticket is kept
 			for range 2 {
 				r.proxy.Cut()
 				eventstest.Check(t, lock(t, bob, "/app/lock"))
 			}
 			stillHeld(t, held)
-			held.Release()
-			eventstest.Receive(t, held.Done(), "the release")
 		})
 	}
 }
@@ -164,12 +160,10 @@ func (r rig) refusals(t *testing.T) {
 		t.Helper()
 		before := r.proxy.Accepted()
 		_, err := r.connect(t, m)
-		if !errors.Is(err, coordinator.ErrNoAuth) || cause != nil && !errors.Is(err, cause) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: Connect = %v, want ErrNoAuth and %v, that says %q", what, err, cause, says)
-		}
-		if n := r.proxy.Accepted() - before; n > 2 {
-			t.Errorf("%s: %d connections, want 2 at most", what, n)
-		}
+		wantError(t, what, err, says, coordinator.ErrNoAuth)
+		eventstest.Expect(t, cause == nil || errors.Is(err, cause), "%s: Connect = %v, want %v", what, err, cause)
+		n := r.proxy.Accepted() - before
+		eventstest.Expect(t, n <= 2, "%s: %d connections, want 2 at most", what, n)
 	}
 	fast := mechanismOf(t, r.kdc, "bob", r.bob)
 	fast.now = func() time.Time { return time.Now().Add(time.Hour) }
@@ -215,9 +209,8 @@ func (r rig) outage(t *testing.T) {
 	ended := begin(ctx)
 	cancel(errOver)
 	err := eventstest.Receive(t, ended, "the end of Connect")
-	if errors.Is(err, coordinator.ErrNoAuth) || !errors.Is(err, errOver) || !errors.Is(err, sasl.ErrTemporary) || !strings.Contains(err.Error(), r.kdc.Addr()) {
-		t.Errorf("Connect = %v, want the end of its time, and the KDC that does not answer; and not ErrNoAuth", err)
-	}
+	wantError(t, "Connect", err, r.kdc.Addr(), errOver, sasl.ErrTemporary)
+	eventstest.Expect(t, !errors.Is(err, coordinator.ErrNoAuth), "Connect = %v, want another reason", err)
 	ended = begin(eventstest.Patiently(t, time.Minute))
 	r.kdc.Go()
 	eventstest.Check(t, eventstest.Receive(t, ended, "a session"))
@@ -256,20 +249,16 @@ func TestRealTicketsEnd(t *testing.T) {
 	}
 	end := time.Now().Add((life + skew + 1) * time.Second)
 	eventstest.Eventually(t, "the end of the tickets", func() bool { return time.Now().After(end) })
-	if _, err := r.connect(t, stale{ofKeytab, old}); !errors.Is(err, coordinator.ErrNoAuth) {
-		t.Errorf("with the old ticket Connect = %v, want ErrNoAuth", err)
-	}
-	if _, err := r.connect(t, ofCache); !errors.Is(err, coordinator.ErrNoAuth) || !errors.Is(err, ErrExpired) || !strings.Contains(err.Error(), "in "+cache+" expired at 20") {
-		t.Errorf("with the old cache Connect = %v, want ErrNoAuth, and when its ticket has expired", err)
-	}
+	_, err = r.connect(t, stale{ofKeytab, old})
+	eventstest.ErrorIs(t, err, coordinator.ErrNoAuth, "Connect with the old ticket")
+	_, err = r.connect(t, ofCache)
+	wantError(t, "with the old cache", err, "in "+cache+" expired at 20", coordinator.ErrNoAuth, ErrExpired)
 	r.kdc.Admin("modprinc -maxlife 1hour bob")
 	r.kdc.Kinit(cache, "bob", r.bob)
 	r.proxy.Cut()
 	for i, c := range sessions[1:] {
 		eventstest.Check(t, lock(t, c, "/app/lock"))
 		stillHeld(t, held[i])
-		held[i].Release()
-		eventstest.Receive(t, held[i].Done(), "the release")
 	}
 }
 
@@ -295,8 +284,6 @@ func TestRealServersOfAnotherMechanism(t *testing.T) {
 		"no SASL": nil, "DIGEST-MD5": {ensemble.Property("java.security.auth.login.config", digest)},
 	} {
 		_, err := coordinator.Connect(eventstest.Patiently(t, time.Minute), ensemble.Start(t, 1, settings...).Addr(0), coordinator.WithSASL(m))
-		if !errors.Is(err, coordinator.ErrNoAuth) || !errors.Is(err, sasl.ErrMechanism) {
-			t.Errorf("%s: Connect = %v, want ErrNoAuth and %v", name, err, sasl.ErrMechanism)
-		}
+		wantError(t, name, err, "", coordinator.ErrNoAuth, sasl.ErrMechanism)
 	}
 }
