@@ -29,7 +29,6 @@ type rig struct {
 	xid int32
 }
 
-// bubble runs the test with a network of its own.
 func bubble(t *testing.T, rule faultnet.Rule, test func(r *rig)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -38,6 +37,11 @@ func bubble(t *testing.T, rule faultnet.Rule, test func(r *rig)) {
 		r.begin()
 		test(r)
 	})
+}
+
+func bubbles(t *testing.T, name string, rule faultnet.Rule, test func(r *rig)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, rule, test) })
 }
 
 // begin makes another connection, with another session.
@@ -61,14 +65,12 @@ func (r *rig) dial() net.Conn {
 	return conn
 }
 
-// send writes a frame.
 func (r *rig) send(body []byte) {
 	r.Helper()
 	_, err := r.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
 	eventstest.Check(r, err)
 }
 
-// ask sends a request and returns its xid.
 func (r *rig) ask(op zktest.Op, fields ...any) int32 {
 	r.Helper()
 	r.xid++
@@ -121,24 +123,19 @@ func (r *rig) received() (xids []int32, ended error) {
 // start.
 func (r *rig) wantEnd(what string, start time.Time, after time.Duration, err, want error) {
 	r.Helper()
-	if took := time.Since(start); !errors.Is(err, want) || took != after {
-		r.Errorf("%s ends with %v after %v, want %v after %v", what, err, took, want, after)
-	}
+	took := time.Since(start)
+	eventstest.Expect(r, errors.Is(err, want) && took == after,
+		"%s ends with %v after %v, want %v after %v", what, err, took, want, after)
 }
 
-// wantAnswers fails the test unless these requests are answered, and no others.
 func (r *rig) wantAnswers(when string, want ...int32) {
 	r.Helper()
-	if got, _ := r.received(); !slices.Equal(got, want) {
-		r.Errorf("%s %v is answered, want %v", when, got, want)
-	}
+	got, _ := r.received()
+	eventstest.Expect(r, slices.Equal(got, want), "%s %v is answered, want %v", when, got, want)
 }
 
-// wantNodes fails the test unless the server has these nodes.
 func (r *rig) wantNodes(when string, want ...string) {
 	r.Helper()
 	synctest.Wait()
-	if got := r.srv.Tree(); !slices.Equal(got, want) {
-		r.Errorf("%s there are %v, want %v", when, got, want)
-	}
+	eventstest.Equal(r, r.srv.Tree(), want, "the nodes %s", when)
 }

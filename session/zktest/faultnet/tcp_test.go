@@ -53,9 +53,9 @@ func TestOverTCP(t *testing.T) {
 		<-a.Done()
 	}
 	eventstest.Check(t, c.Close())
-	if left := srv.Children("/locks/a"); len(left) != 0 || writes.Load() < 16 || network.Open() != 0 {
-		t.Errorf("after %d writes %v and %d connections are left, want 16 writes or more and nothing", writes.Load(), left, network.Open())
-	}
+	eventstest.Equal(t, len(srv.Children("/locks/a")), 0, "nodes in the end")
+	eventstest.Equal(t, network.Open(), 0, "connections in the end")
+	eventstest.Expect(t, writes.Load() >= 16, "%d writes, want 16 or more", writes.Load())
 }
 
 // A connection that was closed during a partition, and of which nothing more was heard, is closed with the network.
