@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -29,31 +28,25 @@ func TestOneServer(t *testing.T) {
 	e := Start(t, 1)
 	serves := func(when string, want bool) {
 		t.Helper()
-		if now, err := e.status(ctx, 0); (err == nil && now.serves()) != want {
-			t.Errorf("%s the status is %+v, %v; want one that serves: %v", when, now, err, want)
-		}
+		now, err := e.status(ctx, 0)
+		eventstest.Expect(t, (err == nil && now.serves()) == want,
+			"%s the status is %+v, %v; want one that serves: %v", when, now, err, want)
 	}
 	serves("after the start", true)
-	if version, err := e.Version(ctx, 0); version == "" || err != nil {
-		t.Errorf("the version of server 0 is %q, %v; want a number", version, err)
-	}
-	if leader, err := e.Leader(ctx); leader != 0 || err != nil {
-		t.Errorf("leader %d, %v; want 0", leader, err)
-	}
-	if counters, err := e.Counters(ctx, 0); err != nil || counters["zk_num_alive_connections"] < 1 {
-		t.Errorf("counters %v, %v; want a connection among them", counters, err)
-	}
+	version, err := e.Version(ctx, 0)
+	eventstest.Expect(t, version != "" && err == nil, "the version of server 0 is %q, %v", version, err)
+	leader, err := e.Leader(ctx)
+	eventstest.Expect(t, leader == 0 && err == nil, "leader %d, %v; want 0", leader, err)
+	counters, err := e.Counters(ctx, 0)
+	eventstest.Expect(t, err == nil && counters["zk_num_alive_connections"] >= 1,
+		"counters %v, %v", counters, err)
 	for range 2 { // the second time there is nothing to kill
 		eventstest.Must(t, e.Kill(0))
 	}
 	serves("after the kill", false)
-	if err := e.Stop(0); err == nil {
-		t.Error("Stop of the killed server = nil, want an error")
-	}
+	eventstest.Expect(t, e.Stop(0) != nil, "Stop of the killed server = nil, want an error")
 	eventstest.Must(t, e.Restart(0))
-	if err := e.Restart(0); err == nil {
-		t.Error("Restart of the running server = nil, want an error")
-	}
+	eventstest.Expect(t, e.Restart(0) != nil, "Restart of the running server = nil, want an error")
 	eventstest.Must(t, e.Wait(ctx))
 	serves("after the restart", true)
 	if err := e.Stop(0); errors.Is(err, errors.ErrUnsupported) {
@@ -76,28 +69,21 @@ func TestLeader(t *testing.T) {
 		"Mode: follower\nZxid: 0x200000000\n", "Mode: leader\nZxid: 0x100000000\n", "Mode: leader\nZxid: 0x200000000\n",
 		"This ZooKeeper instance is not currently serving requests\n",
 	} {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		eventstest.Must(t, err)
-		var serving sync.WaitGroup
-		serving.Go(func() {
-			for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
-				_, _ = io.ReadFull(conn, make([]byte, len("srvr")))
-				_, _ = io.WriteString(conn, answer)
-				eventstest.Check(t, conn.Close())
-			}
+		addr := eventstest.Serve(t, func(conn net.Conn) {
+			_, _ = io.ReadFull(conn, make([]byte, len("srvr")))
+			_, _ = io.WriteString(conn, answer)
 		})
-		t.Cleanup(func() { _ = l.Close(); serving.Wait() })
+		at, err := net.ResolveTCPAddr("tcp4", addr)
+		eventstest.Must(t, err)
 		e.servers = append(e.servers, &server{
-			index: i, host: "127.0.0.1", ports: ports{client: l.Addr().(*net.TCPAddr).Port},
+			index: i, host: "127.0.0.1", ports: ports{client: at.Port},
 			process: &process{done: make(chan struct{})},
 		})
 	}
-	if leader, err := e.Leader(t.Context()); leader != 2 || err != nil {
-		t.Errorf("leader %d, %v; want 2", leader, err)
-	}
-	if followers, err := e.Followers(t.Context()); !slices.Equal(followers, []int{0, 1}) || err != nil {
-		t.Errorf("followers %v, %v; want the others that serve", followers, err)
-	}
+	leader, err := e.Leader(t.Context())
+	eventstest.Expect(t, leader == 2 && err == nil, "leader %d, %v; want 2", leader, err)
+	followers, err := e.Followers(t.Context())
+	eventstest.Expect(t, slices.Equal(followers, []int{0, 1}) && err == nil, "followers %v, %v", followers, err)
 }
 
 // TestConfiguration: each server's zoo.cfg names the members of the list, and no other
@@ -129,14 +115,10 @@ func TestConfiguration(t *testing.T) {
 	} {
 		file := newConfig(c.settings).file(servers, c.members, c.of)
 		for _, line := range c.has {
-			if !strings.Contains(file, line) {
-				t.Errorf("%s: want %q in it:\n%s", name, line, file)
-			}
+			eventstest.Contains(t, file, line, "%s", name)
 		}
 		for _, line := range c.not {
-			if strings.Contains(file, line) {
-				t.Errorf("%s: want no %q in it:\n%s", name, line, file)
-			}
+			eventstest.Expect(t, !strings.Contains(file, line), "%s: want no %q in it:\n%s", name, line, file)
 		}
 	}
 }
@@ -147,27 +129,21 @@ func TestStartFails(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for a server most of the time
 	for _, c := range []struct {
-		servers int
-		setting Setting
-		says    []string
+		servers  int
+		settings []Setting
+		says     []string
 	}{
-		{1, Line("tickTime", "never"), []string{"ended by itself", "never"}},
+		{1, []Setting{Line("tickTime", "never")}, []string{"ended by itself", "never"}},
 		{0, nil, []string{"0 servers"}},
-		{2, At("127.0.0.1"), []string{"1 addresses for 2 servers"}},
+		{2, []Setting{At("127.0.0.1")}, []string{"1 addresses for 2 servers"}},
 	} {
-		var settings []Setting
-		if c.setting != nil {
-			settings = append(settings, c.setting)
-		}
-		e, err := Launch(t.Context(), Installed(t), t.TempDir(), c.servers, settings...)
+		e, err := Launch(t.Context(), Installed(t), t.TempDir(), c.servers, c.settings...)
 		if err == nil {
 			t.Error(errors.Join(errors.New("the servers run, want an error"), e.Close()))
 			continue
 		}
 		for _, says := range c.says {
-			if !strings.Contains(err.Error(), says) {
-				t.Errorf("%d servers: error %v; want %q in it", c.servers, err, says)
-			}
+			eventstest.Contains(t, err.Error(), says, "%d servers", c.servers)
 		}
 	}
 }
@@ -191,7 +167,27 @@ func TestTakenPortIsRetried(t *testing.T) {
 	e, err := Launch(t.Context(), Installed(t), folder, 2, steal)
 	eventstest.Must(t, err)
 	eventstest.Check(t, e.Close())
-	if _, err := os.Stat(filepath.Join(folder, "attempt1")); err != nil {
-		t.Errorf("there was no second attempt: %v", err)
+	_, err = os.Stat(filepath.Join(folder, "attempt1"))
+	eventstest.ErrorIs(t, err, nil, "the folder of the second attempt")
+}
+
+func TestSinceKnowsBranches(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		first   []string
+		want    bool
+	}{
+		{"3.7.1", []string{"3.7.2", "3.8.2"}, false},
+		{"3.7.2", []string{"3.7.2", "3.8.2"}, true},
+		{"3.8.1", []string{"3.7.2", "3.8.2"}, false},
+		{"3.8.10", []string{"3.7.2", "3.8.2"}, true},
+		{"3.6.4", []string{"3.7.2", "3.8.2"}, false},
+		{"3.9.0", []string{"3.7.2", "3.8.2"}, true},
+		{"3.10.0", []string{"3.9.3"}, true},
+		{"3.4.14", []string{"3.5.3"}, false},
+		{"3.5.10", []string{"3.5.3"}, true},
+		{"3.8.0", nil, true},
+	} {
+		eventstest.Equal(t, Since(c.version, c.first...), c.want, "Since(%s, %v)", c.version, c.first)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// touch makes empty files, with their folders.
 func touch(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -28,9 +27,7 @@ func wantNone(t *testing.T, says ...string) {
 		t.Fatalf("found %+v, %v; want %v", got, err, ErrNotFound)
 	}
 	for _, text := range says {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("the error is %v, want %q in it", err, text)
-		}
+		eventstest.Contains(t, err.Error(), text, "the error")
 	}
 }
 
@@ -50,13 +47,10 @@ func TestFindInZooKeeperHome(t *testing.T) {
 			got, err := Find()
 			eventstest.Must(t, err)
 			covers := slices.Contains(got.Classpath, filepath.Join(filepath.Dir(jar), "*"))
-			if got.Origin != home || got.Java != java || !covers {
-				t.Errorf("found %+v, want what is in %s", got, home)
-			}
+			eventstest.Expect(t, got.Origin == home && got.Java == java && covers, "found %+v in %s", got, home)
 			for _, element := range got.Classpath {
-				if folder := strings.TrimSuffix(element, "*"); !isFolder(folder) {
-					t.Errorf("the class path has %s, which is no folder", folder)
-				}
+				folder := strings.TrimSuffix(element, "*")
+				eventstest.Expect(t, isFolder(folder), "the class path has %s, which is no folder", folder)
 			}
 		})
 	}
@@ -90,9 +84,8 @@ func TestFindInDeps(t *testing.T) {
 	deps := filepath.Join(dir, "../../.deps")
 	got, err := Find()
 	eventstest.Must(t, err)
-	if got.Java != filepath.Join(deps, "jre/bin/java") || !slices.Equal(got.Classpath, []string{filepath.Join(deps, "zookeeper/*")}) {
-		t.Errorf("found %+v, want what is in %s", got, deps)
-	}
+	eventstest.Equal(t, got.Java, filepath.Join(deps, "jre/bin/java"), "Java")
+	eventstest.Equal(t, got.Classpath, []string{filepath.Join(deps, "zookeeper/*")}, "the class path")
 	t.Setenv("PATH", t.TempDir())
 	eventstest.Must(t, os.RemoveAll(filepath.Join(deps, "jre")))
 	wantNone(t, "Java is not")

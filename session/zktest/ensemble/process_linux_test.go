@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -47,22 +46,12 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	eventstest.Must(t, err)
 	eventstest.Must(t, child.Start())
 	pid := 0
-	lines := bufio.NewScanner(stdout)
-	for pid == 0 && lines.Scan() {
-		if number, ok := strings.CutPrefix(lines.Text(), "server "); ok {
-			if pid, err = strconv.Atoi(number); err != nil {
-				t.Error(err)
-				break
-			}
-		}
+	for lines := bufio.NewScanner(stdout); pid == 0 && lines.Scan(); {
+		_, _ = fmt.Sscanf(lines.Text(), "server %d", &pid) // other lines are the test's
 	}
-	if pid != 0 && !running(pid) {
-		t.Error("the server is not running before its parent is killed")
-	}
+	eventstest.Expect(t, pid == 0 || running(pid), "the server is not running before its parent is killed")
 	eventstest.Check(t, child.Process.Kill())
-	if err := child.Wait(); err == nil {
-		t.Error("Wait of the killed process = nil, want its signal")
-	}
+	eventstest.Expect(t, child.Wait() != nil, "Wait of the killed process = nil, want its signal")
 	if pid == 0 {
 		t.Fatal("the other process has started no server")
 	}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,29 +15,9 @@ import (
 // echo is a server that sends back what it receives, and hangs up when it receives no more.
 func echo(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	eventstest.Must(t, err)
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() {
-				defer conn.Close()
-				_, _ = io.Copy(conn, conn) // this ends with the connection, however that ends
-			})
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		running.Wait()
-	})
-	return listener.Addr().String()
+	return eventstest.Serve(t, func(conn net.Conn) { _, _ = io.Copy(conn, conn) }) // until the connection ends
 }
 
-// through dials through the proxy.
 func through(t *testing.T, p *Proxy) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp4", p.Addr())
@@ -53,7 +32,6 @@ func say(t *testing.T, conn net.Conn, text string) {
 	eventstest.Must(t, err)
 }
 
-// echoes fails the test unless the connection carries a text there and back.
 func echoes(t *testing.T, conn net.Conn) {
 	t.Helper()
 	say(t, conn, "-")
@@ -76,7 +54,6 @@ func read(t *testing.T, conn net.Conn, n int) (string, error) {
 	return string(text), err
 }
 
-// hears fails the test unless exactly this text arrives.
 func hears(t *testing.T, conn net.Conn, want string) {
 	t.Helper()
 	if got, err := read(t, conn, len(want)); err != nil || got != want {
@@ -94,7 +71,6 @@ func silent(t *testing.T, conn net.Conn) {
 	}
 }
 
-// ends fails the test unless the connection ends.
 func ends(t *testing.T, conn net.Conn) {
 	t.Helper()
 	if got, err := read(t, conn, 1); err == nil {
@@ -122,9 +98,7 @@ func TestProxyHolds(t *testing.T) {
 			hears(t, conn, "twothree")
 			ends(t, conn)
 			hears(t, later, "four")
-			if n := p.Accepted(); n != 2 {
-				t.Errorf("the proxy has accepted %d connections, want 2", n)
-			}
+			eventstest.Equal(t, p.Accepted(), 2, "connections that the proxy has accepted")
 		})
 	}
 }
@@ -165,9 +139,8 @@ func TestProxyLags(t *testing.T) {
 			say(t, conn, "-")
 		}
 		hears(t, conn, "---")
-		if took := time.Since(begin); took < want {
-			t.Errorf("with a lag of %v %v an answer took %v, want at least %v", lag, ways, took, want)
-		}
+		took := time.Since(begin)
+		eventstest.Expect(t, took >= want, "with a lag of %v %v an answer took %v, want %v", lag, ways, took, want)
 		p.Lag(BothWays, 0)
 	}
 	// What is late may pass at once when the lag ends.
@@ -199,9 +172,9 @@ func TestALagLimitsNoThroughput(t *testing.T) {
 	plain := carry()
 	p.Lag(BothWays, lag)
 	// With a pause for each parcel it would be 256 lags.
-	if took, most := carry(), 3*2*lag+20*plain; took < 2*lag || took > most {
-		t.Errorf("%d bytes took %v with a lag of %v each way and %v without, want from %v to %v", size, took, lag, plain, 2*lag, most)
-	}
+	took, most := carry(), 3*2*lag+20*plain
+	eventstest.Expect(t, took >= 2*lag && took <= most,
+		"%d bytes took %v with a lag of %v, %v without; want %v to %v", size, took, lag, plain, 2*lag, most)
 }
 
 // TestALagIsExact to a fraction of a millisecond, which timers are not. The best of several is what the proxy can do. The rest is
@@ -225,9 +198,8 @@ func TestALagIsExact(t *testing.T) {
 	for again := 20; took > most && again > 0; again-- {
 		took = min(took, best())
 	}
-	if took < 2*lag || took > most {
-		t.Errorf("with a lag of %v each way an echo takes %v, and %v without one; want from %v to %v", lag, took, plain, 2*lag, most)
-	}
+	eventstest.Expect(t, took >= 2*lag && took <= most,
+		"with a lag of %v each way an echo takes %v, %v without; want %v to %v", lag, took, plain, 2*lag, most)
 }
 
 func TestProxyRefusesAndCuts(t *testing.T) {
@@ -248,8 +220,7 @@ func TestProxyRefusesAndCuts(t *testing.T) {
 	p.Hold(BothWays)
 	eventstest.Must(t, p.Close()) // also in the middle of a silence, and twice with the Close at the test's end
 	ends(t, again)
-	if conn, err := net.Dial("tcp4", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("dialling the closed proxy = %v, %v; want it refused", conn, err)
-	}
+	_, err := net.Dial("tcp4", p.Addr())
+	eventstest.ErrorIs(t, err, syscall.ECONNREFUSED, "dialling the closed proxy")
 	ends(t, through(t, StartProxy(t, "127.0.0.1:1"))) // no server is there
 }

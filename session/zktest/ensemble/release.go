@@ -20,17 +20,9 @@ const (
 
 // first is the list of what releases lack: of each branch that got the feature the first release with it, or the first that was run.
 func (f Feature) first() []string {
-	switch f {
-	case Containers:
-		return []string{"3.5.3"}
-	case Counters:
-		return []string{"3.6.0"}
-	case HardQuotas:
-		return []string{"3.7.0"}
-	case TLS, Refusals:
-		return []string{"3.5.10"}
-	}
-	return nil
+	return map[Feature][]string{
+		Containers: {"3.5.3"}, Counters: {"3.6.0"}, HardQuotas: {"3.7.0"}, TLS: {"3.5.10"}, Refusals: {"3.5.10"},
+	}[f]
 }
 
 // Needs skips the test if the servers' release lacks one of the features.

@@ -3,7 +3,6 @@ package ensemble
 import (
 	"context"
 	"errors"
-	"maps"
 	"net"
 	"testing"
 	"time"
@@ -29,18 +28,16 @@ func TestParseStatus(t *testing.T) {
 		{"The Mode: leader\n", status{}, false, false},
 		{"", status{}, false, false},
 	} {
-		if got := parseStatus(c.answer); got != c.want || got.serves() != c.serves || got.leads() != c.leads {
-			t.Errorf("%q: %+v, serves %t, leads %t; want %+v, %t, %t",
-				c.answer, got, got.serves(), got.leads(), c.want, c.serves, c.leads)
-		}
+		got := parseStatus(c.answer)
+		eventstest.Equal(t, got, c.want, "%q", c.answer)
+		eventstest.Equal(t, got.serves(), c.serves, "%q serves", c.answer)
+		eventstest.Equal(t, got.leads(), c.leads, "%q leads", c.answer)
 	}
 }
 
 func TestParseCounters(t *testing.T) {
 	got := parseCounters("zk_version\t3.8.0-x\nzk_avg_latency\t0.5\nzk_server_state\tleader\nzk_watch_count\t7\n\nno tab\n")
-	if want := map[string]float64{"zk_avg_latency": 0.5, "zk_watch_count": 7}; !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	eventstest.Equal(t, got, map[string]float64{"zk_avg_latency": 0.5, "zk_watch_count": 7}, "counters")
 }
 
 // If a server is stopped its kernel takes the connection, and there is no answer. A
@@ -52,24 +49,19 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	begin := time.Now()
-	if _, err := Ask(ctx, mute.Addr().String(), "srvr"); err == nil || time.Since(begin) >= wordTimeout {
-		t.Errorf("a question that is not answered ends with %v after %v; want an error, with its context",
-			err, time.Since(begin))
-	}
+	_, err = Ask(ctx, mute.Addr().String(), "srvr")
+	took := time.Since(begin)
+	eventstest.Expect(t, err != nil && took < wordTimeout,
+		"a question without an answer ends with %v after %v", err, took)
 }
 
 func TestPollEndsWithItsConditionOrItsContext(t *testing.T) {
 	fault := errors.New("fault")
 	calls := 0
-	if err := poll(t.Context(), func() (bool, error) { calls++; return calls == 3, nil }); err != nil || calls != 3 {
-		t.Errorf("%d calls, error %v; want 3 calls", calls, err)
-	}
-	if err := poll(t.Context(), func() (bool, error) { return false, fault }); !errors.Is(err, fault) {
-		t.Errorf("error %v, want %v", err, fault)
-	}
+	eventstest.Must(t, poll(t.Context(), func() (bool, error) { calls++; return calls == 3, nil }))
+	eventstest.Equal(t, calls, 3, "calls")
+	eventstest.ErrorIs(t, poll(t.Context(), func() (bool, error) { return false, fault }), fault, "a fault")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fault)
-	if err := poll(ctx, func() (bool, error) { return false, nil }); !errors.Is(err, fault) {
-		t.Errorf("error %v, want the context's cause", err)
-	}
+	eventstest.ErrorIs(t, poll(ctx, func() (bool, error) { return false, nil }), fault, "an ended context")
 }
