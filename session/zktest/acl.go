@@ -98,37 +98,34 @@ func (c caller) resolve(list []acl) ([]acl, Code) {
 		if slices.Contains(list[:i], a) {
 			continue
 		}
-		switch {
-		case a.identity == (identity{"world", "anyone"}):
+		if a.identity == (identity{"world", "anyone"}) {
 			out = append(out, acl{a.perms, identity{"world", "anyone"}})
-		case a.scheme == "auth":
-			before := len(out)
+			continue
+		}
+		valid := false
+		switch a.scheme {
+		case "auth":
 			for _, id := range c.ids {
 				if id.scheme == "digest" {
 					out = append(out, acl{a.perms, id})
+					valid = true
 				}
 			}
-			if len(out) == before {
-				return nil, InvalidACL
+			if valid {
+				continue
 			}
-		case a.scheme == "digest":
-			if user, hash, found := strings.Cut(a.id, ":"); !found || user == "" || hash == "" || strings.Contains(hash, ":") {
-				return nil, InvalidACL
-			}
-			out = append(out, acl{a.perms, identity{"digest", strings.Clone(a.id)}})
-		case a.scheme == "ip":
-			if _, valid := parseIP(a.id); !valid {
-				return nil, InvalidACL
-			}
-			out = append(out, acl{a.perms, identity{"ip", strings.Clone(a.id)}})
-		case a.scheme == "sasl":
-			if a.id == "" {
-				return nil, InvalidACL
-			}
-			out = append(out, acl{a.perms, identity{"sasl", strings.Clone(a.id)}})
-		default:
+		case "digest":
+			user, hash, found := strings.Cut(a.id, ":")
+			valid = found && user != "" && hash != "" && !strings.Contains(hash, ":")
+		case "ip":
+			_, valid = parseIP(a.id)
+		case "sasl":
+			valid = a.id != ""
+		}
+		if !valid {
 			return nil, InvalidACL
 		}
+		out = append(out, acl{a.perms, identity{strings.Clone(a.scheme), strings.Clone(a.id)}})
 	}
 	if len(out) == 0 {
 		return nil, InvalidACL

@@ -28,11 +28,8 @@ type vain struct{ after, number int64 }
 func newNames() names { return names{base: -1, times: make(map[int64]int64)} }
 
 func (n *names) zxid(z int64) string {
-	switch {
-	case z == -1:
-		return "none"
-	case z == 0:
-		return "zero"
+	if name := map[int64]string{-1: "none", 0: "zero"}[z]; name != "" {
+		return name
 	}
 	if n.base < 0 {
 		n.base = z - 1
@@ -44,7 +41,6 @@ func (n *names) zxid(z int64) string {
 	return "zxid" + strconv.FormatInt(distance, 10)
 }
 
-// parseZxid is the inverse of zxid.
 func (n *names) parseZxid(name string) (int64, error) {
 	if name == "zero" {
 		return 0, nil
@@ -98,7 +94,6 @@ func (n *names) answer(r reply, q scriptRequest, several bool) string {
 
 func codeName(c Code) string { return strings.TrimPrefix(c.Error(), "zktest: ") }
 
-// rest is the bytes that should not be there.
 func (n *names) rest(d *decoder) string {
 	switch {
 	case d.err != nil:
@@ -109,7 +104,6 @@ func (n *names) rest(d *decoder) string {
 	return ""
 }
 
-// result writes down the body of an answer.
 func (n *names) result(op Op, d *decoder) string {
 	switch op {
 	case OpCreate, OpSync:
@@ -139,7 +133,6 @@ func (n *names) result(op Op, d *decoder) string {
 	return ""
 }
 
-// children sorts the names, which come in no particular order.
 func children(d *decoder) string {
 	list := d.strings()
 	slices.Sort(list)
@@ -160,7 +153,6 @@ func (n *names) acls(d *decoder) string {
 	return s.String()
 }
 
-// parts writes down the answer to a multi, one line for each part.
 func (n *names) parts(d *decoder) string {
 	var s strings.Builder
 	for d.err == nil {
@@ -224,7 +216,6 @@ var counted = []string{
 	"zk_znode_count", "zk_watch_count", "zk_ephemerals_count", "zk_packets_received",
 }
 
-// status writes down the answer to a four-letter word.
 func (n *names) status(word, answer string) string {
 	if word == "mntr" {
 		return n.counters(answer)
@@ -267,12 +258,7 @@ func (n *names) counters(answer string) string {
 }
 
 // idle writes a number of outstanding requests. An idle real server was seen to count -1 of them.
-func idle(value string) string {
-	if strings.HasPrefix(value, "-") {
-		return "0"
-	}
-	return value
-}
+func idle(value string) string { return strings.Replace(value, "-1", "0", 1) }
 
 // count writes a number of packets as the distance from the first one seen, because a server may have had requests before the script
 // began.

@@ -1,15 +1,12 @@
 package zktest
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/datadriven"
 )
 
-// scriptRequest is a request of the script on its way.
 type scriptRequest struct {
 	verb string
 	op   Op
@@ -27,10 +24,8 @@ var verbs = map[string]Op{
 	"close": OpClose,
 }
 
-// request encodes a request of a client of the script.
-func (p *player) request(verb string, a arguments, input string) (scriptRequest, error) {
+func (p *player) request(verb string, a arguments, input string) scriptRequest {
 	q := scriptRequest{verb: verb, op: verbs[verb]}
-	var err error
 	switch verb {
 	case "close":
 	case "ping":
@@ -42,106 +37,78 @@ func (p *player) request(verb string, a arguments, input string) (scriptRequest,
 		q.body = appendBytes(appendString(appendInt32(nil, 0), scheme), []byte(id))
 	case "setwatches":
 		q.xid = -8
-		q.body, err = p.setWatches(a)
+		q.body = p.setWatches(a)
 	case "multi":
-		q.body, err = p.multi(input)
+		for _, part := range p.requests(input) {
+			q.body = append(appendPart(q.body, part.op, false, -1), part.body...)
+		}
+		q.body = appendPart(q.body, opError, true, -1)
 	case "raw":
-		var op int64
-		op, err = a.number("op", 0)
-		q.op = Op(op)
+		q.op = Op(p.number(a, "op", 0))
 	case "malformed":
 		of, _ := a.text("of")
 		q.op, q.body = verbs[of], []byte{0, 0, 0, 9, 'x'}
 	default:
 		if q.op == 0 {
-			return q, fmt.Errorf("no such request: %s", verb)
+			p.fail("no such request: %s", verb)
 		}
-		q.body, err = nodeBody(q.op, a)
+		q.body = p.nodeBody(q.op, a)
 	}
-	return q, err
+	return q
 }
 
-// nodeBody encodes a request that is about one node.
-func nodeBody(op Op, a arguments) ([]byte, error) {
-	p, err := a.path()
-	if err != nil {
-		return nil, err
+func (p *player) requests(input string) (list []scriptRequest) {
+	for l := range strings.Lines(input) {
+		verb, args, err := datadriven.ParseLine(l)
+		p.must(err)
+		list = append(list, p.request(verb, args, ""))
 	}
-	b := appendString(nil, p)
-	version, err := a.number("version", -1)
-	if err != nil {
-		return nil, err
-	}
+	return list
+}
+
+func (p *player) nodeBody(op Op, a arguments) []byte {
+	b := appendString(nil, p.path(a))
+	version := int32(p.number(a, "version", -1))
 	switch op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
-		list, err := a.acls()
-		if err != nil {
-			return nil, err
-		}
-		flags, err := a.flags(op)
-		if err != nil {
-			return nil, err
-		}
-		b = appendInt32(appendACLs(appendBytes(b, a.data()), list), flags)
+		b = appendInt32(appendACLs(appendBytes(b, p.data(a)), p.acls(a)), p.flags(op, a))
 		if op == OpCreateTTL {
-			ms, err := a.number("ms", 0)
-			if err != nil {
-				return nil, err
-			}
-			b = appendInt64(b, ms)
+			b = appendInt64(b, p.number(a, "ms", 0))
 		}
-		return b, nil
+		return b
 	case OpDelete, OpCheck:
-		return appendInt32(b, int32(version)), nil
+		return appendInt32(b, version)
 	case OpExists, OpGetData, OpGetChildren, OpGetChildren2:
 		_, watch := a.text("watch")
-		return appendBool(b, watch), nil
+		return appendBool(b, watch)
 	case OpSetData:
-		return appendInt32(appendBytes(b, a.data()), int32(version)), nil
+		return appendInt32(appendBytes(b, p.data(a)), version)
 	case OpGetACL, OpSync:
-		return b, nil
+		return b
 	case OpSetACL:
-		list, err := a.acls()
-		return appendInt32(appendACLs(b, list), int32(version)), err
+		return appendInt32(appendACLs(b, p.acls(a)), version)
 	case OpCheckWatches, OpRemoveWatches:
-		kind, err := a.number("kind", 0)
-		return appendInt32(b, int32(kind)), err
+		return appendInt32(b, int32(p.number(a, "kind", 0)))
 	}
-	return nil, fmt.Errorf("%v is not about a node", op)
+	p.fail("%v is not about a node", op)
+	return nil
 }
 
-// setWatches encodes the request by which a client arms its watches again.
-func (p *player) setWatches(a arguments) ([]byte, error) {
+func (p *player) setWatches(a arguments) []byte {
 	since, _ := a.text("since")
 	zxid, err := p.names.parseZxid(since)
+	p.must(err)
 	b := appendInt64(nil, zxid)
 	for _, key := range []string{"data", "exist", "child"} {
 		list, _ := a.list(key)
 		b = appendStrings(b, list)
 	}
-	return b, err
-}
-
-// multi encodes the requests in the lines of input.
-func (p *player) multi(input string) ([]byte, error) {
-	var b []byte
-	for l := range strings.Lines(input) {
-		verb, args, err := datadriven.ParseLine(l)
-		if err != nil {
-			return nil, err
-		}
-		part, err := p.request(verb, args, "")
-		if err != nil {
-			return nil, err
-		}
-		b = append(appendPart(b, part.op, false, -1), part.body...)
-	}
-	return appendPart(b, opError, true, -1), nil
+	return b
 }
 
 // data is the data of a node. Without the argument it is nil, which differs from empty data.
-func (a arguments) data() []byte {
-	if size, err := a.number("size", -1); err == nil && size >= 0 {
+func (p *player) data(a arguments) []byte {
+	if size := p.number(a, "size", -1); size >= 0 {
 		return make([]byte, size)
 	}
 	if v, given := a.text("data"); given {
@@ -150,18 +117,11 @@ func (a arguments) data() []byte {
 	return nil
 }
 
-// flags are the flags of a creation, by name or as a number.
-func (a arguments) flags(op Op) (int32, error) {
+func (p *player) flags(op Op, a arguments) (flags int32) {
 	list, given := a.list("flags")
 	if !given {
-		switch op {
-		case OpCreateContainer:
-			return flagContainer, nil
-		case OpCreateTTL:
-			return flagTTL, nil
-		}
+		return map[Op]int32{OpCreateContainer: flagContainer, OpCreateTTL: flagTTL}[op]
 	}
-	var flags int32
 	for _, f := range list {
 		switch f {
 		case "ephemeral":
@@ -170,23 +130,20 @@ func (a arguments) flags(op Op) (int32, error) {
 			flags |= flagSequential
 		default:
 			n, err := strconv.Atoi(f)
-			if err != nil {
-				return 0, err
-			}
+			p.must(err)
 			flags = int32(n)
 		}
 	}
-	return flags, nil
+	return flags
 }
 
 // acls reads entries such as world:anyone:cdrwa and digest:ann:secret:r. It hashes the
 // password of a digest. Without the argument every client has all permissions.
-func (a arguments) acls() ([]acl, error) {
+func (p *player) acls(a arguments) (list []acl) {
 	entries, given := a.list("acl")
 	if !given {
-		return openACL(), nil
+		return openACL()
 	}
-	var list []acl
 	for _, entry := range entries {
 		if entry == "" {
 			continue
@@ -194,7 +151,7 @@ func (a arguments) acls() ([]acl, error) {
 		scheme, rest, _ := strings.Cut(entry, ":")
 		i := strings.LastIndex(rest, ":")
 		if i < 0 {
-			return nil, errors.New("an entry is scheme:id:permissions")
+			p.fail("an entry is scheme:id:permissions")
 		}
 		id := rest[:i]
 		if scheme == "digest" && strings.Contains(id, ":") {
@@ -206,7 +163,7 @@ func (a arguments) acls() ([]acl, error) {
 		}
 		list = append(list, acl{perms, identity{scheme, id}})
 	}
-	return list, nil
+	return list
 }
 
 // permLetters are the permissions, the lowest bit first.

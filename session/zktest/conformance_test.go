@@ -12,9 +12,12 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The files below testdata/conformance are one script: what clients send, and what a ZooKeeper server lets them observe.
 // The answers in the files are those of a real server, and only a real server rewrites them:
@@ -25,7 +28,6 @@ import (
 // to read and write a file.
 const conformanceFiles = "testdata/conformance/*.txt"
 
-// minConformanceSteps is how many steps the script has at least.
 const minConformanceSteps = 150
 
 // host starts the server to which a file of the script is played.
@@ -63,7 +65,6 @@ func answersAreFixed(t *testing.T) {
 	}
 }
 
-// playScript plays each file and counts the steps.
 func playScript(t *testing.T, play func(*testing.T, string) int) {
 	t.Helper()
 	files, err := filepath.Glob(conformanceFiles)
@@ -86,9 +87,8 @@ func playScript(t *testing.T, play func(*testing.T, string) int) {
 	t.Logf("%d steps in %d files, %d of them for other versions", steps, len(files), other)
 	// A -run pattern that picks some of the files leaves the others out.
 	picked := strings.Contains(flag.Lookup("test.run").Value.String(), "/")
-	if steps < minConformanceSteps && !picked && !skipped && !t.Failed() {
-		t.Errorf("the script has %d steps, want at least %d", steps, minConformanceSteps)
-	}
+	eventstest.Expect(t, steps >= minConformanceSteps || picked || skipped || t.Failed(),
+		"the script has %d steps, want at least %d", steps, minConformanceSteps)
 }
 
 // rank is 0 for the file about a server that was never written to. The real server is shared, so that file comes first.
@@ -111,7 +111,6 @@ func play(t *testing.T, file string, h host) int {
 	return p.steps
 }
 
-// double is the server under test.
 type double struct{ *Server }
 
 func (d *double) start(t *testing.T, features []string) string {

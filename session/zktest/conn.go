@@ -284,22 +284,10 @@ func (f *frameReader) body(n int) ([]byte, error) {
 	if n < 0 || n > maxFrame {
 		return nil, errFrameLength
 	}
-	// The buffer grows with what comes in: a long frame that is only announced costs
-	// nothing yet.
-	f.buf = f.buf[:0]
-	for len(f.buf) < n {
-		have := len(f.buf)
-		more := min(n-have, max(have, firstRead))
-		f.buf = slices.Grow(f.buf, more)[:have+more]
-		if _, err := io.ReadFull(f.r, f.buf[have:]); err != nil {
-			return nil, err
-		}
-	}
-	return f.buf, nil
+	f.buf = slices.Grow(f.buf[:0], n)[:n]
+	_, err := io.ReadFull(f.r, f.buf)
+	return f.buf, err
 }
-
-// firstRead is how much of a long frame is waited for before the buffer grows.
-const firstRead = 4 << 10
 
 func (f *frameReader) next() ([]byte, error) {
 	n, err := f.length()

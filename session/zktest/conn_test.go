@@ -13,7 +13,6 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// stalledConn writes when it is told to.
 type stalledConn struct {
 	net.Conn
 	proceed chan struct{}
@@ -41,12 +40,9 @@ func TestTheLastFrameArrives(t *testing.T) {
 		c.send([]byte("more"))
 		close(stalled.proceed)
 		got, err := io.ReadAll(client)
-		if err != nil || string(got) != "refused" {
-			t.Errorf("the client reads %q, %v; want the last frame and the end", got, err)
-		}
-		if len(c.queue) != 0 {
-			t.Errorf("behind the last frame %d frames are queued", len(c.queue))
-		}
+		eventstest.Must(t, err)
+		eventstest.Equal(t, string(got), "refused", "the last frame")
+		eventstest.Equal(t, len(c.queue), 0, "frames that are queued after the last one")
 	})
 }
 
@@ -58,22 +54,20 @@ func TestAPipeIsAConnection(t *testing.T) {
 		start, buf := time.Now(), make([]byte, 1)
 		ends := func(what string, after time.Duration, err, want error) {
 			t.Helper()
-			if took := time.Since(start); !errors.Is(err, want) || took != after {
-				t.Errorf("%s ends with %v after %v, want %v after %v", what, err, took, want, after)
-			}
+			took := time.Since(start)
+			eventstest.Expect(t, errors.Is(err, want) && took == after,
+				"%s ends with %v after %v, want %v after %v", what, err, took, want, after)
 		}
 		eventstest.Must(t, a.SetWriteDeadline(start.Add(time.Second)))
 		n, err := a.Write(make([]byte, pipeBuffer+1))
-		if ends("a write beyond the buffer", time.Second, err, os.ErrDeadlineExceeded); n != pipeBuffer {
-			t.Errorf("wrote %d, want %d", n, pipeBuffer)
-		}
+		ends("a write beyond the buffer", time.Second, err, os.ErrDeadlineExceeded)
+		eventstest.Equal(t, n, pipeBuffer, "written")
 		eventstest.Must(t, b.SetReadDeadline(start))
 		_, err = b.Read(buf)
 		ends("a read after its deadline", time.Second, err, os.ErrDeadlineExceeded)
 		eventstest.Must(t, errors.Join(b.SetDeadline(time.Time{}), a.Close(), a.Close()))
-		if got, err := io.ReadAll(b); err != nil || len(got) != pipeBuffer {
-			t.Errorf("the peer reads %d bytes, %v; want what was written before Close", len(got), err)
-		}
+		got, err := io.ReadAll(b)
+		eventstest.Expect(t, err == nil && len(got) == pipeBuffer, "the peer reads %d bytes, %v", len(got), err)
 		_, err = b.Write(buf)
 		ends("a write to a closed peer", time.Second, err, syscall.EPIPE)
 		_, err = a.Read(buf)

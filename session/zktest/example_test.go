@@ -9,55 +9,42 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// start is New for programs that cannot go on without a server.
-func start(settings ...zktest.Setting) *zktest.Server {
-	srv, err := zktest.New(settings...)
+func must(err error) {
 	if err != nil {
-		log.Fatal(err)
+		log.Panic(err)
 	}
-	return srv
 }
 
 func ExampleNew() {
-	srv := start()
+	srv, err := zktest.New()
+	must(err)
 	defer srv.Close()
 
 	c, err := coordinator.Connect(context.Background(), srv.Addr()) // over TCP, as to any server
-	if err != nil {
-		log.Print(err)
-		return
-	}
+	must(err)
 	fmt.Println(c.State(), len(srv.Sessions()))
-	if err := c.Close(); err != nil {
-		log.Print(err)
-	}
+	must(c.Close())
 	// Output: connected 1
 }
 
 func ExampleServer_Option() {
-	srv := start(zktest.InMemory())
+	srv, err := zktest.New(zktest.InMemory())
+	must(err)
 	defer srv.Close()
 
 	c, err := coordinator.Connect(context.Background(), srv.Addr(), srv.Option()) // without a socket
-	if err != nil {
-		log.Print(err)
-		return
-	}
+	must(err)
 	fmt.Println(c.State())
-	if err := c.Close(); err != nil {
-		log.Print(err)
-	}
+	must(c.Close())
 	// Output: connected
 }
 
 func ExampleServer_Intercept() {
-	srv := start()
+	srv, err := zktest.New()
+	must(err)
 	defer srv.Close()
 	c, err := coordinator.Connect(context.Background(), srv.Addr())
-	if err != nil {
-		log.Print(err)
-		return
-	}
+	must(err)
 
 	// The server creates the node, and the reply is lost with the connection.
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -68,14 +55,10 @@ func ExampleServer_Intercept() {
 		return zktest.Pass()
 	})
 	lock := c.Mutex("/locks/a").Acquire(context.Background())
-	if _, err := lock.Wait(context.Background()); err != nil {
-		log.Print(err)
-		return
-	}
+	_, err = lock.Wait(context.Background())
+	must(err)
 	fmt.Println("nodes:", len(srv.Children("/locks/a"))) // the one that was found again
-	if err := c.Close(); err != nil {
-		log.Print(err)
-	}
+	must(c.Close())
 	fmt.Println("nodes:", len(srv.Children("/locks/a")))
 	// Output:
 	// nodes: 1

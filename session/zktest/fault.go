@@ -3,6 +3,7 @@ package zktest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -152,14 +153,9 @@ func (s *Server) cut(c *conn) {
 }
 
 // connections returns all connections, the oldest first.
-func (s *Server) connections() []*conn {
-	list := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
-	return list
-}
+func (s *Server) connections() []*conn { return slices.SortedFunc(maps.Keys(s.conns), byNumber) }
+
+func byNumber(a, b *conn) int { return cmp.Compare(a.number, b.number) }
 
 // Down makes the server unreachable, or reachable again: it closes all connections and
 // accepts no new ones. In memory, new ones are refused. Over TCP they are closed as soon

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"reflect"
 	"slices"
 	"syscall"
 	"testing"
@@ -32,9 +31,8 @@ func expiry(t *testing.T, s *Server, id int64) time.Duration {
 func (r *rawClient) quiet(d time.Duration) {
 	r.tb.Helper()
 	eventstest.Must(r.tb, r.SetReadDeadline(time.Now().Add(d)))
-	if b, err := r.in.next(); !errors.Is(err, os.ErrDeadlineExceeded) {
-		r.tb.Errorf("the server sends %v, %v; want silence", b, err)
-	}
+	b, err := r.in.next()
+	eventstest.Expect(r.tb, errors.Is(err, os.ErrDeadlineExceeded), "the server sends %v, %v", b, err)
 	eventstest.Must(r.tb, r.SetReadDeadline(time.Time{}))
 }
 
@@ -42,43 +40,32 @@ func TestAServerThatIsDownKeepsSessions(t *testing.T) {
 	withMember(t, 10_000, func(t *testing.T, s *Server, r *rawClient) {
 		s.Down(true)
 		r.ended("a server that is down")
-		if _, err := s.DialContext(t.Context(), "tcp", s.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("a dial to a server that is down: %v, want it refused", err)
-		}
+		_, err := s.DialContext(t.Context(), "tcp", s.Addr())
+		eventstest.ErrorIs(t, err, syscall.ECONNREFUSED, "a dial to a server that is down")
 		time.Sleep(5 * time.Second)
 		s.Down(false)
-		if !r.resumes(s) {
-			t.Error("after 5 s without a server the session of 10 s cannot be resumed, want it to live on")
-		}
+		eventstest.Expect(t, r.resumes(s), "after 5 s without a server the session of 10 s cannot be resumed")
 		s.Down(false) // this changes nothing
 		synctest.Wait()
-		if n := s.Connections(); n != 1 {
-			t.Errorf("%d connections are left after Down(false), want 1", n)
-		}
+		eventstest.Equal(t, s.Connections(), 1, "connections after Down(false)")
 		s.Down(true)
-		if d := expiry(t, s, r.session); d <= 10*time.Second || d > 12*time.Second {
-			t.Errorf("without a server the session of 10 s expires after %v, want 10 to 12 s", d)
-		}
+		d := expiry(t, s, r.session)
+		eventstest.Expect(t, d > 10*time.Second && d <= 12*time.Second, "a session of 10 s expires after %v", d)
 		s.Down(false)
-		if r.resumes(s) {
-			t.Error("a session that has expired is resumed, want it refused")
-		}
+		eventstest.Expect(t, !r.resumes(s), "a session that has expired is resumed, want it refused")
 	})
 	s := Start(t)
 	r := rawTCP(t, s.Addr())
 	r.ticket = r.hello(ticket{timeout: 10_000})
 	s.Down(true)
 	r.ended("a server that is down")
-	if b, _ := io.ReadAll(rawTCP(t, s.Addr())); len(b) != 0 {
-		t.Errorf("over TCP a server that is down says %q, want nothing", b)
-	}
+	b, _ := io.ReadAll(rawTCP(t, s.Addr()))
+	eventstest.Equal(t, len(b), 0, "what a server that is down says over TCP")
 	s.Down(false)
-	if again := rawTCP(t, s.Addr()).hello(r.ticket); again.session != r.session {
-		t.Errorf("over TCP the session is %#x when the server is up again, want %#x", again.session, r.session)
-	}
+	eventstest.Equal(t, rawTCP(t, s.Addr()).hello(r.ticket).session, r.session, "the session over TCP")
 }
 
-// TestASessionEndsAtATick beyond its timeout, which is between 2 and 20 ticks.
+// TestASessionEndsAtATick beyond its timeout, which sessions.txt of the script bounds.
 func TestASessionEndsAtATick(t *testing.T) {
 	for _, c := range []struct {
 		tick, asked, want time.Duration
@@ -89,18 +76,8 @@ func TestASessionEndsAtATick(t *testing.T) {
 		eventstest.Bubble(t, func(t *testing.T) {
 			s := Start(t, Tick(c.tick))
 			r := member(t, s, int32(c.asked.Milliseconds()))
-			if got := expiry(t, s, r.session); got != c.want {
-				t.Errorf("with a tick of %v a session of %v expires after %v, want %v", c.tick, c.asked, got, c.want)
-			}
+			eventstest.Equal(t, expiry(t, s, r.session), c.want, "a session of %v with a tick of %v", c.asked, c.tick)
 		})
-	}
-	s := Start(t) // with the tick of a real server without a setting
-	for asked, want := range map[int32]int32{
-		-1: 4000, 3999: 4000, 4000: 4000, 17_000: 17_000, 40_000: 40_000, 40_001: 40_000,
-	} {
-		if got := rawTCP(t, s.Addr()).hello(ticket{timeout: asked}).timeout; got != want {
-			t.Errorf("a client that asks for %d ms is granted %d ms, want %d", asked, got, want)
-		}
 	}
 }
 
@@ -112,30 +89,24 @@ func TestMuteKeepsEverythingBack(t *testing.T) {
 		eventstest.Must(t, s.Delete("/x"))
 		r.quiet(5 * time.Second)
 		s.Mute(r.session, false)
-		if e := r.next(); e.xid != eventXid {
-			t.Errorf("when the server is heard again it sends %+v, want the event", e)
-		}
+		r.news(event{nodeDeleted, "/x"})
 	})
 	withMember(t, 4000, func(t *testing.T, s *Server, r *rawClient) {
 		r.can(OpCreate, createBody("/x", flagEphemeral), ok)
 		s.Mute(r.session, true)
 		r.request(OpCreate, createBody("/late", 0))
 		r.quiet(20 * time.Second)
-		if len(s.Tree()) != 0 || len(s.Sessions()) != 0 || len(s.tree.ephemerals) != 0 {
-			t.Errorf("muted, a session of 4 s has left sessions %v and nodes %v, want none", s.Sessions(), s.Tree())
-		}
+		eventstest.Expect(t, len(s.Tree()) == 0 && len(s.Sessions()) == 0 && len(s.tree.ephemerals) == 0,
+			"muted, a session of 4 s has left sessions %v and nodes %v, want none", s.Sessions(), s.Tree())
 		again := rawMemory(t, s)
 		again.write(frame(greeting(0, r.ticket)))
 		again.quiet(20 * time.Second)
 		s.Mute(r.session, false)
 		r.ended("an expired session that is heard again")
-		if body, err := again.receive(); err != nil || len(body) != 36 {
-			t.Errorf("the late handshake of an expired session is answered %v, %v; want 36 bytes", body, err)
-		}
+		body, err := again.receive()
+		eventstest.Expect(t, err == nil && len(body) == 36, "the late handshake is answered %v, %v", body, err)
 		again.ended("a refused handshake")
-		if s.Exists("/late") {
-			t.Error("the node of an expired session's request is there, want it missing")
-		}
+		eventstest.Expect(t, !s.Exists("/late"), "the node of an expired session's request is there")
 	})
 }
 
@@ -174,29 +145,23 @@ func TestActions(t *testing.T) {
 				}
 				r.write(requests)
 				synctest.Wait()
-				if got := s.Tree(); !slices.Equal(got, c.nodes) {
-					t.Errorf("the nodes are %v, want %v", got, c.nodes)
-				}
+				eventstest.Equal(t, s.Tree(), c.nodes, "the nodes")
 				for xid := range int32(4) {
 					want, told := c.answers[xid+1]
 					if !told {
 						continue
 					}
-					if a := r.next(); a.xid != xid+1 || a.code != want {
-						t.Errorf("the answer is %d, %v; want %d, %v", a.xid, a.code, xid+1, want)
-					}
-					if got := time.Since(start); xid == 1 && got != 0 || xid >= 2 && got != c.after {
-						t.Errorf("answer %d comes after %v, want the third and what follows it after %v", xid+1, got, c.after)
-					}
+					a, after := r.next(), time.Since(start)
+					eventstest.Expect(t, a.xid == xid+1 && a.code == want, "answer %d is %d, %v", xid+1, a.xid, a.code)
+					due := map[bool]time.Duration{true: c.after}[xid >= 2] // what follows the third waits for it
+					eventstest.Equal(t, after, due, "the time of answer %d", xid+1)
 				}
 				if c.ends {
 					r.ended("cut")
 				} else {
 					r.quiet(time.Second)
 				}
-				if !r.resumes(s) {
-					t.Error("the session cannot be resumed, want it to live on")
-				}
+				eventstest.Expect(t, r.resumes(s), "the session cannot be resumed, want it to live on")
 			})
 		})
 	}
@@ -209,23 +174,17 @@ func TestInterceptedHandshake(t *testing.T) {
 	}{
 		"cut before": {CutBefore(), 0}, "cut after": {CutAfter(), 1}, "fail": {Fail(Throttled), 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				s := Start(t)
-				s.Intercept(func(Request) Action { return test.act })
-				r := rawMemory(t, s)
-				r.write(frame(greeting(0, ticket{timeout: 10_000})))
-				r.ended(name)
-				if n := len(s.Sessions()); n != test.sessions {
-					t.Errorf("%d sessions, want %d", n, test.sessions)
-				}
-				// A session of which the client never heard expires like any other.
-				time.Sleep(20 * time.Second)
-				synctest.Wait()
-				if n := len(s.Sessions()); n != 0 {
-					t.Errorf("%d sessions are left of which no client heard, want none", n)
-				}
-			})
+		eventstest.Case(t, name, func(t *testing.T) {
+			s := Start(t)
+			s.Intercept(func(Request) Action { return test.act })
+			r := rawMemory(t, s)
+			r.write(frame(greeting(0, ticket{timeout: 10_000})))
+			r.ended(name)
+			eventstest.Equal(t, len(s.Sessions()), test.sessions, "sessions")
+			// A session of which the client never heard expires like any other.
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			eventstest.Equal(t, len(s.Sessions()), 0, "sessions of which no client heard")
 		})
 	}
 }
@@ -255,14 +214,8 @@ func TestInterceptSeesEachRequest(t *testing.T) {
 			{Session: r.session, Op: OpMulti, Path: "/x", Count: 1, Parts: []Part{{OpCheck, "/x"}, {OpDelete, "/y"}}},
 			{Session: r.session, Op: OpCreate, Path: "/late", Count: 3},
 		}
-		if !reflect.DeepEqual(seen, want) {
-			t.Errorf("the hook saw\n%+v, want\n%+v", seen, want)
-		}
-		if s.Exists("/late") {
-			t.Error("the node of a session that expired before the request is there, want it missing")
-		}
-		if err := s.Expire(r.session); err == nil {
-			t.Error("Expire of a session that has ended = nil, want an error")
-		}
+		eventstest.Equal(t, seen, want, "the hook saw")
+		eventstest.Expect(t, !s.Exists("/late"), "the node of a session that expired before the request is there")
+		eventstest.Expect(t, s.Expire(r.session) != nil, "Expire of a session that has ended = nil, want an error")
 	})
 }

@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -11,12 +12,7 @@ import (
 func (s *Server) Sessions() []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]int64, 0, len(s.sessions))
-	for id := range s.sessions {
-		list = append(list, id)
-	}
-	slices.Sort(list)
-	return list
+	return slices.Sorted(maps.Keys(s.sessions))
 }
 
 // Connections returns the number of open client connections.

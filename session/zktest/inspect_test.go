@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,14 +20,10 @@ func TestSequenceEnds(t *testing.T) {
 		eventstest.Must(t, s.SetSequence("/dir", 1<<31-2))
 		for _, want := range []string{"/dir/a-2147483646", "/dir/b-2147483647", "/dir/c-2147483647"} {
 			a := r.can(OpCreate, createBody(strings.TrimRight(want, "0123456789"), flagSequential), ok)
-			if got := a.body.string(); got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
+			eventstest.Equal(t, a.body.string(), want, "the new node")
 		}
 		r.can(OpCreate, createBody("/dir/c-", flagSequential), NodeExists) // the same name again
-		if err := s.SetSequence("/none", 1); !errors.Is(err, NoNode) {
-			t.Errorf("SetSequence of a missing node = %v, want %v", err, NoNode)
-		}
+		eventstest.ErrorIs(t, s.SetSequence("/none", 1), NoNode, "SetSequence of a missing node")
 	})
 }
 
@@ -37,12 +32,10 @@ func TestATestSeesAndChangesNodes(t *testing.T) {
 		r.can(OpExists, about("/a/b", true), NoNode)
 		eventstest.Must(t, s.Create("/a/b/c", []byte("x")))
 		r.news(event{nodeCreated, "/a/b"})
-		if data, found := s.Data("/a/b/c"); !found || string(data) != "x" {
-			t.Errorf("Data = %q, %v; want x", data, found)
-		}
-		if _, found := s.Data("/none"); found {
-			t.Error("Data says that a missing node is there, want it missing")
-		}
+		data, found := s.Data("/a/b/c")
+		eventstest.Expect(t, found && string(data) == "x", "Data = %q, %v; want x", data, found)
+		_, found = s.Data("/none")
+		eventstest.Expect(t, !found, "Data says that a missing node is there, want it missing")
 		eventstest.Must(t, s.SetData("/a/b/c", []byte("y")))
 		r.reads("after SetData", "/a/b/c", "y", false)
 		for _, c := range []struct {
@@ -56,20 +49,15 @@ func TestATestSeesAndChangesNodes(t *testing.T) {
 			{"Delete of a node without any", s.Delete("/a/b/c"), nil},
 			{"LimitNodes for the root", s.LimitNodes("/", 1), BadArguments},
 		} {
-			if !errors.Is(c.got, c.want) {
-				t.Errorf("%s = %v, want %v", c.what, c.got, c.want)
-			}
+			eventstest.ErrorIs(t, c.got, c.want, "%s", c.what)
 		}
 		r.can(OpCreate, createBody("/mine", flagEphemeral), ok)
-		if got := s.Children("/a"); !slices.Equal(got, []string{"b"}) || s.Children("/none") != nil {
-			t.Errorf("the children are %v, and those of a missing node %v; want b, and none", got, s.Children("/none"))
-		}
-		if got := s.Sessions(); s.Connections() != 1 || !slices.Equal(got, []int64{r.session}) {
-			t.Errorf("%d connections, and sessions %#x; want one, and %#x", s.Connections(), got, r.session)
-		}
-		if a, mine := s.Owner("/a"), s.Owner("/mine"); a != 0 || mine != r.session {
-			t.Errorf("the owners are %#x and %#x, want none, and the session %#x", a, mine, r.session)
-		}
+		eventstest.Equal(t, s.Children("/a"), []string{"b"}, "the children")
+		eventstest.Equal(t, s.Children("/none"), nil, "the children of a missing node")
+		eventstest.Equal(t, s.Sessions(), []int64{r.session}, "sessions")
+		eventstest.Equal(t, s.Connections(), 1, "connections")
+		eventstest.Equal(t, s.Owner("/a"), 0, "the owner of a node that is not ephemeral")
+		eventstest.Equal(t, s.Owner("/mine"), r.session, "the owner of an ephemeral node")
 	})
 }
 
@@ -102,13 +90,10 @@ func TestReapTakesWhatIsOverdue(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t, ExtendedTypes())
 		member(t, s, 10_000).can(OpCreateTTL, appendInt64(createBody("/t", flagTTL), 1000), ok)
-		if n := s.Reap(); n != 0 {
-			t.Errorf("%d nodes were reaped before the time, want none", n)
-		}
+		eventstest.Equal(t, s.Reap(), 0, "nodes that were reaped before the time")
 		time.Sleep(2 * time.Second)
-		if n := s.Reap(); n != 1 || s.Exists("/t") {
-			t.Errorf("%d nodes were reaped after the time, want the one", n)
-		}
+		eventstest.Equal(t, s.Reap(), 1, "nodes that were reaped after the time")
+		eventstest.Equal(t, s.Exists("/t"), false, "the node that was reaped is there")
 	})
 }
 
@@ -121,25 +106,21 @@ func TestServersThatLackRequests(t *testing.T) {
 	}{
 		"ZooKeeper 3.4": {ZooKeeper34(), true}, "ClickHouse Keeper": {ClickHouseKeeper(), false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				s := Start(t, test.setting)
-				r := member(t, s, 10_000)
-				r.can(OpCreate, createBody("/e", flagEphemeral), ok)
-				r.can(OpMulti, multiBody(part(OpCheck, versioned("/", -1)), part(OpCreate, createBody("/p", 0))), ok)
-				r.can(OpSetData, setBody("/none", ""), NoNode)
-				r.request(OpCreateContainer, createBody("/c", flagContainer))
-				if test.answers {
-					if a := r.next(); a.code != Unimplemented {
-						t.Errorf("a container: %v, want %v", a.code, Unimplemented)
-					}
-				}
-				r.ended("a request that the server lacks")
-				synctest.Wait()
-				if s.Exists("/e") != test.answers || r.resumes(s) != test.answers || !s.Exists("/p") || s.Exists("/c") {
-					t.Errorf("nodes %v; want /p, and /e and its session: %t", s.Tree(), test.answers)
-				}
-			})
+		eventstest.Case(t, name, func(t *testing.T) {
+			s := Start(t, test.setting)
+			r := member(t, s, 10_000)
+			r.can(OpCreate, createBody("/e", flagEphemeral), ok)
+			r.can(OpMulti, multiBody(part(OpCheck, versioned("/", -1)), part(OpCreate, createBody("/p", 0))), ok)
+			r.can(OpSetData, setBody("/none", ""), NoNode)
+			r.request(OpCreateContainer, createBody("/c", flagContainer))
+			if test.answers {
+				eventstest.ErrorIs(t, r.next().code, Unimplemented, "a container")
+			}
+			r.ended("a request that the server lacks")
+			synctest.Wait()
+			if s.Exists("/e") != test.answers || r.resumes(s) != test.answers || !s.Exists("/p") || s.Exists("/c") {
+				t.Errorf("nodes %v; want /p, and /e and its session: %t", s.Tree(), test.answers)
+			}
 		})
 	}
 }
@@ -153,17 +134,14 @@ func TestCloseIsIdempotent(t *testing.T) {
 		work.Go(s.Close)
 	}
 	work.Wait()
-	if _, err := s.DialContext(t.Context(), "tcp", s.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("a dial after Close: %v, want it refused", err)
-	}
+	_, err = s.DialContext(t.Context(), "tcp", s.Addr())
+	eventstest.ErrorIs(t, err, syscall.ECONNREFUSED, "a dial after Close")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.DialContext(gone, "tcp", s.Addr()); !errors.Is(err, context.Canceled) {
-		t.Errorf("a dial with an ended context: %v, want %v", err, context.Canceled)
-	}
+	_, err = s.DialContext(gone, "tcp", s.Addr())
+	eventstest.ErrorIs(t, err, context.Canceled, "a dial with an ended context")
 }
 
-// failing records what Start reports to a test.
 type failing struct {
 	cleanups []func()
 	fatal    bool
@@ -175,49 +153,28 @@ func (f *failing) Cleanup(fn func())     { f.cleanups = append(f.cleanups, fn) }
 
 func TestStartFailsItsTestAndClosesWithIt(t *testing.T) {
 	for name, setting := range map[string]Setting{"tick": Tick(0), "check interval": CheckInterval(0)} {
-		if tb := new(failing); Start(tb, setting) != nil || !tb.fatal {
-			t.Errorf("Start with a %s of zero is well, want the test failed", name)
-		}
+		tb := new(failing)
+		eventstest.Expect(t, Start(tb, setting) == nil && tb.fatal, "Start with a %s of zero is well", name)
 	}
 	tb := new(failing)
 	r := rawTCP(t, Start(tb).Addr())
 	for _, fn := range tb.cleanups {
 		fn()
 	}
-	if _, err := io.ReadAll(r); tb.fatal || len(tb.cleanups) != 1 || err != nil {
-		t.Errorf("after %d clean-ups the client reads %v, want the one clean-up to close the server", len(tb.cleanups), err)
-	}
-}
-
-func TestOpsAndCodesHaveNames(t *testing.T) {
-	for op := OpClose; op <= OpSASL; op++ {
-		// Operations that have a body fail without one, and these have names.
-		if _, err := decodeCall(op, &decoder{}); err != nil && strings.HasPrefix(op.String(), "op ") {
-			t.Errorf("op %d has a body and no name, want one", op)
-		}
-	}
-	for what, want := range map[Op]string{OpConnect: "connect", 77: "op 77"} {
-		if got := what.String(); got != want {
-			t.Errorf("an op is called %q, want %q", got, want)
-		}
-	}
-	for code, want := range map[Code]string{ok: "zktest: ok", Throttled: "zktest: throttled", -999: "zktest: code -999"} {
-		if got := code.Error(); got != want {
-			t.Errorf("code %d is called %q, want %q", int32(code), got, want)
-		}
-	}
+	_, err := io.ReadAll(r)
+	eventstest.Expect(t, !tb.fatal && len(tb.cleanups) == 1 && err == nil,
+		"after %d clean-ups the client reads %v, want the one clean-up to close the server", len(tb.cleanups), err)
 }
 
 func TestBubbleIsRecognised(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		if s := Start(t); s.listener != nil || s.Addr() != memoryAddress {
-			t.Errorf("a server in a bubble listens on %s, want it in memory", s.Addr())
-		}
+		s := Start(t)
+		eventstest.Expect(t, s.listener == nil && s.Addr() == memoryAddress,
+			"in a bubble it listens on %s", s.Addr())
 	})
-	if s := Start(t); s.listener == nil || s.Addr() == memoryAddress {
-		t.Errorf("outside of a bubble the server is at %s, want a port that it listens on", s.Addr())
-	}
-	if s := Start(t, InMemory()); s.listener != nil {
-		t.Errorf("a server in memory listens on %s, want none", s.Addr())
-	}
+	s := Start(t)
+	eventstest.Expect(t, s.listener != nil && s.Addr() != memoryAddress,
+		"outside of a bubble it is at %s", s.Addr())
+	s = Start(t, InMemory())
+	eventstest.Expect(t, s.listener == nil, "a server in memory listens on %s, want none", s.Addr())
 }

@@ -93,13 +93,6 @@ func (s *Server) thaw(c *conn) {
 	delete(s.replicas, c)
 }
 
-// freezeAgain is freeze for a connection that was up to date for one request.
-func (s *Server) freezeAgain(c *conn) {
-	if !c.gone {
-		s.freeze(c)
-	}
-}
-
 // view is what a connection reads from: the present, or its replica.
 func (s *Server) view(c *conn) replica {
 	if c.replica != nil {

@@ -14,29 +14,23 @@ func (r *rawClient) news(want ...event) {
 	r.tb.Helper()
 	for _, e := range want {
 		a := r.next()
-		if got := (event{eventKind(a.body.int32()), ""}); a.xid != eventXid || got.kind != e.kind {
-			r.tb.Fatalf("got %+v, want the event %+v", a, e)
-		}
-		if _, path := a.body.int32(), a.body.string(); path != e.path {
-			r.tb.Fatalf("got event %d of %s, want of %s", e.kind, path, e.path)
+		kind, _, path := eventKind(a.body.int32()), a.body.int32(), a.body.string()
+		if a.xid != eventXid || kind != e.kind || path != e.path {
+			r.tb.Fatalf("got %+v, event %d of %s; want %+v", a, kind, path, e)
 		}
 	}
 }
 
-// reads fails the test unless the node has this data.
 func (r *rawClient) reads(when, path, want string, watched bool) {
 	r.tb.Helper()
-	if got := r.can(OpGetData, about(path, watched), ok).body.bytes(); string(got) != want {
-		r.tb.Errorf("%s %s is %q, want %q", when, path, got, want)
-	}
+	eventstest.Equal(r.tb, string(r.can(OpGetData, about(path, watched), ok).body.bytes()), want,
+		"%s %s", when, path)
 }
 
-// lists fails the test unless the node has these children.
 func (r *rawClient) lists(when, path string, watched bool, want ...string) {
 	r.tb.Helper()
-	if got := r.can(OpGetChildren, about(path, watched), ok).body.strings(); !slices.Equal(got, want) {
-		r.tb.Errorf("%s the children of %s are %v, want %v", when, path, got, want)
-	}
+	got := r.can(OpGetChildren, about(path, watched), ok).body.strings()
+	eventstest.Expect(r.tb, slices.Equal(got, want), "%s %s has %v, want %v", when, path, got, want)
 }
 
 func TestALaggingFollowerShowsThePastUntilAWrite(t *testing.T) {
@@ -51,33 +45,26 @@ func TestALaggingFollowerShowsThePastUntilAWrite(t *testing.T) {
 		eventstest.Must(t, s.Delete("/old"))
 		eventstest.Must(t, s.Create("/new", nil))
 		eventstest.Must(t, s.SetData("/set", []byte("x")))
-		if got := r.call(OpPing, nil).zxid; got != zxid {
-			t.Errorf("a follower that lags answers with zxid %d, want %d", got, zxid)
-		}
+		eventstest.Equal(t, r.call(OpPing, nil).zxid, zxid, "a follower that lags answers with zxid")
 		r.reads("in the lag", "/set", "", false)
 		r.lists("in the lag", "/", true, "dir", "old", "set", "zookeeper")
 		r.can(OpExists, about("/new", true), NoNode)
-		if n := s.Watches(); n != 4 {
-			t.Errorf("%d watches, want 4", n)
-		}
+		eventstest.Equal(t, s.Watches(), 4, "watches")
 		eventstest.Must(t, s.Create("/dir/child", nil))
 
 		// The follower's own write is answered from the present, and the past comes before it.
 		r.request(OpCreate, createBody("/dir/mine", 0))
 		r.news(event{nodeDeleted, "/old"}, event{childrenChanged, "/"})
 		r.news(event{nodeCreated, "/new"}, event{childrenChanged, "/dir"})
-		if a := r.next(); a.code != ok || a.zxid != zxid+5 {
-			t.Errorf("the write is answered %+v, want the zxid %d", a, zxid+5)
-		}
+		a := r.next()
+		eventstest.Expect(t, a.code == ok && a.zxid == zxid+5, "the write is answered %+v after %d", a, zxid)
 		r.lists("after its write", "/dir", false, "child", "mine")
 		r.reads("after its write", "/dir", "", true) // and it lags again
 		eventstest.Must(t, s.SetData("/dir", []byte("y")))
 		r.reads("after its write", "/dir", "", false)
 		r.request(OpSync, appendString(nil, "/"))
 		r.news(event{dataChanged, "/dir"})
-		if got := r.next().zxid; got != zxid+6 {
-			t.Errorf("a sync is answered with zxid %d, want %d", got, zxid+6)
-		}
+		eventstest.Equal(t, r.next().zxid, zxid+6, "a sync is answered with zxid")
 	})
 }
 
@@ -95,9 +82,7 @@ func TestLagEndsOnRequestAndWithTheConnection(t *testing.T) {
 		s.Cut(r.session)
 		eventstest.Must(t, s.Create("/z", nil))
 		again := rawMemory(t, s)
-		if k := again.hello(r.ticket); k.session != r.session {
-			t.Errorf("session %#x on the new connection, want %#x", k.session, r.session)
-		}
+		eventstest.Equal(t, again.hello(r.ticket).session, r.session, "the session on the new connection")
 		again.reads("on a new connection", "/z", "", false)
 	})
 }
@@ -111,9 +96,8 @@ func TestStrandedSessionExpiresUnawares(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			r.can(OpPing, nil, ok) // no sign of life gets through
 		}
-		if s.Exists("/e") || len(s.Sessions()) != 0 {
-			t.Errorf("after 30 s there are sessions %v and nodes %v, want it expired", s.Sessions(), s.Tree())
-		}
+		eventstest.Expect(t, !s.Exists("/e") && len(s.Sessions()) == 0,
+			"after 30 s there are sessions %v and nodes %v, want it expired", s.Sessions(), s.Tree())
 		r.can(OpExists, about("/e", false), ok) // to the client all is as it was
 		s.Strand(r.session, false)
 		r.news(event{nodeDeleted, "/e"})
@@ -127,21 +111,17 @@ func TestStrandedWriteWaits(t *testing.T) {
 		r.request(OpCreate, createBody("/x", 0))
 		r.request(OpPing, nil) // waits behind it
 		r.quiet(3 * time.Second)
-		if s.Exists("/x") {
-			t.Error("a write on the stranded connection was executed, want it held back")
-		}
+		eventstest.Expect(t, !s.Exists("/x"), "a write on the stranded connection was executed")
 		s.Strand(r.session, false)
-		if a := r.next(); a.code != ok || !s.Exists("/x") {
-			t.Errorf("with its leader back the follower answers the write %+v, want it executed", a)
-		}
+		a := r.next()
+		eventstest.Expect(t, a.code == ok && s.Exists("/x"), "with its leader back it answers %+v", a)
 		r.next()
 
 		// If the client gives up the connection meanwhile, the write is not executed.
 		s.Strand(r.session, true)
 		r.request(OpCreate, createBody("/y", 0))
-		if !r.resumes(s) || s.Exists("/y") {
-			t.Error("the session cannot be resumed elsewhere, or the write was executed; want neither")
-		}
+		eventstest.Expect(t, r.resumes(s), "the session cannot be resumed elsewhere")
+		eventstest.Expect(t, !s.Exists("/y"), "the write was executed")
 	})
 }
 
@@ -169,10 +149,8 @@ func TestAFollowerKeepsSignsOfLifeToItself(t *testing.T) {
 			r.can(OpCreate, createBody("/x", flagEphemeral), ok)
 			s.Strand(r.session, true)
 			expiry(t, s, r.session)
-			if got := time.Since(start); got != c.ends {
-				t.Errorf("with %d settings, and a write after %v, the session ends after %v, want %v",
-					len(c.settings), c.sent, got, c.ends)
-			}
+			eventstest.Equal(t, time.Since(start), c.ends,
+				"%d settings, a write after %v: the end", len(c.settings), c.sent)
 			synctest.Wait()
 			s.Strand(r.session, false)
 		})

@@ -25,7 +25,6 @@ type ticket struct {
 	password []byte
 }
 
-// reply is one frame from the server.
 type reply struct {
 	xid  int32
 	zxid int64
@@ -117,7 +116,11 @@ func (r *rawClient) write(b []byte) {
 // frame is the client's next request, for a caller that writes several at once.
 func (r *rawClient) frame(op Op, body []byte) []byte {
 	r.xid++
-	return frame(append(appendInt32(appendInt32(nil, r.xid), int32(op)), body...))
+	return requestFrame(r.xid, op, body)
+}
+
+func requestFrame(xid int32, op Op, body []byte) []byte {
+	return frame(append(appendInt32(appendInt32(nil, xid), int32(op)), body...))
 }
 
 func (r *rawClient) request(op Op, body []byte) {
@@ -170,13 +173,10 @@ func (r *rawClient) call(op Op, body []byte) reply {
 	return a
 }
 
-// can fails the test unless the request has this answer.
 func (r *rawClient) can(op Op, body []byte, want Code) reply {
 	r.tb.Helper()
 	a := r.call(op, body)
-	if a.code != want {
-		r.tb.Errorf("%v: %v, want %v", op, a.code, want)
-	}
+	eventstest.Expect(r.tb, a.code == want, "%v: %v, want %v", op, a.code, want)
 	return a
 }
 

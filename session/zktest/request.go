@@ -121,7 +121,11 @@ func (s *Server) execute(c *conn, q call) answer {
 	}
 	if needsLeader(q.op) && c.replica != nil {
 		s.thaw(c)
-		defer s.freezeAgain(c)
+		defer func() { // it was up to date for one request
+			if !c.gone {
+				s.freeze(c)
+			}
+		}()
 	}
 	switch q.op {
 	case OpPing:

@@ -2,7 +2,6 @@ package zktest_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,9 +45,7 @@ func TestServiceInBubble(t *testing.T) {
 			go func() { done <- serve(ctx, c, func() { *works++ }) }()
 			t.Cleanup(func() {
 				cancel()
-				if err := <-done; !errors.Is(err, context.Canceled) {
-					t.Errorf("the service ended with %v, want %v", err, context.Canceled)
-				}
+				eventstest.ErrorIs(t, <-done, context.Canceled, "the service ended with")
 				eventstest.Check(t, c.Close())
 			})
 			synctest.Wait() // it leads, or waits for that

@@ -125,16 +125,11 @@ func (s *Server) admit(c *conn, h hello, act Action) bool {
 
 // helloFrame answers a handshake. A nil session says that there is none to resume.
 func helloFrame(ses *session, timeout time.Duration, readOnly bool) []byte {
-	b := appendInt32(nil, 0)
 	if ses == nil {
-		b = appendInt32(b, 0)
-		b = appendInt64(b, 0)
-		b = appendBytes(b, make([]byte, passwordLength))
-	} else {
-		b = appendInt32(b, int32(timeout/time.Millisecond))
-		b = appendInt64(b, ses.id)
-		b = appendBytes(b, ses.password)
+		ses, timeout = &session{password: make([]byte, passwordLength)}, 0
 	}
+	b := appendInt32(appendInt32(nil, 0), int32(timeout/time.Millisecond))
+	b = appendBytes(appendInt64(b, ses.id), ses.password)
 	if readOnly {
 		b = appendBool(b, false)
 	}

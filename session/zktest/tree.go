@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -55,10 +56,7 @@ func (n *node) ephemeral() bool { return n.owner != 0 && n.owner != containerOwn
 // names returns the children in alphabetical order. A real server gives them in no order; this one is a
 // test double, and always gives the same.
 func (n *node) names() []string {
-	list := make([]string, 0, len(n.children))
-	for name := range n.children {
-		list = append(list, name)
-	}
+	list := slices.AppendSeq(make([]string, 0, len(n.children)), maps.Keys(n.children))
 	slices.Sort(list)
 	return list
 }

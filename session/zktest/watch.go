@@ -1,7 +1,7 @@
 package zktest
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -75,32 +75,18 @@ func (w *watchTable) remove(path string, c *conn) {
 
 // fire disarms the watches on path and returns their connections, the oldest first.
 func (w *watchTable) fire(path string) []*conn {
-	armed := w.byPath[path]
-	if len(armed) == 0 {
-		return nil
+	list := slices.SortedFunc(maps.Keys(w.byPath[path]), byNumber)
+	for _, c := range list {
+		w.remove(path, c)
 	}
-	delete(w.byPath, path)
-	list := make([]*conn, 0, len(armed))
-	for c := range armed {
-		list = append(list, c)
-		delete(w.byConn[c], path)
-		if len(w.byConn[c]) == 0 {
-			delete(w.byConn, c)
-		}
-	}
-	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
 	return list
 }
 
 // drop disarms all watches of a connection.
 func (w *watchTable) drop(c *conn) {
 	for path := range w.byConn[c] {
-		delete(w.byPath[path], c)
-		if len(w.byPath[path]) == 0 {
-			delete(w.byPath, path)
-		}
+		w.remove(path, c)
 	}
-	delete(w.byConn, c)
 }
 
 func (w *watchTable) size() int {
