@@ -96,7 +96,8 @@ func TestContended(t *testing.T) {
 }
 
 // TestContendedFromTheBegin: contenders that came before the Grant, or before the first
-// call, count, and come in one value.
+// call, count, and come in one value. A waiter that does not use the room that it has for
+// a moment is no newcomer after that.
 func TestContendedFromTheBegin(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -113,6 +114,20 @@ func TestContendedFromTheBegin(t *testing.T) {
 		coordtest.Soon(t, last)
 		wantValues(t, told, 0, "after the loss")
 		wantValues(t, last.Contended(), 1, "asked during the hold")
+
+		one := c.Semaphore("/s", 1)
+		a, err := one.Hold(t.Context())
+		eventstest.Must(t, err)
+		told = a.Contended()
+		other.Semaphore("/s", 1).Acquire(t.Context())
+		wantValues(t, told, 1, "a waiter for a permit")
+		srv.Mute(other.SessionID(), true)
+		for _, size := range []int{2, 1} {
+			eventstest.Must(t, one.Resize(t.Context(), size))
+			time.Sleep(2 * time.Second)
+		}
+		srv.Mute(other.SessionID(), false)
+		wantValues(t, told, 0, "a waiter that was told of before")
 	})
 }
 
@@ -178,27 +193,4 @@ func realContended(t *testing.T, e *ensemble.Ensemble) {
 		coordtest.GrantOf(t, w)
 		coordtest.End(w)
 	}
-}
-
-// TestContendedOnceThoughThereWasRoom: a waiter that does not use the room that it has
-// for a moment is no newcomer after that.
-func TestContendedOnceThoughThereWasRoom(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		h := c.Semaphore("/s", 1)
-		a, err := h.Hold(t.Context())
-		eventstest.Must(t, err)
-		told := a.Contended()
-		w := other.Semaphore("/s", 1).Acquire(t.Context())
-		wantValues(t, told, 1, "a waiter")
-		srv.Mute(other.SessionID(), true)
-		for _, size := range []int{2, 1} {
-			eventstest.Must(t, h.Resize(t.Context(), size))
-			time.Sleep(2 * time.Second)
-		}
-		srv.Mute(other.SessionID(), false)
-		wantValues(t, told, 0, "a waiter that was told of before")
-		w.Release()
-		a.Release()
-	})
 }

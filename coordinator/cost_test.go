@@ -51,27 +51,10 @@ func handOver(t *testing.T, holder, next *coordinator.Acquisition) {
 	<-holder.Done()
 }
 
-// line has so many contenders wait for a lock, in turn in each of the sessions. The first
-// few have left already, so that every contender has waited.
-func line(t *testing.T, cs []*coordinator.Coordinator, waiters int) []*coordinator.Acquisition {
-	t.Helper()
-	const first = 3
-	coordtest.Warm(t, cs...)
-	all := make([]*coordinator.Acquisition, 0, first+1+waiters)
-	for i := range first + 1 + waiters {
-		all = append(all, coordtest.Queue(cs[i%len(cs)].Mutex(lockPath)))
-	}
-	coordtest.GrantOf(t, all[0])
-	for i := range first {
-		handOver(t, all[i], all[i+1])
-	}
-	return all[first:]
-}
-
 // TestAHandoffCostsTheSameInALongQueue: a release wakes the next holder, and the session
 // of the node that is gone, which watches it. A zxid may be longer in hexadecimal.
 func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
-	const handoffs = 10
+	const first, handoffs = 3, 10 // the first holders have not waited
 	for sessions, want := range map[int]int{
 		5: 2 * handoffs, // delete with a floor; read the floor
 		1: handoffs,     // the session that released knows what the floor says
@@ -80,18 +63,25 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 		for _, waiters := range []int{20, eventstest.Amount(400, 1000)} {
 			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 				cs, ms := coordtest.Metered(t, srv, sessions)
-				all := line(t, cs, waiters)
-				before := coordtest.Total(ms)
-				for i := range handoffs {
+				coordtest.Warm(t, cs...)
+				var all []*coordinator.Acquisition
+				for i := range first + 1 + waiters {
+					all = append(all, coordtest.Queue(cs[i%sessions].Mutex(lockPath)))
+				}
+				coordtest.GrantOf(t, all[0])
+				var before coordtest.Count
+				for i := range first + handoffs {
+					if i == first {
+						before = coordtest.Total(ms)
+					}
 					heard := make([]int, sessions)
 					for s, m := range ms {
 						heard[s] = m.Read().Events
 					}
 					handOver(t, all[i], all[i+1])
-					releases, enters := (3+i)%sessions, (4+i)%sessions // line has left three out
 					for s, m := range ms {
-						n, woken := m.Read().Events-heard[s], s == releases || s == enters
-						expect(t, n == 1 == woken && n < 2, "release %d: %d events for session %d", i, n, s)
+						n, woken := m.Read().Events-heard[s], s == i%sessions || s == (i+1)%sessions
+						expect(t, i < first || n == 1 == woken && n < 2, "release %d: %d events for session %d", i, n, s)
 					}
 				}
 				costs = append(costs, coordtest.Total(ms).Minus(before))

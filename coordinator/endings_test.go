@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,16 +44,12 @@ func newVictim(t *testing.T, servers string, more ...coordinator.Option) victim 
 // reads waits for a line of the log whose error has the words.
 func (v victim) reads(t *testing.T, message string, words ...string) {
 	t.Helper()
-	var all []string
 	eventstest.Eventually(t, message+": "+strings.Join(words, ", "), func() bool {
-		all = nil
-		return slices.ContainsFunc(v.logs.All(), func(line observer.LoggedEntry) bool {
+		return slices.ContainsFunc(v.logs.FilterMessage(message).All(), func(line observer.LoggedEntry) bool {
 			text, _ := line.ContextMap()["error"].(string)
-			all = append(all, line.Message+": "+text)
-			lacks := slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
-			return line.Message == message && !lacks
+			return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 		})
-	}, func() string { return strings.Join(all, "\n") })
+	}, func() string { return fmt.Sprintf("%+v", v.logs.AllUntimed()) })
 }
 
 // isRefused checks that there is no session, and the words of the error.
