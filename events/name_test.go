@@ -60,16 +60,6 @@ func TestParseNameIgnoresEverythingElse(t *testing.T) {
 			t.Errorf("ParseName(%q) = %+v, want no contender", name, got)
 		}
 	}
-	for i := range 1000 {
-		if name := fmt.Sprintf("garbage-%d", i); parses(name) {
-			t.Errorf("ParseName(%q) found a contender", name)
-		}
-	}
-}
-
-func parses(name string) bool {
-	_, ok := events.ParseName(name)
-	return ok
 }
 
 func TestCheckFailsClosedAtTheEndOfTheSequence(t *testing.T) {
@@ -144,16 +134,6 @@ func TestReasonsAreTextInJSON(t *testing.T) {
 	var r events.Reason
 	if err := r.UnmarshalText([]byte("bad luck")); err == nil || r != 0 {
 		t.Errorf("bad luck is taken for %q, %v; want an error", r, err)
-	}
-}
-
-// A type that the stream never sends would be a needless case in every switch over all
-// events.
-func TestWhatTheStreamNeverSendsIsNoEvent(t *testing.T) {
-	for _, value := range []any{events.Leader{}, events.Contender{}} {
-		if _, is := value.(events.Event); is {
-			t.Errorf("%T is an Event, want it to be none", value)
-		}
 	}
 }
 

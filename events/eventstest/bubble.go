@@ -2,11 +2,8 @@ package eventstest
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -110,42 +107,15 @@ func stacks() string {
 	}
 }
 
-var frame = regexp.MustCompile(`(?m)^\t(\S+_test\.go|\S+/internal/[a-z]+test/\w+\.go):(\d+)`)
+var frame = regexp.MustCompile(`(?m)^\t((?:\S+_test|\S+/internal/[a-z]+test/\w+)\.go:\d+)`)
 
-// waiting names the innermost line of a test, or of a package of test support, in each stack, and the text of that line.
+// waiting names the innermost line of a test, or of a package of test support, in each stack.
 func waiting(bubble []string) string {
 	var lines []string
 	for _, stack := range bubble {
 		if at := frame.FindStringSubmatch(stack); at != nil {
-			lines = append(lines, fmt.Sprintf("\t%s:%s: %s", at[1], at[2], source(at[1], at[2])))
+			lines = append(lines, "\t"+at[1])
 		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-// source returns a line of a file, or nothing if the file is not there. With -trimpath a file of this
-// repo is named by its import path.
-func source(file, line string) string {
-	if below, ok := strings.CutPrefix(file, "github.com/zkgrant/zkgrant/"); ok {
-		file = filepath.Join(root(), below)
-	}
-	text, err := os.ReadFile(file)
-	n, wrong := strconv.Atoi(line)
-	lines := strings.Split(string(text), "\n")
-	if err != nil || wrong != nil || n < 1 || n > len(lines) {
-		return ""
-	}
-	return strings.TrimSpace(lines[n-1])
-}
-
-// root returns the folder of the repo, which has a go.work, or nothing outside of it. A test runs in the
-// folder of its package.
-func root() string {
-	const levels = 10 // deeper than any package
-	for up := "."; len(up) < 3*levels; up = filepath.Join("..", up) {
-		if _, err := os.Stat(filepath.Join(up, "go.work")); err == nil {
-			return up
-		}
-	}
-	return ""
 }

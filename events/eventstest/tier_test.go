@@ -2,6 +2,7 @@ package eventstest_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -11,29 +12,19 @@ import (
 // commit is named, and for about one in three in `make test`.
 func TestTurns(t *testing.T) {
 	const commits = 900
-	for _, c := range []struct {
-		full        string
-		named       bool
-		least, most int
-	}{
-		{full: "", named: true, least: commits / 4, most: commits * 2 / 5},
-		{full: "1", named: true, least: commits, most: commits},
-		{full: "", named: false, least: commits, most: commits},
-	} {
-		t.Setenv("ZKGRANT_FULL", c.full)
-		t.Setenv("ZKGRANT_TURN", "")
-		runs := 0
+	runs := func(full string, named int) (n int) {
+		t.Setenv("ZKGRANT_FULL", full)
 		for i := range commits {
-			if c.named {
-				t.Setenv("ZKGRANT_TURN", fmt.Sprintf("%040x", i))
-			}
+			t.Setenv("ZKGRANT_TURN", strings.Repeat(fmt.Sprintf("%040x", i), named))
 			if eventstest.InTurn(t.Name(), 3) {
-				runs++
+				n++
 			}
 		}
-		if runs < c.least || runs > c.most {
-			t.Errorf("at full length %q, commit named %v: the test runs for %d of %d commits, want %d to %d",
-				c.full, c.named, runs, commits, c.least, c.most)
-		}
+		return n
+	}
+	unnamed, full, some := runs("", 0), runs("1", 1), runs("", 1)
+	if unnamed != commits || full != commits || some < commits/4 || some > commits*2/5 {
+		t.Errorf("of %d commits the test runs for %d if none is named, %d at full length, and %d; want all, all, and a third",
+			commits, unnamed, full, some)
 	}
 }

@@ -2,6 +2,7 @@ package eventstest_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -29,9 +30,13 @@ func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 				go time.Sleep(2 * eventstest.Limit)
 			}
 			eventstest.Doing(t, "the seventh step")
-			<-never // the line that is to be told
+			<-never
 		})
 	}
+	text, err := os.ReadFile("wait_test.go")
+	eventstest.Must(t, err)
+	before, _, _ := strings.Cut(string(text), "\t\t\t<-never\n")
+	line := fmt.Sprintf("wait_test.go:%d\n", 1+strings.Count(before, "\n"))
 	for how, why := range map[string][]string{
 		"awake":  {"is not over after 20m0s", "for 10m0s it has waited in the same line, with no goroutine in time.Sleep"},
 		"asleep": {"is not over after " + eventstest.Limit.String(), "the limit is " + eventstest.Limit.String()},
@@ -43,7 +48,7 @@ func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 		if !errors.As(err, &exit) {
 			t.Fatalf("%s: the hanging test ended with %v:\n%s", how, err, out)
 		}
-		for _, want := range append(why, "\tthe seventh step\n", "<-never // the line that is to be told") {
+		for _, want := range append(why, "\tthe seventh step\n", line) {
 			if got := string(out); !strings.Contains(got, want) {
 				t.Errorf("%s: got %s\nwant a line with %q", how, got, want)
 			}
