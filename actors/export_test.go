@@ -8,31 +8,17 @@ func (s *Stream) Backlog() (kept, entries int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for b := range s.subs {
-		n, all := b.backlog()
-		kept, entries = max(kept, n), max(entries, all)
+		b.mu.Lock()
+		n := 0
+		for _, e := range b.queue {
+			if e.event != nil {
+				n++
+			}
+		}
+		kept, entries = max(kept, n), max(entries, len(b.queue))
+		b.mu.Unlock()
 	}
 	return kept, entries
-}
-
-// Backlog tells how many events the feed keeps, and how many entries they take.
-func (f *Feed) Backlog() (kept, entries int) { return f.box.backlog() }
-
-// Feeds tells of how many feeds the stream knows.
-func (s *Stream) Feeds() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.feeds)
-}
-
-func (b *outbox) backlog() (kept, entries int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, e := range b.queue {
-		if e.event != nil {
-			kept++
-		}
-	}
-	return kept, len(b.queue)
 }
 
 // Kept returns how many entries the stream keeps for all subscribers. It is called while

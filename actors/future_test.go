@@ -2,27 +2,25 @@ package actors_test
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"testing"
 	"testing/synctest"
 
 	"github.com/zkgrant/zkgrant/actors"
-	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
-	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// outcome is what Wait returned.
 type outcome struct {
 	grant events.Grant
 	held  bool
 	err   error
 }
 
+var granted = outcome{theGrant, true, nil}
+
 // waiting calls Wait in a goroutine, and returns a channel for the outcome.
-func waiting(ctx context.Context, r *actorstest.Rig) <-chan outcome {
+func waiting(ctx context.Context, r *Rig) <-chan outcome {
 	c := make(chan outcome, 1)
 	go func() {
 		grant, held, err := r.Wait(ctx)
@@ -36,33 +34,32 @@ func waiting(ctx context.Context, r *actorstest.Rig) <-chan outcome {
 func said(t *testing.T, when string, c <-chan outcome, want outcome) {
 	t.Helper()
 	synctest.Wait()
-	if got, ok := actorstest.Take(c); !ok || !reflect.DeepEqual(got, want) {
+	if got, ok := Take(c); !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("%s: Wait has returned: %t, %+v; want %+v", when, ok, got, want)
 	}
 }
 
-func silent(t *testing.T, when string, c <-chan outcome) {
-	t.Helper()
-	synctest.Wait()
-	if got, ok := actorstest.Take(c); ok {
-		t.Errorf("%s: Wait has returned %+v, want it to wait", when, got)
-	}
-}
-
-var granted = outcome{actorstest.GrantOf(0), true, nil}
-
-// TestWaitIsTheSameForEveryCaller, before or behind the Grant, also with a context that has ended. The Grant is taken once.
+// TestWaitIsTheSameForEveryCaller, before or behind the Grant, also with a context that has
+// ended. The Grant is taken once: Wait takes it if no reader of the channel or of the stream
+// has it, and such a reader takes nothing from a caller of Wait.
 func TestWaitIsTheSameForEveryCaller(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		r := actorstest.NewRig(t)
+	withEach(t, map[string]func(t *testing.T, r *Rig){
+		"no reader":   func(*testing.T, *Rig) {},
+		"the channel": func(_ *testing.T, r *Rig) { go func() { <-r.Granted() }() },
+		"the stream": func(t *testing.T, r *Rig) {
+			stream := r.Stream.Subscribe(t.Context())
+			go func() { <-stream }()
+		},
+	}, func(t *testing.T, r *Rig, read func(t *testing.T, r *Rig)) {
+		read(t, r)
 		r.Begin(t, actors.Want{})
 		ended, cancel := context.WithCancelCause(t.Context())
-		cancel(actorstest.ErrCause)
+		cancel(ErrCause)
 		var all [5]<-chan outcome
 		for i := range all {
 			all[i] = waiting(t.Context(), r)
 		}
-		said(t, "before the Grant, with a context that has ended", waiting(ended, r), outcome{err: actorstest.ErrCause})
+		said(t, "before the Grant, with a context that has ended", waiting(ended, r), outcome{err: ErrCause})
 		r.GoesOn(t, false)
 		r.Hold()
 		for _, c := range all {
@@ -76,97 +73,63 @@ func TestWaitIsTheSameForEveryCaller(t *testing.T) {
 	})
 }
 
-// TestWaitAfterAnotherReaderHasTheGrant: a reader of the channel or of the stream takes nothing from a caller of Wait.
-func TestWaitAfterAnotherReaderHasTheGrant(t *testing.T) {
-	readers := map[string]func(t *testing.T, r *actorstest.Rig){
-		"the channel": func(t *testing.T, r *actorstest.Rig) { t.Helper(); go func() { <-r.Granted() }() },
-		"the stream": func(t *testing.T, r *actorstest.Rig) {
-			t.Helper()
-			stream := r.Stream.Subscribe(t.Context())
-			go func() { <-stream }()
-		},
-	}
-	for name, read := range readers {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				r := actorstest.NewRig(t)
-				read(t, r)
-				r.Begin(t, actors.Want{})
-				before := waiting(t.Context(), r)
-				r.Hold()
-				said(t, "asked before "+name+" had the Grant", before, granted)
-				said(t, "asked behind that", waiting(t.Context(), r), granted)
-				r.Withdraw(recipes.WhyReleased)
-				r.Deleted()
-			})
-		})
-	}
-}
-
-// TestWaitEndsWithDone: Wait says what Err says, and when Err says it. Later callers get the same, with any context.
+// TestWaitEndsWithDone: Wait says what Err says, and when Err says it. Later callers get the
+// same, with any context.
 func TestWaitEndsWithDone(t *testing.T) {
-	refused := errors.New("refused")
-	for name, c := range map[string]struct {
+	type row struct {
 		hold bool
-		end  func(r *actorstest.Rig)
+		end  func(r *Rig)
 		want error
-	}{
-		"released":                  {true, func(r *actorstest.Rig) { r.Deleted() }, nil},
-		"released, which is denied": {true, func(r *actorstest.Rig) { r.Refuse(recipes.OpDelete, refused) }, actorstest.Ends(recipes.WhyRefused, true, 0, refused)},
-		"released as a waiter":      {false, func(r *actorstest.Rig) { r.Deleted() }, actorstest.Ends(recipes.WhyReleased, false, 0, nil)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				r := actorstest.NewRig(t)
-				r.Begin(t, actors.Want{})
-				r.Queued()
-				before := waiting(t.Context(), r)
-				if c.hold {
-					r.Say(recipes.Gone{Epoch: actorstest.Epoch, Node: actorstest.Older}, recipes.Claimed{Epoch: actorstest.Epoch, Fresh: true})
-					said(t, "held", before, granted)
-					before = nil
-				}
-				r.Withdraw(recipes.WhyReleased)
-				between := waiting(t.Context(), r)
-				silent(t, "when the release is under way", between)
-				c.end(r)
-				if !c.hold {
-					said(t, "asked before the release", before, outcome{err: c.want})
-				}
-				said(t, "asked when the release was under way", between, outcome{err: c.want})
-				ended, cancel := context.WithCancel(t.Context())
-				cancel()
-				said(t, "asked behind the end", waiting(ended, r), outcome{err: c.want})
-				r.IsOver(t, c.want)
-			})
-		})
 	}
+	denied := func(r *Rig) { r.Refuse(recipes.OpDelete, ErrNoAuth) }
+	withEach(t, map[string]row{
+		"released":                  {true, (*Rig).Deleted, nil},
+		"released, which is denied": {true, denied, Ends(recipes.WhyRefused, true, 0, ErrNoAuth)},
+		"released as a waiter":      {false, (*Rig).Deleted, released},
+	}, func(t *testing.T, r *Rig, c row) {
+		r.Begin(t, actors.Want{})
+		r.Queued()
+		before := waiting(t.Context(), r)
+		if c.hold {
+			r.Say(Ahead, Claimed)
+			said(t, "held", before, granted)
+		}
+		r.Withdraw(recipes.WhyReleased)
+		between := waiting(t.Context(), r)
+		if got, ok := Take(between); ok {
+			t.Errorf("when the release is under way Wait has returned %+v, want it to wait", got)
+		}
+		c.end(r)
+		if !c.hold {
+			said(t, "asked before the release", before, outcome{err: c.want})
+		}
+		said(t, "asked when the release was under way", between, outcome{err: c.want})
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		said(t, "asked behind the end", waiting(ended, r), outcome{err: c.want})
+		r.IsOver(t, c.want)
+	})
 }
 
 // TestWaitInsideAFunction does not wait for the end, because the end waits for the function.
 func TestWaitInsideAFunction(t *testing.T) {
-	for name, c := range map[string]struct {
-		ends func(r *actorstest.Rig)
+	type row struct {
+		ends func(r *Rig)
 		want error
-	}{
-		"a loss": {
-			func(r *actorstest.Rig) { r.Say(recipes.LeaseRanOut{}) },
-			actorstest.Ends(recipes.WhyLost, true, events.ReasonLeaseRanOut, nil),
-		},
-		"Close": {func(r *actorstest.Rig) { r.Withdraw(recipes.WhyClosed) }, actorstest.Ends(recipes.WhyClosed, true, 0, nil)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				r := actorstest.NewRig(t)
-				r.Holds(t, actors.Want{Keep: true})
-				c.ends(r)
-				said(t, "while the function runs", waiting(t.Context(), r), outcome{err: c.want})
-				actorstest.Take(r.Lost())
-				r.Withdraw(recipes.WhyReleased)
-				r.Deleted()
-				said(t, "behind it", waiting(t.Context(), r), outcome{err: c.want})
-				r.IsOver(t, c.want)
-			})
-		})
 	}
+	lost := Ends(recipes.WhyLost, true, events.ReasonLeaseRanOut, nil)
+	closed := Ends(recipes.WhyClosed, true, 0, nil)
+	withEach(t, map[string]row{
+		"a loss": {func(r *Rig) { r.Say(recipes.LeaseRanOut{}) }, lost},
+		"Close":  {func(r *Rig) { r.Withdraw(recipes.WhyClosed) }, closed},
+	}, func(t *testing.T, r *Rig, c row) {
+		r.Holds(t, actors.Want{Keep: true})
+		c.ends(r)
+		said(t, "while the function runs", waiting(t.Context(), r), outcome{err: c.want})
+		Take(r.Lost())
+		r.Withdraw(recipes.WhyReleased)
+		r.Deleted()
+		said(t, "behind it", waiting(t.Context(), r), outcome{err: c.want})
+		r.IsOver(t, c.want)
+	})
 }

@@ -2,23 +2,14 @@ package actors_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
-	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
-)
-
-var (
-	_ actors.Port = (*actorstest.FakePort)(nil)
-
-	released = actorstest.Ends(recipes.WhyReleased, false, 0, nil) // the end of a waiter
-	beyond   = events.Name{Text: "lock-2147483647", Kind: events.KindLock, Seq: 1<<31 - 1}
 )
 
 // TestABoundEndsTheWait, of either kind: the end of the context, or of the longest wait.
@@ -27,29 +18,28 @@ var (
 // removed, the functions of OnEnd hear of the bound first, so it is the end.
 func TestABoundEndsTheWait(t *testing.T) {
 	const own = "after the machine's own end"
+	grant := []events.Event{theGrant}
 	for name, c := range map[string]struct {
-		before func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event)
+		before func(t *testing.T, r *Rig, stream <-chan events.Event)
 		taken  bool
 		said   []events.Event // on the stream, before the end
 	}{
-		own: {before: func(_ *testing.T, r *actorstest.Rig, _ <-chan events.Event) {
-			r.Say(actorstest.Opened, recipes.Created{Epoch: actorstest.Epoch, Node: beyond})
+		own: {before: func(_ *testing.T, r *Rig, _ <-chan events.Event) {
+			r.Say(Opened, recipes.Created{Epoch: Epoch, Node: beyond})
 		}},
-		"Grant untaken": {before: func(_ *testing.T, r *actorstest.Rig, _ <-chan events.Event) {
+		"Grant untaken": {before: func(_ *testing.T, r *Rig, _ <-chan events.Event) { r.Hold() }, said: grant},
+		"Grant seen": {before: func(t *testing.T, r *Rig, stream <-chan events.Event) {
 			r.Hold()
-		}, said: []events.Event{actorstest.GrantOf(0)}},
-		"Grant seen": {before: func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-			r.Hold()
-			expect(t, stream, actorstest.GrantOf(0))
+			expect(t, stream, theGrant)
 		}},
-		"Grant taken": {before: func(t *testing.T, r *actorstest.Rig, _ <-chan events.Event) {
+		"Grant taken": {before: func(t *testing.T, r *Rig, _ <-chan events.Event) {
 			r.Hold()
-			actorstest.MustTake(t, r.Granted())
-		}, taken: true, said: []events.Event{actorstest.GrantOf(0)}},
+			MustTake(t, r.Granted())
+		}, taken: true, said: grant},
 	} {
 		for _, waits := range []time.Duration{0, time.Minute} {
 			t.Run(name+", "+waits.String(), func(t *testing.T) {
-				withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
+				withStream(t, func(t *testing.T, r *Rig, stream <-chan events.Event) {
 					var told error
 					r.OnEnd(func(err error) { told = err })
 					ctx, cancel := context.WithCancelCause(t.Context())
@@ -57,10 +47,10 @@ func TestABoundEndsTheWait(t *testing.T) {
 					r.Start(ctx, waits, actors.Want{})
 					synctest.Wait()
 					c.before(t, r, stream)
-					end := actorstest.Ends(recipes.WhyTimeout, false, 0, nil)
+					end := Ends(recipes.WhyTimeout, false, 0, nil)
 					if time.Sleep(waits); waits == 0 {
-						end = actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause)
-						cancel(actorstest.ErrCause)
+						end = Ends(recipes.WhyContext, false, 0, ErrCause)
+						cancel(ErrCause)
 					}
 					synctest.Wait()
 					if c.taken {
@@ -76,7 +66,7 @@ func TestABoundEndsTheWait(t *testing.T) {
 					if name == own && (told == nil || told.Error() != end.Error()) {
 						t.Errorf("the functions of OnEnd are told %v, want what Err says: %v", told, end)
 					}
-					expect(t, stream, append(c.said, events.Ended{ID: 7, Path: "/locks/a", Err: end})...)
+					expect(t, stream, append(c.said, Ended(end))...)
 				})
 			})
 		}
@@ -87,23 +77,23 @@ func TestABoundEndsTheWait(t *testing.T) {
 // context that ends at that moment is too late: its message stands in the mailbox behind
 // the end.
 func TestThePortIsClosedBeforeTheEndIsTold(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+	withRig(t, func(t *testing.T, r *Rig) {
 		told, closed := 0, 0
 		r.OnEnd(func(error) { told++ })
-		ctx := actorstest.NewCountingContext(t.Context())
+		ctx := NewCountingContext(t.Context())
 		r.Start(ctx, 0, actors.Want{Try: true})
 		synctest.Wait()
-		r.Say(actorstest.Opened)
-		late := ctx.Functions()
-		r.Explaining = func() {
-			_, closed = r.Port.Counts()
+		r.Say(Opened)
+		late, _ := ctx.Functions()
+		r.explaining = func() {
+			_, closed, _ = r.Port.Counts()
 			ctx.Ended.Store(true)
 			late[0]()
 		}
-		r.Say(recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Older}})
-		r.IsOverAndGone(t, actorstest.Ends(recipes.WhyBusy, false, 0, nil))
+		r.Say(recipes.Listed{Epoch: Epoch, Queue: []events.Name{Older}})
+		r.IsOverAndGone(t, Ends(recipes.WhyBusy, false, 0, nil))
 		if len(late) != 1 || closed != 1 || told != 1 {
-			t.Errorf("%d functions wait for the context, the port was closed %d times before the end, which was told %d times; want once each",
+			t.Errorf("%d functions wait for the context, the port was closed %d times before the end, told %d times",
 				len(late), closed, told)
 		}
 	})
@@ -113,34 +103,36 @@ func TestThePortIsClosedBeforeTheEndIsTold(t *testing.T) {
 // when another one comes, or when the house is closed. So the locks of a loop have one
 // wait for their context.
 func TestContextIsLetGoAtTheEnd(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		ctx, other := actorstest.NewCountingContext(t.Context()), actorstest.NewCountingContext(t.Context())
-		expect := func(when string, waiting, functions, others int) {
+	withRig(t, func(t *testing.T, r *Rig) {
+		ctx, other := NewCountingContext(t.Context()), NewCountingContext(t.Context())
+		expect := func(when string, waiting, others int) {
 			t.Helper()
-			if n, m, all := len(ctx.Functions()), len(other.Functions()), ctx.Asked(); n != waiting || m != others || all != functions {
-				t.Errorf("%s %d functions wait for the end of the context, of %d so far, and %d for the other's; want %d of %d, and %d",
-					when, n, all, m, waiting, functions, others)
+			one, all := ctx.Functions()
+			two, _ := other.Functions()
+			if len(one) != waiting || len(two) != others || all != 1 {
+				t.Errorf("%s %d functions of %d wait for the context, and %d for the other one; want %d of 1, and %d",
+					when, len(one), all, len(two), waiting, others)
 			}
 		}
-		cycle := func(l *actorstest.Rig, ctx context.Context) {
+		cycle := func(l *Rig, ctx context.Context) {
 			l.Start(ctx, time.Hour, actors.Want{})
 			l.Hold()
-			actorstest.MustTake(t, l.Granted())
+			MustTake(t, l.Granted())
 			l.Releases(t)
 		}
 		cycle(r, ctx)
-		expect("after the first lock", 1, 1, 0)
+		expect("after the first lock", 1, 0)
 		cycle(r.Sibling(), ctx)
-		expect("after the second lock", 1, 1, 0)
+		expect("after the second lock", 1, 0)
 		waiter := r.Sibling()
 		waiter.Start(ctx, 0, actors.Want{})
 		cycle(r.Sibling(), other)
-		expect("after a lock with the other context, and with a waiter", 1, 1, 1)
+		expect("after a lock with the other context, and with a waiter", 1, 1)
 		waiter.Withdraw(recipes.WhyReleased)
 		waiter.IsOver(t, released)
-		expect("when no lock waits any more", 1, 1, 0)
+		expect("when no lock waits any more", 1, 0)
 		r.House.Close()
-		expect("after the end of all locks", 0, 1, 0)
+		expect("after the end of all locks", 0, 0)
 	})
 }
 
@@ -148,70 +140,65 @@ func TestContextIsLetGoAtTheEnd(t *testing.T) {
 // before Start or in the middle of it. Then the port must not be left open, because
 // nothing would close it.
 func TestNothingStartsForACallerThatHasGone(t *testing.T) {
-	closed := actorstest.Ends(recipes.WhyClosed, false, 0, nil)
-	for name, c := range map[string]struct {
-		gone func(r *actorstest.Rig, ctx *actorstest.CountingContext)
+	closed := Ends(recipes.WhyClosed, false, 0, nil)
+	type row struct {
+		gone func(r *Rig, ctx *CountingContext)
 		end  error
-	}{
-		"released": {func(r *actorstest.Rig, _ *actorstest.CountingContext) {
-			r.Withdraw(recipes.WhyReleased)
-		}, released},
-		"closed": {func(r *actorstest.Rig, _ *actorstest.CountingContext) { r.Withdraw(recipes.WhyClosed) }, closed},
-		"in the middle": {func(r *actorstest.Rig, ctx *actorstest.CountingContext) {
+	}
+	withEach(t, map[string]row{
+		"released": {func(r *Rig, _ *CountingContext) { r.Withdraw(recipes.WhyReleased) }, released},
+		"closed":   {func(r *Rig, _ *CountingContext) { r.Withdraw(recipes.WhyClosed) }, closed},
+		"in the middle": {func(r *Rig, ctx *CountingContext) {
 			ctx.OnErr = func() {
 				r.Withdraw(recipes.WhyClosed)
 				<-r.Done()
 			}
 		}, closed},
-		"its context has ended": {end: actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-				ctx := actorstest.NewCountingContext(t.Context())
-				if c.gone == nil {
-					ended, cancel := context.WithCancelCause(t.Context())
-					cancel(actorstest.ErrCause)
-					r.Start(ended, 0, actors.Want{})
-				} else {
-					c.gone(r, ctx)
-					r.Start(ctx, time.Hour, actors.Want{})
-				}
-				r.IsOverAndGone(t, c.end)
-				r.Withdraw(recipes.WhyReleased)
-				r.IsOver(t, c.end)
-				r.House.Close()
-				opened, _ := r.Port.Counts()
-				if opened != 0 && ctx.OnErr == nil || len(r.Port.Sent()) != 0 || len(ctx.Functions()) != 0 {
-					t.Errorf("the port was opened %d times and sent %v, and %d functions are left with the context; want nothing",
-						opened, r.Port.Sent(), len(ctx.Functions()))
-				}
-				expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: c.end})
-			})
-		})
-	}
+		"its context has ended": {end: Ends(recipes.WhyContext, false, 0, ErrCause)},
+	}, func(t *testing.T, r *Rig, c row) {
+		stream, ctx := r.Stream.Subscribe(t.Context()), NewCountingContext(t.Context())
+		if c.gone == nil {
+			ended, cancel := context.WithCancelCause(t.Context())
+			cancel(ErrCause)
+			r.Start(ended, 0, actors.Want{})
+		} else {
+			c.gone(r, ctx)
+			r.Start(ctx, time.Hour, actors.Want{})
+		}
+		r.IsOverAndGone(t, c.end)
+		r.Withdraw(recipes.WhyReleased)
+		r.IsOver(t, c.end)
+		r.House.Close()
+		opened, _, _ := r.Port.Counts()
+		if left, _ := ctx.Functions(); opened != 0 && ctx.OnErr == nil || len(r.Port.Sent()) != 0 || len(left) != 0 {
+			t.Errorf("the port was opened %d times, sent %v, and %d functions wait for the context; want nothing",
+				opened, r.Port.Sent(), len(left))
+		}
+		expect(t, stream, Ended(c.end))
+	})
 }
 
-// TestTheFirstWithdrawalCounts ends the acquisition twice in each of its stages, for both reasons. The first one counts.
+// TestTheFirstWithdrawalCounts ends the acquisition twice in each of its stages, for both
+// reasons. The first one counts.
 func TestTheFirstWithdrawalCounts(t *testing.T) {
-	type rig = actorstest.Rig
-	hold := func(r *rig) { r.Hold(); <-r.Granted() }
+	hold := func(r *Rig) { r.Hold(); <-r.Granted() }
 	for _, stage := range []struct {
 		name    string
 		granted bool
-		before  func(r *rig)
-		after   func(r *rig)
+		before  func(r *Rig)
+		after   func(r *Rig)
 	}{
-		{"without a session", false, func(*rig) {}, func(*rig) {}},
-		{"creating", false, func(r *rig) { r.Say(actorstest.Opened) }, func(r *rig) { r.Say(actorstest.Created); r.Deleted() }},
-		{"waiting", false, (*rig).Queued, (*rig).Deleted},
-		{"Grant untaken", false, (*rig).Hold, (*rig).Deleted},
-		{"Grant taken", true, hold, (*rig).Deleted},
-		{"suspended", true, func(r *rig) { hold(r); r.Say(recipes.Suspended{}) }, (*rig).Deleted},
-		{"expired", true, hold, func(r *rig) { r.Say(recipes.Expired{}) }},
+		{"without a session", false, func(*Rig) {}, func(*Rig) {}},
+		{"creating", false, func(r *Rig) { r.Say(Opened) }, func(r *Rig) { r.Say(Created); r.Deleted() }},
+		{"waiting", false, (*Rig).Queued, (*Rig).Deleted},
+		{"Grant untaken", false, (*Rig).Hold, (*Rig).Deleted},
+		{"Grant taken", true, hold, (*Rig).Deleted},
+		{"suspended", true, func(r *Rig) { hold(r); r.Say(recipes.Suspended{}) }, (*Rig).Deleted},
+		{"expired", true, hold, func(r *Rig) { r.Say(recipes.Expired{}) }},
 	} {
 		for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyClosed} {
 			t.Run(stage.name+", "+why.String(), func(t *testing.T) {
-				withRig(t, func(t *testing.T, r *rig) {
+				withRig(t, func(t *testing.T, r *Rig) {
 					r.Begin(t, actors.Want{})
 					stage.before(r)
 					told := 0
@@ -225,7 +212,7 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 					r.Withdraw(recipes.WhyReleased)
 					r.Withdraw(recipes.WhyClosed)
 					stage.after(r)
-					want := actorstest.Ends(why, stage.granted, 0, nil)
+					want := Ends(why, stage.granted, 0, nil)
 					if stage.granted && why == recipes.WhyReleased {
 						want = nil
 					}
@@ -239,63 +226,52 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 	}
 }
 
-// TestFailEndsAtOnce, also in a closed group. It changes nothing for a lock that was
-// withdrawn before.
+// TestFailEndsAtOnce, also in a closed group. It changes nothing for a lock that was withdrawn
+// before. In a coordinator that is closed, that may happen by a feed: an acquisition joins it,
+// and it is closed before the coordinator has refused the acquisition. Its reader receives
+// the end.
 func TestFailEndsAtOnce(t *testing.T) {
-	for name, c := range map[string]struct {
-		before func(r *actorstest.Rig)
+	type row struct {
+		before func(r *Rig, feed *actors.Feed)
 		end    error
-	}{
-		"open":      {func(*actorstest.Rig) {}, actorstest.ErrNoAuth},
-		"closed":    {(*actorstest.Rig).Shut, actorstest.ErrNoAuth},
-		"withdrawn": {func(r *actorstest.Rig) { r.Withdraw(recipes.WhyReleased) }, released},
-	} {
-		withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-			var told []error
-			r.OnEnd(func(err error) { told = append(told, err) })
-			c.before(r)
-			r.Fail(actorstest.ErrNoAuth)
-			if name != "withdrawn" && !actorstest.IsDone(r.Lock) || len(told) != 1 {
-				t.Errorf("%s: it is not over when Fail returns, or told %v", name, told)
-			}
-			r.IsOver(t, c.end)
-			r.Withdraw(recipes.WhyReleased) // as callers defer it
-			r.Withdraw(recipes.WhyClosed)
-			r.Fail(actorstest.ErrCause)
-			r.IsOverAndGone(t, c.end)
-			if len(told) != 1 || name != "withdrawn" && told[0] != c.end { //nolint:errorlint // identity is meant
-				t.Errorf("%s: the functions of OnEnd are told %v, want %v once", name, told, c.end)
-			}
-			if name != "closed" {
-				expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: c.end})
-			}
-		})
+		fed    bool
+		said   bool // on the stream or the feed
 	}
-}
-
-// TestAWithdrawalAfterTheEndOfTheLoopEndsTheLock: a coordinator is closed. An acquisition
-// of it joins a feed. The feed is closed before the coordinator has refused the
-// acquisition, and its reader receives the end.
-func TestAWithdrawalAfterTheEndOfTheLoopEndsTheLock(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+	withdraw := func(r *Rig, _ *actors.Feed) { r.Withdraw(recipes.WhyReleased) }
+	withEach(t, map[string]row{
+		"open":      {before: func(*Rig, *actors.Feed) {}, end: ErrNoAuth, said: true},
+		"closed":    {before: func(r *Rig, _ *actors.Feed) { r.Shut() }, end: ErrNoAuth},
+		"withdrawn": {before: withdraw, end: released, said: true},
+		"by a feed": {before: func(r *Rig, feed *actors.Feed) {
+			r.Shut()
+			r.Join(feed)
+			feed.Close()
+		}, end: released, fed: true, said: true},
+	}, func(t *testing.T, r *Rig, c row) {
+		stream, feed := r.Stream.Subscribe(t.Context()), actors.NewFeed()
 		var told []error
 		r.OnEnd(func(err error) { told = append(told, err) })
-		r.Shut()
-		f := actors.NewFeed()
-		if !r.Join(f) {
-			t.Fatal("the lock does not join an open feed")
+		c.before(r, feed)
+		r.Fail(ErrNoAuth)
+		//nolint:errorlint // identity is meant
+		if len(told) != 1 || c.end != released && (!IsDone(r.Lock) || told[0] != c.end) {
+			t.Errorf("it is not over when Fail returns, or OnEnd was told %v, want %v once", told, c.end)
 		}
-		f.Close()
-		r.Fail(actorstest.ErrNoAuth)
-		r.IsOverAndGone(t, released)
+		r.IsOver(t, c.end)
 		r.Withdraw(recipes.WhyReleased) // as callers defer it
-		r.Fail(actorstest.ErrCause)
-		r.IsOverAndGone(t, released)
+		r.Withdraw(recipes.WhyClosed)
+		r.Fail(ErrCause)
+		r.IsOverAndGone(t, c.end)
 		if len(told) != 1 {
 			t.Errorf("the functions of OnEnd are told %v, want one end", told)
 		}
-		expect(t, f.Events(), events.Ended{ID: 7, Path: "/locks/a", Err: released})
-		if !isClosed(f.Events()) {
+		if c.fed {
+			stream = feed.Events()
+		}
+		if c.said {
+			expect(t, stream, Ended(c.end))
+		}
+		if c.fed && !isClosed(stream) {
 			t.Error("the channel of a closed feed is open after the last end")
 		}
 	})
@@ -304,13 +280,12 @@ func TestAWithdrawalAfterTheEndOfTheLoopEndsTheLock(t *testing.T) {
 // TestOneWatcherForAContextHoweverManyLocks also removes some of the locks before the
 // context ends. They are not told. The others are told, with the context's cause.
 func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+	withRig(t, func(t *testing.T, r *Rig) {
 		const locks = 9
 		gone := []int{0, 4, 8, 3} // the first, the last, one that has been moved
-		cause := errors.New("enough")
 		parent, cancel := context.WithCancelCause(t.Context())
-		shared := actorstest.NewCountingContext(parent)
-		all := []*actorstest.Rig{r}
+		shared := NewCountingContext(parent)
+		all := []*Rig{r}
 		for range locks - 1 {
 			all = append(all, r.Sibling())
 		}
@@ -318,20 +293,20 @@ func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
 			one.Start(shared, 0, actors.Want{})
 		}
 		synctest.Wait()
-		before := len(shared.Functions())
+		before, _ := shared.Functions()
 		for _, i := range gone {
 			all[i].Withdraw(recipes.WhyReleased)
 		}
 		synctest.Wait()
-		ended := shared.Functions()
-		if before != 1 || len(ended) != 1 {
-			t.Fatalf("%d functions wait for the end of the context, and then %d, want 1", before, len(ended))
+		ended, _ := shared.Functions()
+		if len(before) != 1 || len(ended) != 1 {
+			t.Fatalf("%d functions wait for the end of the context, and then %d, want 1", len(before), len(ended))
 		}
-		cancel(cause)
+		cancel(ErrCause)
 		shared.Ended.Store(true)
 		ended[0]()
 		for i, one := range all {
-			want := actorstest.Ends(recipes.WhyContext, false, 0, cause)
+			want := Ends(recipes.WhyContext, false, 0, ErrCause)
 			if slices.Contains(gone, i) {
 				want = released
 			}
@@ -343,14 +318,14 @@ func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
 // TestTheEndOfAContextComesLate: the last of its locks is gone and another one has been
 // added. That one is told once, by a wait of its own.
 func TestTheEndOfAContextComesLate(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		ctx := actorstest.NewCountingContext(t.Context())
+	withRig(t, func(t *testing.T, r *Rig) {
+		ctx := NewCountingContext(t.Context())
 		r.Start(ctx, 0, actors.Want{})
 		late := r.ContextEnded()
 		r.Withdraw(recipes.WhyReleased)
 		r.IsOver(t, released)
 		another, second, third := r.Sibling(), r.Sibling(), r.Sibling()
-		another.Start(actorstest.NewCountingContext(t.Context()), 0, actors.Want{})
+		another.Start(NewCountingContext(t.Context()), 0, actors.Want{})
 		another.Withdraw(recipes.WhyReleased)
 		another.IsOver(t, released)
 		second.Start(ctx, 0, actors.Want{})
@@ -359,21 +334,22 @@ func TestTheEndOfAContextComesLate(t *testing.T) {
 		second.GoesOn(t, false)
 		third.Start(ctx, 0, actors.Want{})
 		synctest.Wait()
-		waiting := ctx.Functions()
+		waiting, _ := ctx.Functions()
 		if len(waiting) != 1 {
 			t.Fatalf("%d functions wait for the end of the context, want 1", len(waiting))
 		}
 		ctx.Ended.Store(true)
 		waiting[0]()
-		for _, one := range []*actorstest.Rig{second, third} {
-			one.IsOver(t, actorstest.Ends(recipes.WhyContext, false, 0, context.Canceled))
+		for _, one := range []*Rig{second, third} {
+			one.IsOver(t, Ends(recipes.WhyContext, false, 0, context.Canceled))
 		}
 	})
 }
 
-// TestAFunctionHasReturnedWhenItsReleaseIsAskedFor, and not before: Close ends the session then, and the node would still be there.
+// TestAFunctionHasReturnedWhenItsReleaseIsAskedFor, and not before: Close ends the session
+// then, and the node would still be there.
 func TestAFunctionHasReturnedWhenItsReleaseIsAskedFor(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+	withRig(t, func(t *testing.T, r *Rig) {
 		r.Holds(t, actors.Want{Keep: true})
 		r.Withdraw(recipes.WhyClosed)
 		waited, early := r.Returned(), 0
@@ -382,14 +358,14 @@ func TestAFunctionHasReturnedWhenItsReleaseIsAskedFor(t *testing.T) {
 				return
 			}
 			for _, returned := range []<-chan struct{}{waited, r.Returned()} {
-				if _, told := actorstest.Take(returned); told {
+				if _, told := Take(returned); told {
 					early++
 				}
 			}
 		}
 		r.Withdraw(recipes.WhyReleased)
 		synctest.Wait()
-		if _, told := actorstest.Take(waited); early > 0 || !told {
+		if _, told := Take(waited); early > 0 || !told {
 			t.Errorf("told before the request: %d times; in the end: %v", early, told)
 		}
 		<-r.Returned()

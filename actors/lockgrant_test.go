@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 
 	"github.com/zkgrant/zkgrant/actors"
-	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
@@ -13,18 +12,12 @@ import (
 // TestPosition: a waiter's position is that of the latest listing, less the contenders
 // that are known to be gone. Other locks have none.
 func TestPosition(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		oldest := events.Name{Text: "lock-0000000003", Kind: events.KindLock, Seq: 3}
-		second := events.Name{Text: "lock-0000000006", Kind: events.KindLock, Seq: 6}
-		both := recipes.Listed{
-			Epoch: actorstest.Epoch, Queue: []events.Name{oldest, actorstest.Older, actorstest.Own},
-			Own: actorstest.Listed.Own,
-		}
-		anew := recipes.Listed{
-			Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Older, second},
-			Own: recipes.Own{Name: second, Owner: actorstest.Session, Token: actorstest.Token},
-		}
-		stands := recipes.Advanced{Epoch: actorstest.Epoch, Stands: true}
+	withRig(t, func(t *testing.T, r *Rig) {
+		second := nodeOf(6)
+		both := listed(nodeOf(3), Older, Own)
+		anew := listed(Older, second)
+		anew.Own.Name = second
+		stands := recipes.Advanced{Epoch: Epoch, Stands: true}
 		want := func(when string, ahead int, ok bool) {
 			t.Helper()
 			if gotAhead, gotOK := r.Position(); gotAhead != ahead || gotOK != ok {
@@ -38,16 +31,16 @@ func TestPosition(t *testing.T) {
 			news  []recipes.Input
 			ahead int // -1: none
 		}{
-			{"during the first listing", []recipes.Input{actorstest.Opened, actorstest.Created}, -1},
+			{"during the first listing", []recipes.Input{Opened, Created}, -1},
 			{"behind two", []recipes.Input{both}, 2},
-			{"when one of two is gone, perhaps the holder,", []recipes.Input{actorstest.Ahead}, 2},
+			{"when one of two is gone, perhaps the holder,", []recipes.Input{Ahead}, 2},
 			{"when the other one is still there", []recipes.Input{stands}, 1},
 			{"during another listing", []recipes.Input{recipes.Suspended{}, recipes.Reconnected{}}, 1},
 			{"after another listing that has found two,", []recipes.Input{both}, 2},
-			{"queueing up anew", []recipes.Input{actorstest.Removed}, -1},
-			{"queued up anew", []recipes.Input{recipes.Created{Epoch: actorstest.Epoch, Node: second}, anew}, 1},
-			{"during the claim", []recipes.Input{actorstest.Ahead}, 1},
-			{"held,", []recipes.Input{actorstest.Claimed}, -1},
+			{"queueing up anew", []recipes.Input{Removed}, -1},
+			{"queued up anew", []recipes.Input{recipes.Created{Epoch: Epoch, Node: second}, anew}, 1},
+			{"during the claim", []recipes.Input{Ahead}, 1},
+			{"held,", []recipes.Input{Claimed}, -1},
 		} {
 			r.Say(step.news...)
 			want(step.when, max(step.ahead, 0), step.ahead >= 0)
@@ -62,7 +55,7 @@ func TestPosition(t *testing.T) {
 // TestStateThenStreamThenChannel looks at all stages whenever one is told of: the earlier
 // ones must have come, and the later ones must not.
 func TestStateThenStreamThenChannel(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+	withRig(t, func(t *testing.T, r *Rig) {
 		r.Stream.Subscribe(t.Context()) // keeps what was published
 		told, lost := 0, r.Lost()
 		r.OnEnd(func(error) {
@@ -91,9 +84,9 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 		if _, ok := next(stream).(events.Ended); !ok {
 			t.Error("there is no Ended behind the Lost")
 		}
-		actorstest.MustTake(t, lost)
+		MustTake(t, lost)
 		r.Deleted()
-		r.IsOver(t, actorstest.Ends(recipes.WhyLost, true, events.ReasonLeaseRanOut, nil))
+		r.IsOver(t, Ends(recipes.WhyLost, true, events.ReasonLeaseRanOut, nil))
 	})
 }
 
@@ -102,7 +95,7 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 // long before.
 func TestHooksThenChannelThenStream(t *testing.T) {
 	for _, early := range []bool{false, true} {
-		withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		withRig(t, func(t *testing.T, r *Rig) {
 			var granted <-chan events.Grant
 			if early {
 				granted = r.Granted()
@@ -121,7 +114,7 @@ func TestHooksThenChannelThenStream(t *testing.T) {
 				if !early {
 					own = r.Granted()
 				}
-				_, ok := actorstest.Take(own)
+				_, ok := Take(own)
 				taken <- ok
 			}()
 			r.Hold()
@@ -134,18 +127,19 @@ func TestHooksThenChannelThenStream(t *testing.T) {
 }
 
 func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
-	withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
+	withStream(t, func(t *testing.T, r *Rig, stream <-chan events.Event) {
 		r.Begin(t, actors.Want{})
-		r.Say(recipes.Opened{Epoch: actorstest.Epoch - 1, Session: actorstest.Session - 1}, recipes.Expired{})
+		r.Say(recipes.Opened{Epoch: Epoch - 1, Session: Session - 1}, recipes.Expired{})
 		r.Hold()
-		actorstest.MustTake(t, r.Granted())
-		late := recipes.Created{Epoch: actorstest.Epoch - 1, Node: events.Name{Text: "lock-0000000001", Kind: events.KindLock, Seq: 1}}
+		MustTake(t, r.Granted())
+		late := recipes.Created{Epoch: Epoch - 1, Node: nodeOf(1)}
 		discarded := func(when string) {
 			t.Helper()
+			before := len(r.Port.Sent())
 			r.Say(late)
-			got := r.Port.Sent()
-			if want := recipes.Effect(recipes.Discard{Node: late.Node}); got[len(got)-1] != want || got[len(got)-2] == want {
-				t.Errorf("%s: sent %v, want a Discard at the end", when, got)
+			got := r.Port.Sent()[before:]
+			if len(got) != 1 || got[0] != recipes.Effect(recipes.Discard{Node: late.Node}) {
+				t.Errorf("%s: sent %v, want a Discard", when, got)
 			}
 		}
 		discarded("held")
@@ -154,7 +148,7 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 		r.WantGone(t, 1)
 		discarded("over")
 		r.IsOverAndGone(t, nil)
-		expect(t, stream, actorstest.GrantOf(0), events.Ended{ID: 7, Path: "/locks/a"})
+		expect(t, stream, theGrant, Ended(nil))
 	})
 }
 
@@ -164,11 +158,11 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 func TestTheRecordStaysIfTheLossWasToldFirst(t *testing.T) {
 	for n := range 8 {
 		keep, taken, quicker := n&1 != 0, n&2 != 0, n&4 != 0
-		withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		withRig(t, func(t *testing.T, r *Rig) {
 			r.Begin(t, actors.Want{Keep: keep, Detect: true})
-			r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed, actorstest.Recorded)
+			r.Say(Opened, Created, Listed, Recorded)
 			if taken {
-				actorstest.MustTake(t, r.Granted())
+				MustTake(t, r.Granted())
 			}
 			if quicker { // the hook runs when the state has flipped and before the actor is told
 				r.OnEnd(func(error) { r.Say(recipes.LeaseRanOut{}) })
@@ -179,10 +173,9 @@ func TestTheRecordStaysIfTheLossWasToldFirst(t *testing.T) {
 				r.Withdraw(recipes.WhyReleased)
 				synctest.Wait()
 			}
-			sent := r.Port.Sent()
-			want := recipes.Delete{Epoch: actorstest.Epoch, Node: actorstest.Own, Clean: quicker || !taken}
-			if sent[len(sent)-1] != want {
-				t.Errorf("keep %v, taken %v, quicker %v: %+v, want %+v", keep, taken, quicker, sent, want)
+			want := recipes.Delete{Epoch: Epoch, Node: Own, Clean: quicker || !taken}
+			if got := r.Port.Last(); got != want {
+				t.Errorf("keep %v, taken %v, quicker %v: %+v, want %+v", keep, taken, quicker, got, want)
 			}
 			r.Deleted()
 			r.WantGone(t, 1)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
-	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
@@ -17,11 +16,11 @@ import (
 // function that runs under it. The Grant is taken, or only seen by a subscriber, or
 // neither.
 func TestALossIsToldIfTheGrantWasTaken(t *testing.T) {
-	for reason, news := range losses() {
+	for reason, news := range losses {
 		for _, grant := range []string{"taken", "seen", "neither"} {
 			for _, keep := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%v, %s, kept: %v", reason, grant, keep), func(t *testing.T) {
-					withRig(t, func(t *testing.T, r *actorstest.Rig) { lose(t, r, reason, news, grant, keep) })
+					withRig(t, func(t *testing.T, r *Rig) { lose(t, r, reason, news, grant, keep) })
 				})
 			}
 		}
@@ -30,25 +29,23 @@ func TestALossIsToldIfTheGrantWasTaken(t *testing.T) {
 
 // losses are the ways to lose a lock. Only if the lease runs out is a node left to be
 // deleted.
-func losses() map[events.Reason]recipes.Input {
-	return map[events.Reason]recipes.Input{
-		events.ReasonLeaseRanOut:    recipes.LeaseRanOut{},
-		events.ReasonNodeRemoved:    actorstest.Removed,
-		events.ReasonSessionExpired: recipes.Expired{},
-	}
+var losses = map[events.Reason]recipes.Input{
+	events.ReasonLeaseRanOut:    recipes.LeaseRanOut{},
+	events.ReasonNodeRemoved:    Removed,
+	events.ReasonSessionExpired: recipes.Expired{},
 }
 
-func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.Input, grant string, keep bool) {
+func lose(t *testing.T, r *Rig, reason events.Reason, news recipes.Input, grant string, keep bool) {
 	t.Helper()
 	stream := r.Stream.Subscribe(t.Context())
 	var told []error
 	r.OnEnd(func(err error) { told = append(told, err) })
 	r.Begin(t, actors.Want{Keep: keep})
 	r.Hold()
-	taken, want := grant == "taken", []events.Event{actorstest.GrantOf(0)}
+	taken, want := grant == "taken", []events.Event{theGrant}
 	switch grant {
 	case "taken":
-		actorstest.MustTake(t, r.Granted())
+		MustTake(t, r.Granted())
 	case "seen":
 		expect(t, stream, want...)
 		want = nil
@@ -58,26 +55,26 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 
 	r.IsNotHeld(t, "after the loss")
 	r.HasNoGrant(t, "after the loss")
-	err := actorstest.Ends(recipes.WhyLost, true, reason, nil)
+	err := Ends(recipes.WhyLost, true, reason, nil)
 	if len(told) != 1 || told[0] != err { //nolint:errorlint // identity is meant
 		t.Errorf("the functions of OnEnd were told %v, want %v once", told, err)
 	}
 	if taken {
-		lost := events.Lost{ID: 7, Path: "/locks/a", Token: actorstest.Token, Reason: reason, Err: err, Held: time.Minute}
+		lost := events.Lost{ID: 7, Path: "/locks/a", Token: Token, Reason: reason, Err: err, Held: time.Minute}
 		want = append(want, lost)
 		if !keep {
 			want = append(want, events.Ended{ID: 7, Path: "/locks/a", Err: err, Held: time.Minute})
 		}
 		expect(t, stream, want...)
-		if got := actorstest.MustTake(t, r.Lost()); got != lost {
+		if got := MustTake(t, r.Lost()); got != lost {
 			t.Errorf("lost %+v, want %+v", got, lost)
 		}
 	} else {
-		err = actorstest.Ends(recipes.WhyLost, false, reason, nil)
-		expect(t, stream, append(want, events.Ended{ID: 7, Path: "/locks/a", Err: err})...)
+		err = Ends(recipes.WhyLost, false, reason, nil)
+		expect(t, stream, append(want, Ended(err))...)
 	}
 	if keep && taken { // only a function that was given the Grant can still run
-		if actorstest.IsDone(r.Lock) {
+		if IsDone(r.Lock) {
 			t.Fatalf("it is over with %v while a function runs under the lock, want it open", r.Err())
 		}
 		if n, _ := r.Deletes(); n > 0 {
@@ -107,73 +104,72 @@ func lose(t *testing.T, r *actorstest.Rig, reason events.Reason, news recipes.In
 // gets its claim answered, or queues up. It hears of the release after that: the news
 // come from a function of OnEnd, which runs when the state has flipped.
 func TestNewsAfterAWithdrawal(t *testing.T) {
-	lost := func(r *actorstest.Rig) { r.Say(recipes.Expired{}) }
-	take := func(r *actorstest.Rig) { r.Hold(); <-r.Granted() }
-	for name, c := range map[string]struct {
+	lost := func(r *Rig) { r.Say(recipes.Expired{}) }
+	take := func(r *Rig) { r.Hold(); <-r.Granted() }
+	claims := func(r *Rig) { r.Say(Opened, Created, Listed) }
+	grant := []events.Event{theGrant}
+	type row struct {
 		keep         bool
-		before, news func(r *actorstest.Rig)
+		before, news func(r *Rig)
 		want         error
 		said         []events.Event // before the end
-	}{
-		"loss, taken":               {false, take, lost, nil, []events.Event{actorstest.GrantOf(0)}},
-		"loss, taken, kept":         {true, take, lost, nil, []events.Event{actorstest.GrantOf(0)}},
-		"loss, Grant untaken":       {false, (*actorstest.Rig).Hold, lost, released, []events.Event{actorstest.GrantOf(0)}},
-		"loss, kept, Grant untaken": {true, (*actorstest.Rig).Hold, lost, released, []events.Event{actorstest.GrantOf(0)}},
-		"Grant": {false, func(r *actorstest.Rig) { r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed) },
-			func(r *actorstest.Rig) { r.Say(actorstest.Claimed) }, released, nil},
-		"queued": {false, func(*actorstest.Rig) {}, (*actorstest.Rig).Queued, released, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-				r.Begin(t, actors.Want{Keep: c.keep})
-				c.before(r)
-				r.OnEnd(func(error) { c.news(r) })
-				r.Withdraw(recipes.WhyReleased)
-				r.IsNotHeld(t, "after Withdraw")
-				synctest.Wait()
-				if !actorstest.IsDone(r.Lock) {
-					r.Deleted()
-				}
-				r.IsOverAndGone(t, c.want)
-				expect(t, stream, append(c.said, events.Ended{ID: 7, Path: "/locks/a", Err: c.want})...)
-			})
-		})
 	}
+	withEach(t, map[string]row{
+		"loss, taken":               {false, take, lost, nil, grant},
+		"loss, taken, kept":         {true, take, lost, nil, grant},
+		"loss, Grant untaken":       {false, (*Rig).Hold, lost, released, grant},
+		"loss, kept, Grant untaken": {true, (*Rig).Hold, lost, released, grant},
+		"Grant":                     {false, claims, func(r *Rig) { r.Say(Claimed) }, released, nil},
+		"queued":                    {false, func(*Rig) {}, (*Rig).Queued, released, nil},
+	}, func(t *testing.T, r *Rig, c row) {
+		stream := r.Stream.Subscribe(t.Context())
+		r.Begin(t, actors.Want{Keep: c.keep})
+		c.before(r)
+		r.OnEnd(func(error) { c.news(r) })
+		r.Withdraw(recipes.WhyReleased)
+		r.IsNotHeld(t, "after Withdraw")
+		synctest.Wait()
+		if !IsDone(r.Lock) {
+			r.Deleted()
+		}
+		r.IsOverAndGone(t, c.want)
+		expect(t, stream, append(c.said, Ended(c.want))...)
+	})
 }
 
 func TestEndsOfTheMachinesOwn(t *testing.T) {
-	for why, inputs := range map[recipes.Why][]recipes.Input{
-		recipes.WhyBusy: {recipes.Listed{Epoch: actorstest.Epoch, Queue: []events.Name{actorstest.Older}}},
-		recipes.WhySequenceEnd: {recipes.Listed{Epoch: actorstest.Epoch}, recipes.Created{Epoch: actorstest.Epoch, Node: beyond},
-			recipes.Deleted{Epoch: actorstest.Epoch}},
-	} {
-		t.Run(why.String(), func(t *testing.T) {
-			withStream(t, func(t *testing.T, r *actorstest.Rig, stream <-chan events.Event) {
-				done := r.Done()
-				r.OnEnd(func(error) {
-					if _, closed := actorstest.Take(done); closed {
-						t.Error("Done is closed before the state has changed")
-					}
-				})
-				r.Begin(t, actors.Want{Try: true})
-				r.Say(actorstest.Opened)
-				r.Say(inputs...)
-				want := actorstest.Ends(why, false, 0, nil)
-				r.IsOverAndGone(t, want)
-				expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: want})
-			})
-		})
+	type row struct {
+		why    recipes.Why
+		inputs []recipes.Input
 	}
+	withEach(t, map[string]row{
+		"busy": {recipes.WhyBusy, []recipes.Input{recipes.Listed{Epoch: Epoch, Queue: []events.Name{Older}}}},
+		"the end of the numbers": {recipes.WhySequenceEnd, []recipes.Input{
+			recipes.Listed{Epoch: Epoch}, recipes.Created{Epoch: Epoch, Node: beyond}, recipes.Deleted{Epoch: Epoch},
+		}},
+	}, func(t *testing.T, r *Rig, c row) {
+		stream, done := r.Stream.Subscribe(t.Context()), r.Done()
+		r.OnEnd(func(error) {
+			if _, closed := Take(done); closed {
+				t.Error("Done is closed before the state has changed")
+			}
+		})
+		r.Begin(t, actors.Want{Try: true})
+		r.Say(Opened)
+		r.Say(c.inputs...)
+		want := Ends(c.why, false, 0, nil)
+		r.IsOverAndGone(t, want)
+		expect(t, stream, Ended(want))
+	})
 }
 
 func TestOnEndTellsOnce(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+	withRig(t, func(t *testing.T, r *Rig) {
 		var told []string
 		note := func(who string) func(error) {
 			return func(err error) {
 				if err != nil || r.Holding() || r.Valid() { // which must not deadlock either
-					t.Errorf("%s was told %v, while the lock was held: %v; want a release, when it is not",
-						who, err, r.Holding())
+					t.Errorf("%s was told %v, while the lock was held: %v; want a release, when it is not", who, err, r.Holding())
 				}
 				told = append(told, who)
 			}
@@ -206,19 +202,17 @@ func TestOnEndTellsOnce(t *testing.T) {
 func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 	const lease = time.Hour // of the rig
 	for grace, want := range map[time.Duration]time.Duration{0: lease, time.Second: time.Second, 2 * lease: lease} {
-		withRig(t, func(t *testing.T, r *actorstest.Rig) {
+		withRig(t, func(t *testing.T, r *Rig) {
 			if r.Valid() || !r.Deadline().IsZero() {
-				t.Errorf("before the Grant valid %v, until %v; want false, and no deadline",
-					r.Valid(), r.Deadline())
+				t.Errorf("before the Grant valid %v, until %v; want false, and no deadline", r.Valid(), r.Deadline())
 			}
 			r.Holds(t, actors.Want{})
 			start := time.Now()
 			if grace > 0 {
-				r.Say(recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own, By: actors.MomentOf(start.Add(grace))})
+				r.Say(recipes.AskedBack{Epoch: Epoch, Node: Own, By: actors.MomentOf(start.Add(grace))})
 			}
 			if got := r.Deadline().Sub(start); got != want {
-				t.Errorf("to be given back in %v, with a lease of %v: Deadline is in %v, want %v",
-					grace, lease, got, want)
+				t.Errorf("to be given back in %v, with a lease of %v: Deadline is in %v, want %v", grace, lease, got, want)
 			}
 			goOn := make(chan struct{})
 			r.Port.Answer = func(recipes.Effect) { <-goOn }
@@ -229,8 +223,7 @@ func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 			}
 			time.Sleep(time.Nanosecond)
 			if r.Valid() || !r.Holding() {
-				t.Errorf("at %v, which was the deadline, valid %v and holding %v; want false, and true",
-					want, r.Valid(), r.Holding())
+				t.Errorf("at the deadline, %v, valid %v and holding %v; want false, and true", want, r.Valid(), r.Holding())
 			}
 			close(goOn)
 			r.Withdraw(recipes.WhyReleased)

@@ -7,10 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
-	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
@@ -18,25 +16,15 @@ import (
 
 // readily has the port open a session and answer every request by itself: from inside of
 // the request, or from a goroutine of its own.
-func readily(p *actorstest.FakePort, apart bool) {
-	say := func(in recipes.Input) {
-		if apart {
-			go p.Say(in)
-		} else {
-			p.Say(in)
-		}
+func readily(p *FakePort, apart bool) {
+	say := p.Say
+	if apart {
+		say = func(in ...recipes.Input) { go p.Say(in...) }
 	}
-	p.OnOpen = func() { p.Say(actorstest.Opened) }
+	p.OnOpen = func() { p.Say(Opened) }
 	p.Answer = func(e recipes.Effect) {
-		switch e := e.(type) {
-		case recipes.Create:
-			say(recipes.Created{Epoch: e.Epoch, Node: actorstest.Own})
-		case recipes.List:
-			say(recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{actorstest.Own}, Own: recipes.Own{Name: actorstest.Own, Owner: actorstest.Session, Token: actorstest.Token}})
-		case recipes.Claim:
-			say(recipes.Claimed{Epoch: e.Epoch, Fresh: true, Held: e.Held})
-		case recipes.Delete:
-			say(recipes.Deleted{Epoch: e.Epoch})
+		if in := answerTo(e); in != nil {
+			say(in)
 		}
 	}
 }
@@ -46,11 +34,11 @@ type history struct{ grant, lost, ended int }
 
 // race plays many acquisitions, with a subscriber to the stream and without. When a round
 // returns, its acquisition has to be over.
-func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history)) {
+func race(t *testing.T, round func(n int, r *Rig, last func() history)) {
 	t.Helper()
 	rounds := eventstest.Amount(1500, 4000)
 	for _, subscribed := range []bool{false, true} {
-		r := actorstest.NewRig(t)
+		r := NewRig(t)
 		histories := make(chan history, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		var reading sync.WaitGroup
@@ -81,37 +69,29 @@ func race(t *testing.T, round func(n int, r *actorstest.Rig, last func() history
 			})
 		}
 		for n := range rounds {
-			r.Port = &actorstest.FakePort{Loop: r.House.Loop, Until: r.Port.Until} // late answers go to the old port
+			r.Renew() // late answers go to the old port
 			readily(r.Port, n%2 == 0)
-			r.Renew()
-			before := r.Gone.Load()
+			before := r.gone.Load()
 			round(n, r, func() history {
 				if !subscribed {
 					return history{}
 				}
 				return eventstest.Receive(t, histories, "last event")
 			})
-			if !actorstest.IsDone(r.Lock) || r.Holding() || r.Valid() {
-				t.Fatalf("at the end of round %d done is %v, held %v, valid %v; want only done", n, actorstest.IsDone(r.Lock), r.Holding(), r.Valid())
+			if !IsDone(r.Lock) || r.Holding() || r.Valid() {
+				t.Fatalf("at the end of round %d done is %v, held %v, valid %v; want only done", n, IsDone(r.Lock), r.Holding(), r.Valid())
 			}
-			soon(t, "nothing left", func() bool { return r.Gone.Load() == before+1 })
-			if opened, closed := r.Port.Counts(); opened != closed || r.Port.IsOpen() {
+			soon(t, "nothing left", func() bool { return r.gone.Load() == before+1 })
+			if opened, closed, open := r.Port.Counts(); opened != closed || open {
 				t.Fatalf("in round %d the port was opened %d times and closed %d times, want as often", n, opened, closed)
 			}
 			if t.Failed() {
 				t.Fatalf("round %d of %d failed, see above; the rest is left out", n, rounds)
 			}
 		}
-		r.Stream.Close(10 * time.Second)
+		r.Shut()
 		reading.Wait()
 		cancel()
-		r.Group.Close()
-	}
-}
-
-func yield(times int) {
-	for range times {
-		runtime.Gosched()
 	}
 }
 
@@ -126,24 +106,22 @@ type handicap struct {
 
 // begin lets others run before the side begins.
 func (h *handicap) begin(side, n int) {
-	lead := h.lead
-	if side == 1 {
-		lead = -lead
+	for range max(h.lead*(1-2*side), 0) + n%23 {
+		runtime.Gosched()
 	}
-	yield(max(lead, 0) + n%23)
 }
 
 // won notes the winner. Neither side may be under way.
-func (h *handicap) won(side int) {
+func (h *handicap) won(second bool) {
+	side := 0
+	if second {
+		side = 1
+	}
 	if h.outcomes[side]++; side != h.last {
 		h.row, h.last = 0, side
 	}
 	h.row++
-	step := 1 + h.row/8
-	if side == 1 {
-		step = -step
-	}
-	h.lead += step
+	h.lead += (1 + h.row/8) * (1 - 2*side)
 }
 
 // check fails the test unless each side has won.
@@ -159,7 +137,7 @@ func (h *handicap) check(t *testing.T, first, second string) {
 // the same moment.
 func TestWithdrawRacesWithTaking(t *testing.T) {
 	var odds handicap
-	race(t, func(n int, r *actorstest.Rig, last func() history) {
+	race(t, func(n int, r *Rig, last func() history) {
 		var (
 			returned, stop atomic.Bool
 			took           atomic.Int32
@@ -169,7 +147,7 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 			reading.Go(func() {
 				for !stop.Load() {
 					late := returned.Load()
-					if _, ok := actorstest.Take(r.Granted()); ok {
+					if _, ok := Take(r.Granted()); ok {
 						took.Add(1)
 						if late {
 							t.Error("a Grant was read after Withdraw had returned")
@@ -194,11 +172,7 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 		reading.Wait()
 		h := last()
 		checkReleased(t, r, int(took.Load()), h)
-		if r.Err() == nil {
-			odds.won(1)
-		} else {
-			odds.won(0)
-		}
+		odds.won(r.Err() == nil)
 	})
 	odds.check(t, "withdrawn", "released")
 }
@@ -208,12 +182,11 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 // it is with a caller that withdraws, and no Grant comes after that.
 func TestABoundRacesWithTheReaderOfAFeed(t *testing.T) {
 	var odds handicap
-	r := actorstest.NewRig(t)
+	r := NewRig(t)
 	feed := actors.NewFeed()
 	for n := range eventstest.Amount(3000, 8000) {
-		r.Port = &actorstest.FakePort{Loop: r.House.Loop, Until: r.Port.Until}
-		readily(r.Port, false)
 		r.Renew()
+		readily(r.Port, false)
 		r.Join(feed)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		withdraws := n%3 == 0
@@ -226,7 +199,7 @@ func TestABoundRacesWithTheReaderOfAFeed(t *testing.T) {
 				r.Withdraw(recipes.WhyReleased)
 			} else {
 				bound := r.ContextEnded()
-				cancel(actorstest.ErrCause)
+				cancel(ErrCause)
 				bound()
 			}
 			left.Store(true)
@@ -236,20 +209,19 @@ func TestABoundRacesWithTheReaderOfAFeed(t *testing.T) {
 		late := left.Load()
 		first := eventstest.Receive(t, feed.Events(), "event")
 		leaving.Wait()
-		if _, granted := first.(events.Grant); granted {
+		_, granted := first.(events.Grant)
+		odds.won(granted)
+		if granted {
 			if late && withdraws { // the end of a context is reported to the lock, which acts on it later
 				t.Fatalf("round %d: a Grant was read after Withdraw had returned", n)
 			}
 			if !withdraws && !r.Holding() {
 				t.Fatalf("round %d: the reader has the Grant, and the lock ended with %v", n, r.Ending())
 			}
-			odds.won(1)
 			r.Withdraw(recipes.WhyReleased)
 			first = eventstest.Receive(t, feed.Events(), "end")
-		} else {
-			odds.won(0)
 		}
-		if _, ended := first.(events.Ended); !ended || !actorstest.IsDone(r.Lock) || r.Holding() {
+		if _, ended := first.(events.Ended); !ended || !IsDone(r.Lock) || r.Holding() {
 			t.Fatalf("round %d: the feed has %#v at last, held: %v; want the end", n, first, r.Holding())
 		}
 		cancel(nil)
@@ -258,22 +230,21 @@ func TestABoundRacesWithTheReaderOfAFeed(t *testing.T) {
 	if _, open := <-feed.Events(); open {
 		t.Error("the feed has an event when all locks have ended")
 	}
-	r.Stream.Close(0)
-	r.Group.Close()
+	r.Shut()
 	odds.check(t, "taken back", "taken")
 }
 
 // checkReleased checks the end of an acquisition that only Withdraw has ended.
-func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
+func checkReleased(t *testing.T, r *Rig, took int, h history) {
 	t.Helper()
 	r.HasNoGrant(t, "after Done")
-	if _, ok := actorstest.Take(r.Lost()); ok {
+	if _, ok := Take(r.Lost()); ok {
 		t.Error("a Lost without a loss")
 	}
 	if took > 1 || h.lost != 0 || h != (history{}) && h.ended != 1 {
 		t.Errorf("%d Grants were taken, the stream has %+v; want one at most, and one end", took, h)
 	}
-	want := actorstest.Ends(recipes.WhyReleased, false, 0, nil)
+	want := released
 	if took > 0 {
 		want = nil
 	}
@@ -289,14 +260,14 @@ func checkReleased(t *testing.T, r *actorstest.Rig, took int, h history) {
 // caller gets both the Grant and the loss, or neither.
 func TestLossRacesWithTaking(t *testing.T) {
 	var odds handicap
-	race(t, func(n int, r *actorstest.Rig, last func() history) {
+	race(t, func(n int, r *Rig, last func() history) {
 		r.Start(t.Context(), 0, actors.Want{Keep: n%3 == 0})
 		soon(t, "granted", r.Holding)
 		var taking sync.WaitGroup
 		took := 0
 		taking.Go(func() {
 			odds.begin(1, n)
-			if _, ok := actorstest.Take(r.Granted()); ok {
+			if _, ok := Take(r.Granted()); ok {
 				took++
 			}
 		})
@@ -307,16 +278,16 @@ func TestLossRacesWithTaking(t *testing.T) {
 			r.Withdraw(recipes.WhyReleased)
 		}
 		eventstest.Receive(t, r.Done(), "end")
-		_, lost := actorstest.Take(r.Lost())
+		_, lost := Take(r.Lost())
 		h := last()
 		err := r.Err()
 		if n%3 == 0 && !lost { // Withdraw may have been quicker than the loss
-			if e, ok := err.(actorstest.EndError); err == nil || ok && e.Why == recipes.WhyReleased { //nolint:errorlint // identity is meant
+			if e, ok := err.(EndError); err == nil || ok && e.Why == recipes.WhyReleased { //nolint:errorlint // identity is meant
 				checkReleased(t, r, took, h)
 				return
 			}
 		}
-		if want := actorstest.Ends(recipes.WhyLost, lost, events.ReasonLeaseRanOut, nil); err != want { //nolint:errorlint // identity is meant
+		if want := Ends(recipes.WhyLost, lost, events.ReasonLeaseRanOut, nil); err != want { //nolint:errorlint // identity is meant
 			t.Errorf("Err is %v, want %v", err, want)
 		}
 		if lost != (took > 0) {
@@ -330,11 +301,7 @@ func TestLossRacesWithTaking(t *testing.T) {
 			t.Errorf("the stream has %+v, lost: %v; want the Grant, its loss if it was taken, and its end", h, lost)
 		}
 		r.HasNoGrant(t, "after the loss")
-		if lost {
-			odds.won(1)
-		} else {
-			odds.won(0)
-		}
+		odds.won(lost)
 	})
 	odds.check(t, "taken back", "lost")
 }

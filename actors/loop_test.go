@@ -105,11 +105,11 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 			close(hold)
 			synctest.Wait()
 			if closed.Load() != 3 || handled != accepted {
-				t.Errorf("%d of 3 calls of Close have returned, and %d messages were handled of %d accepted; want all",
+				t.Errorf("%d of 3 calls of Close have returned, %d of %d messages were handled; want all",
 					closed.Load(), handled, accepted)
 			}
-			if busy.Post(4) {
-				t.Error("Post to an idle actor of a closed group = true, want false")
+			if busy.Post(4) || busy.Hand(4) {
+				t.Error("an idle actor of a closed group takes a message")
 			}
 			group.Close()
 			new(actors.Group).Close() // which never ran
@@ -118,7 +118,8 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 }
 
 // TestWhatIsPostedInside comes behind what was there, in order, and a rest follows each
-// batch, not each message. It is handled though the group was closed in the meantime.
+// batch, not each message. It is handled though the group was closed in the meantime. Hand
+// returns when it is handled, if there is little of it.
 func TestWhatIsPostedInside(t *testing.T) {
 	const rested = -1
 	for name, c := range map[string]struct {
@@ -133,36 +134,39 @@ func TestWhatIsPostedInside(t *testing.T) {
 			want: []int{1, 2, 3, rested, 4, 5, 6, 7, rested, 8, rested}},
 		"by a rest": {rests: [][]int{{1}, {2}}, hands: []int{0}, want: []int{0, rested, 1, rested, 2, rested}},
 	} {
-		var (
-			group actors.Group
-			actor *inbox[int]
-			got   []int
-			rest  func()
-		)
-		post := func(all []int) {
-			for _, m := range all {
-				actor.Post(m)
-			}
-		}
-		if rests := c.rests; rests != nil {
-			rest = func() {
-				got = append(got, rested)
-				if len(rests) > 0 {
-					post(rests[0])
-					rests = rests[1:]
+		for _, give := range []func(*inbox[int], int) bool{(*inbox[int]).Post, (*inbox[int]).Hand} {
+			var group actors.Group
+			var actor *inbox[int]
+			var got []int
+			var rest func()
+			post := func(all []int) {
+				for _, m := range all {
+					give(actor, m)
 				}
 			}
-		}
-		actor = newInbox(&group, func(m int) {
-			got = append(got, m)
-			post(c.posts[m])
-		}, rest)
-		for _, m := range c.hands {
-			actor.Hand(m)
-		}
-		group.Close()
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: handled %v, want %v", name, got, c.want)
+			if rests := c.rests; rests != nil {
+				rest = func() {
+					got = append(got, rested)
+					if len(rests) > 0 {
+						post(rests[0])
+						rests = rests[1:]
+					}
+				}
+			}
+			actor = newInbox(&group, func(m int) {
+				got = append(got, m)
+				post(c.posts[m])
+			}, rest)
+			for _, m := range c.hands {
+				actor.Hand(m)
+			}
+			if rest == nil && !slices.Equal(got, c.want) {
+				t.Errorf("%s: handled %v when Hand has returned, want %v", name, got, c.want)
+			}
+			group.Close()
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s: handled %v, want %v", name, got, c.want)
+			}
 		}
 	}
 }
@@ -170,10 +174,8 @@ func TestWhatIsPostedInside(t *testing.T) {
 // TestPostRacesWithTheEndOfADrain posts each message as soon as the one before was handled: at that moment the drain is about to
 // leave.
 func TestPostRacesWithTheEndOfADrain(t *testing.T) {
-	var (
-		group   actors.Group
-		handled atomic.Int32
-	)
+	var group actors.Group
+	var handled atomic.Int32
 	actor := newInbox(&group, func(int) { handled.Add(1) }, nil)
 	for n := range int32(100_000) {
 		actor.Post(0)
@@ -234,32 +236,6 @@ func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 				t.Errorf("a handler that %s ended the program with %v, want a failure with the cause in\n%s", name, err, said)
 			}
 		})
-	}
-}
-
-// TestHandIsInTheCallersTime if the actor is idle, also for messages that the handler posts.
-func TestHandIsInTheCallersTime(t *testing.T) {
-	var (
-		group actors.Group
-		actor *inbox[int]
-		got   []int
-	)
-	actor = newInbox(&group, func(m int) {
-		got = append(got, m)
-		if m < 3 {
-			actor.Hand(m + 1) // the actor is busy: it handles this behind the message at hand
-			got = append(got, -m)
-		}
-	}, nil)
-	if !actor.Hand(1) {
-		t.Error("Post to an actor of an open group = false, want true")
-	}
-	if want := []int{1, -1, 2, -2, 3}; !slices.Equal(got, want) {
-		t.Errorf("handled %v when Hand had returned, want %v", got, want)
-	}
-	group.Close()
-	if actor.Hand(1) || len(got) != 5 {
-		t.Errorf("an actor of a closed group handled %d messages, or took the last; want 5, and false", len(got))
 	}
 }
 

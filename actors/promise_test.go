@@ -12,13 +12,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zkgrant/zkgrant/actors"
-	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// deed is something that the session, the caller or time does to a lock.
 type deed uint8
 
 const (
@@ -40,7 +38,6 @@ const (
 	lastDeed = readsStream
 )
 
-// step is a deed, and whether the lock has come to rest before the next one.
 type step struct {
 	do     deed
 	settle bool
@@ -81,7 +78,7 @@ func TestPromiseOfOneAcquisition(t *testing.T) {
 
 // stage is a lock, its port and all that its caller has seen.
 type stage struct {
-	*actorstest.Rig
+	*Rig
 	stream <-chan events.Event
 	feed   *actors.Feed // nil: the stream is the house's
 	left   bool         // the caller has withdrawn
@@ -105,7 +102,7 @@ func (s *stage) breaks(format string, args ...any) {
 // play plays the script, and then what it takes to come to an end. It runs in a bubble.
 func play(t *testing.T, keep, fed bool, script []step) *stage {
 	t.Helper()
-	s := &stage{Rig: actorstest.NewRig(t)}
+	s := &stage{Rig: NewRig(t)}
 	requests := make(chan recipes.Effect, 1000)
 	s.Port.Answer = func(e recipes.Effect) { requests <- e }
 	s.OnEnd(func(error) { s.told = true })
@@ -123,11 +120,7 @@ func play(t *testing.T, keep, fed bool, script []step) *stage {
 	s.open()
 	rest := func() {
 		synctest.Wait()
-		for {
-			e, ok := actorstest.Take(requests)
-			if !ok {
-				return
-			}
+		for e, ok := Take(requests); ok; e, ok = Take(requests) {
 			s.pending = append(s.pending, e)
 		}
 	}
@@ -151,13 +144,13 @@ func play(t *testing.T, keep, fed bool, script []step) *stage {
 }
 
 func (s *stage) open() {
-	if opened, _ := s.Port.Counts(); s.epoch != 0 || opened == 0 {
+	if opened, _, _ := s.Port.Counts(); s.epoch != 0 || opened == 0 {
 		return
 	}
 	s.last++
 	s.epoch, s.up = s.last, true
 	s.Port.SetEpoch(s.epoch)
-	s.Port.Say(recipes.Opened{Epoch: s.epoch, Session: actorstest.Session})
+	s.Port.Say(recipes.Opened{Epoch: s.epoch, Session: Session})
 }
 
 func (s *stage) do(d deed) {
@@ -177,34 +170,28 @@ func (s *stage) do(d deed) {
 			s.Port.Say(recipes.Reconnected{})
 		}
 	case leaseRunsOut:
-		if s.epoch != 0 {
-			s.Port.Say(recipes.LeaseRanOut{})
-		}
+		s.news(recipes.LeaseRanOut{})
 	case removesNode:
-		if s.epoch != 0 {
-			s.Port.Say(recipes.Gone{Epoch: s.epoch, Node: actorstest.Own})
-		}
+		s.news(recipes.Gone{Epoch: s.epoch, Node: Own})
 	case expires:
-		if s.epoch != 0 {
-			s.epoch, s.up = 0, false
-			s.Port.Say(recipes.Expired{})
-		}
+		s.news(recipes.Expired{})
+		s.epoch, s.up = 0, false
 	case withdraws:
 		s.Withdraw(recipes.WhyReleased)
 		s.left = true
 		s.isFree("after Withdraw")
 	case cancels:
-		s.cancel(actorstest.ErrCause)
+		s.cancel(ErrCause)
 	case waitsTooLong:
 		time.Sleep(time.Minute)
 	case takesGrant:
 		for s.feed != nil && s.grants == 0 && s.read() {
 		}
-		if _, ok := actorstest.Take(s.Granted()); ok {
+		if _, ok := Take(s.Granted()); ok {
 			s.grants++
 		}
 	case takesLost:
-		if _, ok := actorstest.Take(s.Lost()); ok {
+		if _, ok := Take(s.Lost()); ok {
 			if s.grants == 0 {
 				s.breaks("a Lost for a Grant that was not taken")
 			}
@@ -215,9 +202,15 @@ func (s *stage) do(d deed) {
 	}
 }
 
-// isFree checks that the lock is not held, and that no Grant can be read.
+// news is told of a session.
+func (s *stage) news(in recipes.Input) {
+	if s.epoch != 0 {
+		s.Port.Say(in)
+	}
+}
+
 func (s *stage) isFree(when string) {
-	if _, ok := actorstest.Take(s.Granted()); ok || s.Holding() || s.Valid() {
+	if _, ok := Take(s.Granted()); ok || s.Holding() || s.Valid() {
 		s.breaks("%s a Grant can be read: %v, held %v, valid %v", when, ok, s.Holding(), s.Valid())
 	}
 }
@@ -230,25 +223,11 @@ func (s *stage) answer(d deed) {
 	}
 	e := s.pending[0]
 	s.pending = s.pending[1:]
-	var (
-		of recipes.Epoch
-		op recipes.Op
-		in recipes.Input
-	)
-	switch e := e.(type) {
-	case recipes.Create:
-		of, op, in = e.Epoch, recipes.OpCreate, recipes.Created{Epoch: e.Epoch, Node: actorstest.Own}
-	case recipes.List:
-		found := recipes.Own{Name: actorstest.Own, Owner: actorstest.Session, Token: actorstest.Token}
-		of, op, in = e.Epoch, recipes.OpList, recipes.Listed{Epoch: e.Epoch, Queue: []events.Name{actorstest.Own}, Own: found}
-	case recipes.Claim:
-		of, op, in = e.Epoch, recipes.OpClaim, recipes.Claimed{Epoch: e.Epoch, Fresh: true}
-	case recipes.Delete:
-		of, op, in = e.Epoch, recipes.OpDelete, recipes.Deleted{Epoch: e.Epoch}
-	default:
-		return
-	}
+	op, of, _ := recipes.Requested(e)
+	in := answerTo(e)
 	switch {
+	case in == nil:
+		return
 	case d == answersUnknown || d == answers && of != s.epoch && op != recipes.OpCreate:
 		in = recipes.Unknown{Epoch: of, Op: op}
 	case d == refuses:
@@ -260,10 +239,9 @@ func (s *stage) answer(d deed) {
 	s.Port.Say(in)
 }
 
-// read takes the next event off the stream, if there is one.
 func (s *stage) read() bool {
 	synctest.Wait()
-	ev, ok := actorstest.Take(s.stream)
+	ev, ok := Take(s.stream)
 	if !ok {
 		return false
 	}
@@ -292,15 +270,12 @@ func (s *stage) read() bool {
 	return true
 }
 
-// check looks at what has to hold at any moment.
 func (s *stage) check() {
-	if !actorstest.IsDone(s.Lock) {
-		if err := s.Err(); err != nil && !actorstest.IsDone(s.Lock) {
-			s.breaks("Err is %v before Done", err)
-		}
-		return
+	if IsDone(s.Lock) {
+		s.isFree("done")
+	} else if err := s.Err(); err != nil && !IsDone(s.Lock) {
+		s.breaks("Err is %v before Done", err)
 	}
-	s.isFree("done")
 }
 
 // finish ends the acquisition for good and looks at the whole story.
@@ -326,25 +301,23 @@ func (s *stage) finish(rest func()) {
 	}
 	for s.read() {
 	}
-	if !actorstest.IsDone(s.Lock) {
+	if !IsDone(s.Lock) {
 		s.breaks("not done at the end")
 		return
 	}
 	s.check()
-	if _, ok := actorstest.Take(s.Lost()); ok {
+	if _, ok := Take(s.Lost()); ok {
 		s.losses++
 	}
 	s.tally()
-	if opened, closed := s.Port.Counts(); s.Gone.Load() != 1 || closed != opened {
-		s.breaks("Gone was called %d times, the port opened %d times and closed %d times", s.Gone.Load(), opened, closed)
+	if opened, closed, _ := s.Port.Counts(); s.gone.Load() != 1 || closed != opened {
+		s.breaks("Gone was called %d times, the port opened %d times and closed %d times", s.gone.Load(), opened, closed)
 	}
 }
 
 func (s *stage) tally() {
 	story := strings.Join(s.said, " ")
-	switch story {
-	case "ended", "grant lost ended", "grant ended":
-	default:
+	if !slices.Contains([]string{"ended", "grant lost ended", "grant ended"}, story) {
 		s.breaks("the stream said %q", story)
 	}
 	if s.grants > 1 || s.losses > 1 {
@@ -356,7 +329,7 @@ func (s *stage) tally() {
 	if (s.losses == 1) != (story == "grant lost ended") {
 		s.breaks("%d losses were read, and the stream said %q", s.losses, story)
 	}
-	err, _ := s.Err().(actorstest.EndError) //nolint:errorlint // made by Explain
+	err, _ := s.Err().(EndError) //nolint:errorlint // made by Explain
 	if s.Err() == nil && (story != "grant ended" || s.grants == 0) {
 		s.breaks("Err is nil, %d Grants were taken, and the stream said %q", s.grants, story)
 	}

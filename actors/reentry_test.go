@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
-	"github.com/zkgrant/zkgrant/actors/internal/actorstest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
@@ -20,42 +19,46 @@ import (
 
 // party is a lock and those that have entered it again.
 type party struct {
-	*actorstest.Rig
+	*Rig
 
-	t    *testing.T
-	gone map[*actors.Lock]*atomic.Int32
+	t      *testing.T
+	inners map[*actors.Lock]*owner
 }
 
 // newParty returns a lock that is held; claimed answers its claim.
-func newParty(t *testing.T, r *actorstest.Rig, want actors.Want, claimed recipes.Input) *party {
+func newParty(t *testing.T, r *Rig, want actors.Want, claimed recipes.Input) *party {
 	t.Helper()
 	r.Begin(t, want)
-	r.Say(actorstest.Opened, actorstest.Created, actorstest.Listed, claimed)
-	actorstest.MustTake(t, r.Granted())
-	return &party{Rig: r, t: t, gone: map[*actors.Lock]*atomic.Int32{}}
+	r.Say(Opened, Created, Listed, claimed)
+	MustTake(t, r.Granted())
+	return &party{Rig: r, t: t, inners: map[*actors.Lock]*owner{}}
 }
 
 // withParty runs a test with a lock that is held, and checks that its node goes once.
 func withParty(t *testing.T, test func(t *testing.T, p *party)) {
 	t.Helper()
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		p := newParty(t, r, actors.Want{}, actorstest.Claimed)
+	withRig(t, func(t *testing.T, r *Rig) {
+		p := newParty(t, r, actors.Want{}, Claimed)
 		test(t, p)
 		p.WantGone(t, 1)
-		for l, gone := range p.gone {
-			if gone.Load() != 1 {
-				t.Errorf("Gone of %p was called %d times, want once", l, gone.Load())
+		for l, o := range p.inners {
+			if gone := o.gone.Load(); gone != 1 {
+				t.Errorf("Gone of %p was called %d times, want once", l, gone)
 			}
 		}
 	})
 }
 
-// admits returns an inner lock of the lock that is not started, or nil.
+// inner returns an inner lock of the lock that is not started, or nil.
+func (r *Rig) inner(by *actors.Lock, id uint64, o *owner) *actors.Lock {
+	return by.Admit(actors.Config{ID: id, Path: "/locks/a", Owner: o, House: r.House})
+}
+
 func (p *party) admits(by *actors.Lock, id uint64) *actors.Lock {
-	gone := &atomic.Int32{}
-	g := by.Admit(actors.Config{ID: id, Path: "/locks/a", Owner: actorstest.NewOwner(gone), House: p.House})
+	o := &owner{}
+	g := p.inner(by, id, o)
 	if g != nil {
-		p.gone[g] = gone
+		p.inners[g] = o
 	}
 	return g
 }
@@ -68,7 +71,6 @@ func (p *party) admitsNone(by *actors.Lock, when string) {
 	}
 }
 
-// enters returns an inner lock that has its Grant.
 func (p *party) enters(by *actors.Lock, id uint64, asks actors.Want) *actors.Lock {
 	p.t.Helper()
 	g := p.admits(by, id)
@@ -77,14 +79,21 @@ func (p *party) enters(by *actors.Lock, id uint64, asks actors.Want) *actors.Loc
 	}
 	g.Start(p.t.Context(), 0, asks)
 	synctest.Wait()
-	want, got := actorstest.GrantOf(0), actorstest.MustTake(p.t, g.Granted())
-	if got.ID != id || got.Node != want.Node || got.Token != want.Token || got.Session != want.Session {
+	got := MustTake(p.t, g.Granted())
+	if got.ID != id || got.Node != theGrant.Node || got.Token != Token || got.Session != Session {
 		p.t.Errorf("inner lock %d has %+v, want the outer lock's node", id, got)
 	}
 	return g
 }
 
-// wantDeletes checks how many requests there were for the node to go.
+// leave releases the locks, after which the node goes.
+func (p *party) leave(locks ...*actors.Lock) {
+	for _, l := range locks {
+		l.Withdraw(recipes.WhyReleased)
+	}
+	p.Deleted()
+}
+
 func (p *party) wantDeletes(want int, when string) {
 	p.t.Helper()
 	synctest.Wait()
@@ -96,7 +105,7 @@ func (p *party) wantDeletes(want int, when string) {
 func (p *party) wantDone(l *actors.Lock, want bool, when string) {
 	p.t.Helper()
 	synctest.Wait()
-	if actorstest.IsDone(l) != want {
+	if IsDone(l) != want {
 		p.t.Fatalf("%s: done is %v, want %v", when, !want, want)
 	}
 }
@@ -105,16 +114,14 @@ func (p *party) wantDone(l *actors.Lock, want bool, when string) {
 func (p *party) wantEnd(l *actors.Lock, want error, when string) {
 	p.t.Helper()
 	p.wantDone(l, true, when)
-	if lost, told := actorstest.Take(l.Lost()); told || l.Err() != want { //nolint:errorlint // identity is meant
-		p.t.Errorf("%s: told of %+v (%v), and ended with %v; want no loss, and %v",
-			when, lost, told, l.Err(), want)
+	if lost, told := Take(l.Lost()); told || l.Err() != want { //nolint:errorlint // identity is meant
+		p.t.Errorf("%s: told of %+v (%v), and ended with %v; want no loss, and %v", when, lost, told, l.Err(), want)
 	}
 }
 
-// askedBack says that the lock is to be given back in a while.
 func (p *party) askedBack(in time.Duration) recipes.AskedBack {
 	by := actors.MomentOf(time.Now().Add(in))
-	wish := recipes.AskedBack{Epoch: actorstest.Epoch, Node: actorstest.Own, By: by}
+	wish := recipes.AskedBack{Epoch: Epoch, Node: Own, By: by}
 	p.Say(wish)
 	return wish
 }
@@ -156,7 +163,7 @@ func TestTheNodeGoesWithTheLast(t *testing.T) {
 // An inner lock that is not started yet hears of it when it is, in the place of its
 // Grant: nothing happens to it before. No function runs, so the node goes then.
 func TestALossIsToldToAllThatHaveEntered(t *testing.T) {
-	for reason, news := range losses() {
+	for reason, news := range losses {
 		for _, outerLeft := range []bool{false, true} {
 			t.Run(fmt.Sprint(reason, outerLeft), func(t *testing.T) {
 				withParty(t, func(t *testing.T, p *party) {
@@ -170,17 +177,17 @@ func TestALossIsToldToAllThatHaveEntered(t *testing.T) {
 						if l.Holding() || l.Valid() {
 							t.Errorf("an inner lock holds after the loss")
 						}
-						actorstest.MustTake(t, l.Lost())
+						MustTake(t, l.Lost())
 						p.wantDone(l, true, "lost")
 					}
-					if _, told := actorstest.Take(p.Lost()); told == outerLeft {
+					if _, told := Take(p.Lost()); told == outerLeft {
 						t.Errorf("the outer lock is told of the loss: %v, want %v", told, !outerLeft)
 					}
 					p.wantDone(early, false, "it is not started")
 					p.wantDeletes(0, "it has not left")
 					early.Start(t.Context(), 0, actors.Want{})
-					p.wantEnd(early, actorstest.Ends(recipes.WhyLost, false, reason, nil), "lost before its Grant")
-					if g, ok := actorstest.Take(early.Granted()); ok {
+					p.wantEnd(early, Ends(recipes.WhyLost, false, reason, nil), "lost before its Grant")
+					if g, ok := Take(early.Granted()); ok {
 						t.Errorf("an inner lock without a Grant has %+v after the loss", g)
 					}
 					p.admitsNone(one, "after the loss")
@@ -222,14 +229,14 @@ func TestAWishIsToldToAllThatHaveEntered(t *testing.T) {
 		p.Withdraw(recipes.WhyReleased)
 		due := time.Now().Add(time.Minute)
 		p.askedBack(time.Minute)
-		actorstest.MustTake(t, one.Revoked())
-		if _, told := actorstest.Take(early.Revoked()); told {
+		MustTake(t, one.Revoked())
+		if _, told := Take(early.Revoked()); told {
 			t.Error("an inner lock without a Grant is asked for the lock")
 		}
 		early.Start(t.Context(), 0, actors.Want{})
 		late := p.enters(one, 13, actors.Want{})
 		for _, l := range []*actors.Lock{early, late} {
-			if wish := actorstest.MustTake(t, l.Revoked()); !wish.Deadline.Equal(due) || !l.Deadline().Equal(due) {
+			if wish := MustTake(t, l.Revoked()); !wish.Deadline.Equal(due) || !l.Deadline().Equal(due) {
 				t.Errorf("asked for by %v, valid until %v; want both %v", wish.Deadline, l.Deadline(), due)
 			}
 		}
@@ -242,10 +249,7 @@ func TestAWishIsToldToAllThatHaveEntered(t *testing.T) {
 		if asked != 1 {
 			t.Errorf("the session was asked to tell of the deadline %d times, want once", asked)
 		}
-		for _, l := range []*actors.Lock{one, early, late} {
-			l.Withdraw(recipes.WhyReleased)
-		}
-		p.Deleted()
+		p.leave(one, early, late)
 	})
 }
 
@@ -262,10 +266,7 @@ func TestInnerLocksAreAskedFirst(t *testing.T) {
 				t.Fatalf("the next wish is %+v (%v), want that for %d", ev, asked, want)
 			}
 		}
-		for _, l := range []*actors.Lock{p.Lock, one, two} {
-			l.Withdraw(recipes.WhyReleased)
-		}
-		p.Deleted()
+		p.leave(p.Lock, one, two)
 	})
 }
 
@@ -276,19 +277,18 @@ func TestADeadlineBoundsAnInnerLockWithoutAGrant(t *testing.T) {
 		g := p.admits(p.Lock, 11)
 		p.Withdraw(recipes.WhyReleased)
 		wish := p.askedBack(time.Minute)
-		if sent := p.Port.Sent(); sent[len(sent)-1] != (recipes.Revoke{By: wish.By}) {
-			t.Errorf("the last request is %+v, want the deadline", sent[len(sent)-1])
+		if last := p.Port.Last(); last != (recipes.Revoke{By: wish.By}) {
+			t.Errorf("the last request is %+v, want the deadline", last)
 		}
 		g.Start(t.Context(), 0, actors.Want{})
-		actorstest.MustTake(t, g.Granted())
-		actorstest.MustTake(t, g.Revoked())
+		MustTake(t, g.Granted())
+		MustTake(t, g.Revoked())
 		p.Say(recipes.Overdue{By: wish.By})
-		actorstest.MustTake(t, g.Lost())
+		MustTake(t, g.Lost())
 		p.Deleted()
 	})
 }
 
-// TestTheLastIsToldThatTheReleaseWasRefused.
 func TestTheLastIsToldThatTheReleaseWasRefused(t *testing.T) {
 	for _, outerIsLast := range []bool{false, true} {
 		withParty(t, func(t *testing.T, p *party) {
@@ -299,49 +299,34 @@ func TestTheLastIsToldThatTheReleaseWasRefused(t *testing.T) {
 			first.Withdraw(recipes.WhyReleased)
 			last.Withdraw(recipes.WhyReleased)
 			synctest.Wait()
-			p.Refuse(recipes.OpDelete, actorstest.ErrNoAuth)
-			p.wantEnd(last, actorstest.Ends(recipes.WhyRefused, true, 0, actorstest.ErrNoAuth), "the last")
+			p.Refuse(recipes.OpDelete, ErrNoAuth)
+			p.wantEnd(last, Ends(recipes.WhyRefused, true, 0, ErrNoAuth), "the last")
 			p.wantEnd(first, nil, "the first")
 		})
 	}
 }
 
-// TestEachHolderHasItsOwnEnd: with a record, the last tells the machine what all have done, and its caller what it has done itself.
-func TestEachHolderHasItsOwnEnd(t *testing.T) {
-	for _, other := range []recipes.Why{recipes.WhyClosed, recipes.WhyPanicked} {
-		withRig(t, func(t *testing.T, r *actorstest.Rig) {
-			p := newParty(t, r, actors.Want{Detect: true}, actorstest.Recorded)
-			g := p.enters(r.Lock, 11, actors.Want{Detect: true})
-			g.Withdraw(other)
-			r.Releases(t)
-			if g.Err() == nil {
-				t.Errorf("%v: the inner lock has ended without an error", other)
-			}
-		})
-	}
-}
-
 // TestTheRecordGoesIfAllHaveReleased, see [recipes.Share], with the last: Close waits for
-// that one alone. Those that enter again are told of the crash before, too.
+// that one alone. Each caller is told what it has done itself. Those that enter again are
+// told of the crash before, too.
 func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
-	for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyPanicked} {
+	for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyClosed, recipes.WhyPanicked} {
 		for _, outerIsLast := range []bool{false, true} {
 			t.Run(fmt.Sprint(why, outerIsLast), func(t *testing.T) {
-				withRig(t, func(t *testing.T, r *actorstest.Rig) {
-					crash := &events.Abandoned{Node: "before", Token: 3}
-					claimed := actorstest.Recorded
-					claimed.Abandoned = crash
+				withRig(t, func(t *testing.T, r *Rig) {
+					claimed := Recorded
+					claimed.Abandoned = &events.Abandoned{Node: "before", Token: 3}
 					p := newParty(t, r, actors.Want{Detect: true}, claimed)
 					first, last := r.Lock, p.admits(r.Lock, 11)
 					last.Start(t.Context(), 0, actors.Want{Detect: true})
-					if grant := actorstest.MustTake(t, last.Granted()); grant.Abandoned != crash {
-						t.Errorf("the inner lock is told of %+v, want %+v", grant.Abandoned, crash)
+					if grant := MustTake(t, last.Granted()); grant.Abandoned != claimed.Abandoned {
+						t.Errorf("the inner lock is told of %+v, want %+v", grant.Abandoned, claimed.Abandoned)
 					}
 					if outerIsLast {
 						first, last = last, first
 					}
 					first.Withdraw(why)
-					if _, cleared := actorstest.Take(first.Cleared()); !cleared {
+					if _, cleared := Take(first.Cleared()); !cleared {
 						t.Error("the first has left, and is to be waited for")
 					}
 					last.Withdraw(recipes.WhyReleased)
@@ -350,11 +335,15 @@ func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 					if _, d := r.Deletes(); d.Clean != (why == recipes.WhyReleased) {
 						t.Errorf("the record goes: %v, want %v", d.Clean, !d.Clean)
 					}
-					if _, is := actorstest.Take(cleared); is {
+					if _, is := Take(cleared); is {
 						t.Error("the last is not to be waited for, though the record is still there")
 					}
 					r.Deleted()
 					<-cleared
+					p.wantEnd(last, nil, "the last")
+					if (first.Err() == nil) != (why == recipes.WhyReleased) {
+						t.Errorf("%v: the first has ended with %v", why, first.Err())
+					}
 				})
 			})
 		}
@@ -364,22 +353,20 @@ func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 // TestNoLockIsEnteredAfterTheEndOfTheLease, though it is not noticed yet, nor after the
 // moment by which the lock was to be given back, nor to a lock that is released or waits.
 func TestNoLockIsEnteredAfterTheEndOfTheLease(t *testing.T) {
-	for name, ends := range map[string]func(p *party, outer *actors.Lock){
-		"lease":    func(*party, *actors.Lock) { time.Sleep(time.Hour) },
-		"deadline": func(p *party, _ *actors.Lock) { p.askedBack(time.Minute); time.Sleep(time.Minute) },
-		"released": func(_ *party, outer *actors.Lock) { outer.Withdraw(recipes.WhyReleased) },
+	for name, ends := range map[string]func(p *party){
+		"lease":    func(*party) { time.Sleep(time.Hour) },
+		"deadline": func(p *party) { p.askedBack(time.Minute); time.Sleep(time.Minute) },
+		"released": func(p *party) { p.Withdraw(recipes.WhyReleased) },
 	} {
-		withRig(t, func(t *testing.T, r *actorstest.Rig) {
-			p := newParty(t, r, actors.Want{}, actorstest.Claimed)
-			ends(p, p.Lock)
+		withParty(t, func(_ *testing.T, p *party) {
+			ends(p)
 			p.admitsNone(p.Lock, name)
 			p.Withdraw(recipes.WhyReleased)
 			p.Say(recipes.LeaseRanOut{})
 			p.Deleted()
-			p.WantGone(t, 1)
 		})
 	}
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
+	withRig(t, func(t *testing.T, r *Rig) {
 		r.Begin(t, actors.Want{})
 		r.Queued()
 		(&party{Rig: r, t: t}).admitsNone(r.Lock, "waiting")
@@ -391,8 +378,7 @@ func TestNoLockIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 // TestNoGrantIsTakenAfterALoss: when the first holder hears of the loss, the Grants of
 // the others have been taken back.
 func TestNoGrantIsTakenAfterALoss(t *testing.T) {
-	withRig(t, func(t *testing.T, r *actorstest.Rig) {
-		p := newParty(t, r, actors.Want{}, actorstest.Claimed)
+	withParty(t, func(t *testing.T, p *party) {
 		inner := p.admits(p.Lock, 11)
 		inner.Start(t.Context(), 0, actors.Want{})
 		synctest.Wait()
@@ -402,14 +388,13 @@ func TestNoGrantIsTakenAfterALoss(t *testing.T) {
 		heard := false
 		p.OnEnd(func(error) {
 			heard = true
-			if g, taken := actorstest.Take(inner.Granted()); taken || inner.Holding() {
-				t.Errorf("after the loss the inner lock holds: %v, and its Grant is taken: %v, %+v",
-					inner.Holding(), taken, g)
+			if g, taken := Take(inner.Granted()); taken || inner.Holding() {
+				t.Errorf("after the loss the inner lock holds: %v, its Grant is taken: %v, %+v", inner.Holding(), taken, g)
 			}
 		})
 		p.Say(recipes.LeaseRanOut{})
-		actorstest.MustTake(t, p.Lost())
-		if _, told := actorstest.Take(inner.Lost()); !heard || told {
+		MustTake(t, p.Lost())
+		if _, told := Take(inner.Lost()); !heard || told {
 			t.Errorf("the outer lock was told: %v, and the inner one without a Grant: %v", heard, told)
 		}
 		p.Deleted()
@@ -417,11 +402,11 @@ func TestNoGrantIsTakenAfterALoss(t *testing.T) {
 	})
 }
 
-// TestAnInnerLockThatFailsLeaves: it was admitted and never started. It has no loss,
-// though the lock is lost before it has left.
+// TestAnInnerLockThatFailsLeaves: it was admitted and never started, or its context had
+// ended before. It has no loss, though the lock is lost before it has left.
 func TestAnInnerLockThatFailsLeaves(t *testing.T) {
-	for name, c := range map[string]struct{ outerLeft, lost bool }{
-		"outer holds": {}, "outer has left": {outerLeft: true}, "lost": {lost: true},
+	for name, c := range map[string]struct{ outerLeft, lost, bound bool }{
+		"outer holds": {}, "outer has left": {outerLeft: true}, "lost": {lost: true}, "context ended": {bound: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withParty(t, func(t *testing.T, p *party) {
@@ -433,41 +418,35 @@ func TestAnInnerLockThatFailsLeaves(t *testing.T) {
 				if c.lost {
 					g.OnEnd(func(error) { p.Port.Say(recipes.LeaseRanOut{}) }) // called by Fail, when the state has changed
 				}
-				stream := p.Rig.Stream.Subscribe(t.Context())
-				g.Fail(actorstest.ErrCause)
-				p.wantEnd(g, actorstest.ErrCause, "failed")
-				if !c.lost {
-					expect(t, stream, events.Ended{ID: 11, Path: "/locks/a", Err: actorstest.ErrCause})
+				stream, end := p.Rig.Stream.Subscribe(t.Context()), ErrCause
+				if c.bound {
+					ended, cancel := context.WithCancelCause(t.Context())
+					cancel(ErrCause)
+					g.Start(ended, time.Minute, actors.Want{})
+					end = Ends(recipes.WhyContext, false, 0, ErrCause)
+				} else {
+					g.Fail(ErrCause)
 				}
-				if name == "outer holds" {
+				p.wantEnd(g, end, "failed")
+				if !c.lost {
+					expect(t, stream, events.Ended{ID: 11, Path: "/locks/a", Err: end})
+				}
+				outerHolds := !c.outerLeft && !c.lost
+				if outerHolds {
 					p.wantDeletes(0, "the outer lock holds")
 					p.Withdraw(recipes.WhyReleased)
 				}
 				p.wantDeletes(1, "all have left")
 				p.Deleted()
 				switch {
-				case name == "outer holds":
-					expect(t, stream, events.Ended{ID: 7, Path: "/locks/a"})
+				case outerHolds:
+					expect(t, stream, Ended(nil))
 				case !c.lost:
 					expect(t, stream)
 				}
 			})
 		})
 	}
-}
-
-// TestAnInnerLockIsBoundByItsContext: if that has ended before, the inner lock gets no
-// Grant, and leaves.
-func TestAnInnerLockIsBoundByItsContext(t *testing.T) {
-	withParty(t, func(t *testing.T, p *party) {
-		ended, cancel := context.WithCancelCause(t.Context())
-		cancel(actorstest.ErrCause)
-		g := p.admits(p.Lock, 11)
-		g.Start(ended, time.Minute, actors.Want{})
-		p.wantEnd(g, actorstest.Ends(recipes.WhyContext, false, 0, actorstest.ErrCause), "its context had ended")
-		p.wantDeletes(0, "the outer lock holds")
-		p.Releases(t)
-	})
 }
 
 // TestNothingIsKeptOfInnerLocksThatHaveLeft: a node can be handed on from one inner lock
@@ -480,7 +459,7 @@ func TestNothingIsKeptOfInnerLocksThatHaveLeft(t *testing.T) {
 		for id := range uint64(inners) {
 			next := p.enters(last, 100+id, actors.Want{})
 			last.Withdraw(recipes.WhyReleased)
-			delete(p.gone, last)
+			delete(p.inners, last)
 			runtime.AddCleanup(next, func(*atomic.Int32) { collected.Add(1) }, &collected)
 			last = next
 		}
@@ -500,8 +479,8 @@ func TestNothingIsKeptOfInnerLocksThatHaveLeft(t *testing.T) {
 // released, or loses the lock. Each of them ends, and the node goes once.
 func TestInnerLocksOfManyGoroutines(t *testing.T) {
 	for round := range 200 {
-		withRig(t, func(t *testing.T, r *actorstest.Rig) {
-			p := newParty(t, r, actors.Want{}, actorstest.Claimed)
+		withRig(t, func(t *testing.T, r *Rig) {
+			p := newParty(t, r, actors.Want{}, Claimed)
 			var mu sync.Mutex
 			all := []*actors.Lock{r.Lock}
 			var wg sync.WaitGroup
@@ -509,9 +488,7 @@ func TestInnerLocksOfManyGoroutines(t *testing.T) {
 				wg.Go(func() {
 					by := r.Lock
 					for n := range uint64(4) {
-						g := by.Admit(actors.Config{
-							ID: 100 + 10*id + n, Path: "/locks/a", Owner: actorstest.NewOwner(&atomic.Int32{}), House: r.House,
-						})
+						g := r.inner(by, 100+10*id+n, &owner{})
 						if g == nil {
 							return
 						}
@@ -519,7 +496,7 @@ func TestInnerLocksOfManyGoroutines(t *testing.T) {
 						all = append(all, g)
 						mu.Unlock()
 						if id == 3 {
-							g.Fail(actorstest.ErrCause)
+							g.Fail(ErrCause)
 							continue
 						}
 						g.Start(t.Context(), 0, actors.Want{Keep: id%2 == 0})

@@ -1,23 +1,27 @@
-// Package actorstest has what the tests of actors share: a lock actor, the session it
-// talks to, and checks of what it does.
-package actorstest
+package actors_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The session of the tests, and the token of the node in it.
 const (
@@ -28,26 +32,48 @@ const (
 
 // Nodes of the queue, and errors.
 var (
-	Own   = events.Name{Text: "lock-0000000005", Kind: events.KindLock, Seq: 5}
-	Older = events.Name{Text: "lock-0000000004", Kind: events.KindLock, Seq: 4}
+	Own    = nodeOf(5)
+	Older  = nodeOf(4)
+	beyond = nodeOf(1<<31 - 1)
 
 	ErrNoAuth = errors.New("no permission")
 	ErrCause  = errors.New("the caller's own cause")
 )
 
+func nodeOf(seq int64) events.Name {
+	return events.Name{Text: fmt.Sprintf("lock-%010d", seq), Kind: events.KindLock, Seq: seq}
+}
+
 // What the session says on the way to the Grant of a lock without another contender.
 var (
-	Opened  = recipes.Opened{Epoch: Epoch, Session: Session}
-	Created = recipes.Created{Epoch: Epoch, Node: Own}
-	Listed  = recipes.Listed{
-		Epoch: Epoch, Queue: []events.Name{Own}, Own: recipes.Own{Name: Own, Owner: Session, Token: Token},
-	}
+	Opened   = recipes.Opened{Epoch: Epoch, Session: Session}
+	Created  = recipes.Created{Epoch: Epoch, Node: Own}
+	Listed   = listed(Own)
 	Claimed  = recipes.Claimed{Epoch: Epoch, Fresh: true}
 	Recorded = recipes.Claimed{Epoch: Epoch, Fresh: true, Recorded: true} // with DetectCrash
 
 	Ahead   = recipes.Gone{Epoch: Epoch, Node: Older} // the contender ahead is gone
 	Removed = recipes.Gone{Epoch: Epoch, Node: Own}
 )
+
+// listed is a listing that finds the own node in the queue.
+func listed(queue ...events.Name) recipes.Listed {
+	own := recipes.Own{Name: Own, Owner: Session, Token: Token}
+	return recipes.Listed{Epoch: Epoch, Queue: queue, Own: own}
+}
+
+// soon waits until the condition holds. It looks often first: here the wait is a matter of
+// nanoseconds, on another processor.
+func soon(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for range 1000 {
+		if holds() {
+			return
+		}
+		runtime.Gosched()
+	}
+	eventstest.Eventually(t, what, holds)
+}
 
 // FakePort is a session that a test scripts. It notes the requests, and says only what
 // the test tells it to.
@@ -75,9 +101,8 @@ func (p *FakePort) SetEpoch(e recipes.Epoch) {
 
 func (p *FakePort) Open(post actors.Post) recipes.Opened {
 	p.mu.Lock()
-	p.post = post
+	p.post, p.open = post, true
 	p.opened++
-	p.open = true
 	p.mu.Unlock()
 	if p.OnOpen != nil {
 		p.OnOpen()
@@ -92,7 +117,6 @@ func (p *FakePort) Close() {
 	p.open = false
 }
 
-// Do notes the request, and has it answered.
 func (p *FakePort) Do(e recipes.Effect) {
 	p.mu.Lock()
 	p.requests = append(p.requests, e)
@@ -115,24 +139,11 @@ func (p *FakePort) Proven(recipes.Epoch) (alive, recent bool) { return true, tru
 
 func (p *FakePort) Interval() time.Duration { return time.Second }
 
-func (p *FakePort) Session(of recipes.Epoch) int64 {
-	if of != Epoch {
-		return 0
-	}
-	return Session
-}
-
-// Counts returns how often the port was opened and closed.
-func (p *FakePort) Counts() (opened, closed int) {
+// Counts returns how often the port was opened and closed, and whether it is open.
+func (p *FakePort) Counts() (opened, closed int, open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.opened, p.closed
-}
-
-func (p *FakePort) IsOpen() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.open
+	return p.opened, p.closed, p.open
 }
 
 // Say posts the inputs as the session does.
@@ -150,21 +161,33 @@ func (p *FakePort) tell(in recipes.Input, err error) {
 	p.Loop.Hand(func() { post(in, err) })
 }
 
-// Sent returns the requests so far.
 func (p *FakePort) Sent() []recipes.Effect {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]recipes.Effect(nil), p.requests...)
+	return slices.Clone(p.requests)
 }
 
-// Deletes counts the requests for the node to go, and returns the last one.
-func (r *Rig) Deletes() (n int, last recipes.Delete) {
-	for _, e := range r.Port.Sent() {
-		if d, ok := e.(recipes.Delete); ok {
-			n, last = n+1, d
-		}
+func (p *FakePort) Last() recipes.Effect {
+	sent := p.Sent()
+	return sent[len(sent)-1]
+}
+
+// answerTo is the answer to a request that leads on, or nil.
+func answerTo(e recipes.Effect) recipes.Input {
+	switch e := e.(type) {
+	case recipes.Create:
+		return recipes.Created{Epoch: e.Epoch, Node: Own}
+	case recipes.List:
+		found := Listed
+		found.Epoch = e.Epoch
+		return found
+	case recipes.Claim:
+		return e.Marks(recipes.Claimed{Epoch: e.Epoch, Fresh: true})
+	case recipes.Delete:
+		return recipes.Deleted{Epoch: e.Epoch}
+	default:
+		return nil
 	}
-	return n, last
 }
 
 // EndError is the error that the tests' Explain makes of an end.
@@ -174,16 +197,42 @@ func (e EndError) Error() string { return fmt.Sprintf("ended: %+v", e.End) }
 
 func (e EndError) Unwrap() error { return e.Cause }
 
+func Ends(why recipes.Why, granted bool, reason events.Reason, cause error) error {
+	return EndError{actors.End{Why: why, Granted: granted, Reason: reason, Cause: cause}}
+}
+
+var released = Ends(recipes.WhyReleased, false, 0, nil) // the end of a waiter
+
+// Ended is the last event of a lock that did not hold.
+func Ended(err error) events.Ended { return events.Ended{ID: 7, Path: "/locks/a", Err: err} }
+
+type owner struct {
+	gone       atomic.Int32 // calls of Gone
+	explaining func()       // called, if not nil, whenever an end is explained
+}
+
+// Explain returns the error for an end: nil after a release.
+func (o *owner) Explain(end actors.End) error {
+	if o.explaining != nil {
+		o.explaining()
+	}
+	if end.Why == recipes.WhyReleased && end.Granted {
+		return nil
+	}
+	return EndError{end}
+}
+
+func (o *owner) Gone() { o.gone.Add(1) }
+
 // Rig is a lock actor on a fake port.
 type Rig struct {
 	*actors.Lock
+	owner
+
 	Port   *FakePort
 	Group  *actors.Group
 	Stream *actors.Stream
 	House  *actors.House
-	Gone   atomic.Int32
-
-	Explaining func() // called, if not nil, whenever an end is explained
 }
 
 // NewRig returns an idle lock. What it leaves running is stopped at the end of the test;
@@ -192,53 +241,49 @@ func NewRig(t *testing.T) *Rig {
 	t.Helper()
 	r := &Rig{Group: &actors.Group{}}
 	r.Stream = actors.NewStream(r.Group)
-	r.House = &actors.House{Loop: actors.NewLoop(r.Group, nil), Stream: r.Stream, Logger: zap.NewNop(), Limit: time.Minute}
-	r.Port = &FakePort{Loop: r.House.Loop, Until: time.Now().Add(time.Hour)}
+	loop := actors.NewLoop(r.Group, nil)
+	r.House = &actors.House{Loop: loop, Stream: r.Stream, Logger: zap.NewNop(), Limit: time.Minute}
+	r.Port = &FakePort{Until: time.Now().Add(time.Hour)}
 	r.Renew()
 	t.Cleanup(r.Shut)
 	return r
 }
 
-// Renew replaces the lock by an idle one.
+// withRig runs a test in virtual time on an idle lock.
+func withRig(t *testing.T, test func(t *testing.T, r *Rig)) {
+	t.Helper()
+	eventstest.Bubble(t, func(t *testing.T) { test(t, NewRig(t)) })
+}
+
+// withStream is withRig with a subscriber to the stream.
+func withStream(t *testing.T, test func(t *testing.T, r *Rig, stream <-chan events.Event)) {
+	t.Helper()
+	withRig(t, func(t *testing.T, r *Rig) {
+		t.Helper()
+		test(t, r, r.Stream.Subscribe(t.Context()))
+	})
+}
+
+// withEach is withRig for each of some cases.
+func withEach[C any](t *testing.T, cases map[string]C, test func(t *testing.T, r *Rig, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { withRig(t, func(t *testing.T, r *Rig) { test(t, r, c) }) })
+	}
+}
+
+// Renew replaces the lock by an idle one with a port of its own.
 func (r *Rig) Renew() {
-	r.Lock = actors.NewLock(actors.Config{
-		ID: 7, Path: "/locks/a",
-		Owner: owner{explain: func(end actors.End) error {
-			if r.Explaining != nil {
-				r.Explaining()
-			}
-			return Explain(end)
-		}, gone: &r.Gone},
-		House: r.House,
-	}, recipes.Mutex{}, r.Port)
+	r.Port = &FakePort{Loop: r.House.Loop, Until: r.Port.Until}
+	c := actors.Config{ID: 7, Path: "/locks/a", Owner: &r.owner, House: r.House}
+	r.Lock = actors.NewLock(c, recipes.Mutex{}, r.Port)
 }
 
 // Sibling returns another idle lock of the same house.
 func (r *Rig) Sibling() *Rig {
-	s := &Rig{Port: &FakePort{Loop: r.House.Loop, Until: r.Port.Until}, Group: r.Group, Stream: r.Stream, House: r.House}
+	s := &Rig{Port: r.Port, Group: r.Group, Stream: r.Stream, House: r.House}
 	s.Renew()
 	return s
-}
-
-// NewOwner returns the owner of a lock. It explains every end, and counts the calls of
-// Gone.
-func NewOwner(gone *atomic.Int32) actors.Owner { return owner{Explain, gone} }
-
-// owner counts the calls of Gone.
-type owner struct {
-	explain func(actors.End) error
-	gone    *atomic.Int32
-}
-
-func (o owner) Explain(end actors.End) error { return o.explain(end) }
-func (o owner) Gone()                        { o.gone.Add(1) }
-
-// Explain returns the error for an end: nil after a release.
-func Explain(end actors.End) error {
-	if end.Why == recipes.WhyReleased && end.Granted {
-		return nil
-	}
-	return EndError{end}
 }
 
 func (r *Rig) Shut() {
@@ -266,14 +311,10 @@ func (r *Rig) Begin(t *testing.T, want actors.Want) {
 }
 
 // Queued takes a started lock to its wait behind another contender.
-func (r *Rig) Queued() {
-	r.Say(Opened, Created, recipes.Listed{Epoch: Epoch, Queue: []events.Name{Own, Older}, Own: Listed.Own})
-}
+func (r *Rig) Queued() { r.Say(Opened, Created, listed(Own, Older)) }
 
 // Hold takes a started lock to its Grant.
-func (r *Rig) Hold() {
-	r.Say(Opened, Created, Listed, Claimed)
-}
+func (r *Rig) Hold() { r.Say(Opened, Created, Listed, Claimed) }
 
 // Holds asks for the lock and takes its Grant.
 func (r *Rig) Holds(t *testing.T, want actors.Want) {
@@ -291,13 +332,21 @@ func (r *Rig) Releases(t *testing.T) {
 	r.IsOver(t, nil)
 }
 
-// GrantOf is the Grant that Hold leads to.
-func GrantOf(waited time.Duration) events.Grant {
-	return events.Grant{ID: 7, Path: "/locks/a", Node: "/locks/a/" + Own.Text, Token: Token, Session: Session, Waited: waited}
+var theGrant = events.Grant{
+	ID: 7, Path: "/locks/a", Node: "/locks/a/" + Own.Text, Token: Token, Session: Session,
 }
 
-// Deleted answers the Delete.
 func (r *Rig) Deleted() { r.Say(recipes.Deleted{Epoch: Epoch}) }
+
+// Deletes counts the requests for the node to go, and returns the last one.
+func (r *Rig) Deletes() (n int, last recipes.Delete) {
+	for _, e := range r.Port.Sent() {
+		if d, ok := e.(recipes.Delete); ok {
+			n, last = n+1, d
+		}
+	}
+	return n, last
+}
 
 // Take returns what the channel holds, and whether it holds anything.
 func Take[T any](c <-chan T) (v T, ok bool) {
@@ -309,7 +358,6 @@ func Take[T any](c <-chan T) (v T, ok bool) {
 	}
 }
 
-// MustTake takes what has to be in the channel.
 func MustTake[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	v, ok := Take(c)
@@ -329,12 +377,11 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 	if got := r.Err(); got != want { //nolint:errorlint // identity is meant
 		t.Errorf("Err is %v, want %v", got, want)
 	}
-	if r.Valid() || r.Holding() || !r.Deadline().IsZero() {
-		t.Errorf("over: valid %t, holding %t, deadline %v; want none of them", r.Valid(), r.Holding(), r.Deadline())
+	if !r.Deadline().IsZero() {
+		t.Errorf("over: deadline %v, want none", r.Deadline())
 	}
-	if g, ok := Take(r.Granted()); ok {
-		t.Errorf("%+v can be read when it is over, want nothing", g)
-	}
+	r.IsNotHeld(t, "over")
+	r.HasNoGrant(t, "over")
 	if l, ok := Take(r.Lost()); ok {
 		t.Errorf("%+v can be read when it is over, want no loss", l)
 	}
@@ -343,12 +390,10 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 // WantGone checks how often the lock has called Gone: 0 times or once.
 func (r *Rig) WantGone(t *testing.T, want int32) {
 	t.Helper()
-	opened, closed := r.Port.Counts()
-	if gone := r.Gone.Load(); gone != want || closed != int(want)*opened {
-		t.Errorf("Gone was called %d times, want %d; the port was opened %d times and closed %d times", gone, want, opened, closed)
-	}
-	if want > 0 && r.Port.IsOpen() {
-		t.Error("the port is open when nothing is left")
+	opened, closed, open := r.Port.Counts()
+	if gone := r.gone.Load(); gone != want || closed != int(want)*opened || want > 0 && open {
+		t.Errorf("Gone was called %d times, want %d; the port was opened %d times, closed %d times, and is open: %v",
+			gone, want, opened, closed, open)
 	}
 }
 
@@ -360,7 +405,6 @@ func (r *Rig) IsOverAndGone(t *testing.T, want error) {
 	r.WantGone(t, 1)
 }
 
-// IsNotHeld checks that the lock is neither held nor valid.
 func (r *Rig) IsNotHeld(t *testing.T, when string) {
 	t.Helper()
 	if r.Holding() || r.Valid() {
@@ -368,7 +412,6 @@ func (r *Rig) IsNotHeld(t *testing.T, when string) {
 	}
 }
 
-// HasNoGrant checks that no Grant can be read.
 func (r *Rig) HasNoGrant(t *testing.T, when string) {
 	t.Helper()
 	if g, ok := Take(r.Granted()); ok {
@@ -376,7 +419,6 @@ func (r *Rig) HasNoGrant(t *testing.T, when string) {
 	}
 }
 
-// GoesOn checks that the lock is not over.
 func (r *Rig) GoesOn(t *testing.T, holding bool) {
 	t.Helper()
 	synctest.Wait()
@@ -389,20 +431,11 @@ func (r *Rig) GoesOn(t *testing.T, holding bool) {
 }
 
 func IsDone(l *actors.Lock) bool {
-	select {
-	case <-l.Done():
-		return true
-	default:
-		return false
-	}
+	_, done := Take(l.Done())
+	return done
 }
 
-// Ends is the error that the tests' Explain makes.
-func Ends(why recipes.Why, granted bool, reason events.Reason, cause error) error {
-	return EndError{actors.End{Why: why, Granted: granted, Reason: reason, Cause: cause}}
-}
-
-// CountingContext tells which functions wait for its end, and may call a function when
+// CountingContext reports which functions wait for its end, and may call a function when
 // its error is asked for. It does not call the waiting functions when it ends; a test
 // does that.
 type CountingContext struct {
@@ -412,12 +445,11 @@ type CountingContext struct {
 	done  chan struct{} // its own: with the parent's, package context would not call AfterFunc
 
 	mu      sync.Mutex
-	waiting map[int]func()
-	last    int
+	waiting []func() // nil: does not wait any more
 }
 
 func NewCountingContext(parent context.Context) *CountingContext {
-	return &CountingContext{Context: parent, done: make(chan struct{}), waiting: map[int]func(){}}
+	return &CountingContext{Context: parent, done: make(chan struct{})}
 }
 
 func (c *CountingContext) Done() <-chan struct{} { return c.done }
@@ -426,33 +458,22 @@ func (c *CountingContext) Done() <-chan struct{} { return c.done }
 func (c *CountingContext) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last++
-	id := c.last
-	c.waiting[id] = f
+	id := len(c.waiting)
+	c.waiting = append(c.waiting, f)
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		_, ok := c.waiting[id]
-		delete(c.waiting, id)
-		return ok
+		waited := c.waiting[id] != nil
+		c.waiting[id] = nil
+		return waited
 	}
 }
 
-// Asked returns how many functions there have been.
-func (c *CountingContext) Asked() int {
+// Functions returns those that wait, and how many there have been.
+func (c *CountingContext) Functions() (all []func(), asked int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.last
-}
-
-func (c *CountingContext) Functions() []func() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []func()
-	for _, f := range c.waiting {
-		all = append(all, f)
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(c.waiting), func(f func()) bool { return f == nil }), len(c.waiting)
 }
 
 func (c *CountingContext) Err() error {
