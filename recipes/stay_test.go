@@ -28,8 +28,7 @@ func TestExploreStays(t *testing.T) {
 		"expired, two sessions": {stayBudget{lapse: 1, expire: 1}, 1, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newStayModel()
-			m.handoffs, m.locals, m.rounds, m.far = c.handoffs, c.locals, c.rounds, name == "far"
+			m := &stayModel{handoffs: c.handoffs, locals: c.locals, rounds: c.rounds, far: name == "far"}
 			f := searchtest.Visit(m, m.first(c.left), 5_000_000)
 			t.Log(f)
 			if f.Violation != "" || f.Truncated {

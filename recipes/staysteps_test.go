@@ -25,7 +25,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		t.own = true
 		m.change(w, i, j, func(b *stayBook) {
 			b.Contention.Grant(Epoch(s.epoch), "")
-			b.Stands, b.Worth = true, m.worth
+			b.Stands, b.Worth = true, true
 		})
 	case stepCreates:
 		t.node = w.create(1 + uint8(i)<<2 + uint8(j))
@@ -35,37 +35,21 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		w.remove(node)
 	case stepWatchesAgain: // at any time later
 		m.change(w, i, j, func(b *stayBook) { b.Paced = false })
-	case stepArmExecutes:
-		t.arm, t.armed, t.own = stayAlone, true, true
+	case stepExecutes:
 		others := w.queue
 		others[t.node-1] = 0
-		switch {
+		r := &t.requests[step.request]
+		switch *r = stayAlone; {
 		case w.queue[t.node-1] == 0:
-			t.arm = stayMissing
-		case others != [stayNodes]uint8{}:
-			t.arm = stayOthers
+			*r = stayMissing
+		case step.request == stayArm && others != [stayNodes]uint8{}:
+			*r = stayOthers
 		}
-	case stepArmAnswers:
-		answer := t.arm
-		t.arm = stayNothing
-		m.hear(w, i, j, map[stayRequest]Input{
-			stayAlone: Armed{Epoch: Epoch(s.epoch)}, stayOthers: Armed{Epoch: Epoch(s.epoch), Others: true},
-			stayMissing: Refused{Epoch: Epoch(s.epoch), Op: OpArm, Missing: true}, stayLost: Unknown{Epoch: Epoch(s.epoch), Op: OpArm},
-		}[answer])
-	case stepClaimExecutes:
-		t.claim = stayAlone
-		if w.queue[t.node-1] == 0 {
-			t.claim = stayMissing
+		if step.request == stayArm {
+			t.armed, t.own = true, true
 		}
-	case stepClaimAnswers:
-		m.claimed(w, i, j)
-	case stepVerifyExecutes:
-		t.verify = stayAlone
-		if w.queue[t.node-1] == 0 {
-			t.verify = stayMissing
-		}
-	case stepVerifyAnswers:
-		m.verified(w, i, j)
+	case stepAnswers:
+		m.answered(w, i, j, step.request)
 	case stepChangedTold:
 		t.changed = false
 		m.hear(w, i, j, Changed{Epoch: Epoch(s.epoch)})
@@ -90,7 +74,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 			w.sessions[i].fresh = false
 			for j := range w.sessions[i].slots {
 				t := &w.sessions[i].slots[j]
-				t.old = t.claim != stayNothing
+				t.old = t.requests[stayClaim] != stayNothing
 			}
 		}
 	case stepBreaks:
@@ -132,46 +116,42 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 	}
 }
 
-// claimed delivers the answer to a claim.
-func (m *stayModel) claimed(w *stayWorld, i, j int) {
+// answered delivers the answer to a request. Only a claim makes a holder in the session.
+func (m *stayModel) answered(w *stayWorld, i, j int, request uint8) {
 	s, t := &w.sessions[i], &w.sessions[i].slots[j]
-	answer, stale, old := t.claim, t.stale, t.old
-	t.claim, t.stale, t.old = stayNothing, false, false
-	switch answer {
-	case stayMissing:
-		m.lose(w, i, j)
-		m.hear(w, i, j, Refused{Epoch: Epoch(s.epoch), Op: OpClaim, Missing: true})
-	case stayLost:
-		m.hear(w, i, j, Unknown{Epoch: Epoch(s.epoch), Op: OpClaim})
+	answer, stale, old, epoch := t.requests[request], t.stale, t.old, Epoch(s.epoch)
+	op := OpClaim
+	switch t.requests[request] = stayNothing; request {
+	case stayArm:
+		op = OpArm
+	case stayClaim:
+		t.stale, t.old = false, false
+	}
+	var in Input = Unknown{Epoch: epoch, Op: op}
+	switch {
+	case answer == stayLost:
+		if request == stayVerify && t.machine == machineHolds {
+			t.requests[stayVerify] = staySent // it waits for a connection
+		}
+	case answer == stayMissing:
+		if request != stayArm {
+			m.lose(w, i, j)
+		}
+		in = Refused{Epoch: epoch, Op: op, Missing: true}
+	case request == stayArm:
+		in = Armed{Epoch: epoch, Others: answer == stayOthers}
+	case request == stayVerify:
+		in = Claimed{Epoch: epoch, Fresh: s.lease && t.machine == machineHolds}
 	default:
 		s.lease = s.lease || !stale
 		s.fresh = s.fresh || !old
 		fresh := !stale && s.lease && t.machine == machineHolds
 		t.holds = t.holds || fresh
 		m.asked = old // what it has not seen has come within its round trip
-		m.hear(w, i, j, Claimed{Epoch: Epoch(s.epoch), Fresh: fresh})
-		m.asked = false
+		in = Claimed{Epoch: epoch, Fresh: fresh}
 	}
-}
-
-// verified delivers the answer to the claim by which a machine verifies that it holds. It makes no holder.
-func (m *stayModel) verified(w *stayWorld, i, j int) {
-	s, t := &w.sessions[i], &w.sessions[i].slots[j]
-	verify := Claim{Held: true}
-	answer := t.verify
-	t.verify = stayNothing
-	switch answer {
-	case stayMissing:
-		m.lose(w, i, j)
-		m.hear(w, i, j, verify.Marks(Refused{Epoch: Epoch(s.epoch), Op: OpClaim, Missing: true}))
-	case stayLost:
-		if t.machine == machineHolds {
-			t.verify = staySent // it waits for a connection
-		}
-		m.hear(w, i, j, verify.Marks(Unknown{Epoch: Epoch(s.epoch), Op: OpClaim}))
-	default:
-		m.hear(w, i, j, verify.Marks(Claimed{Epoch: Epoch(s.epoch), Fresh: s.lease && t.machine == machineHolds}))
-	}
+	m.hear(w, i, j, Claim{Held: request == stayVerify}.Marks(in))
+	m.asked = false
 }
 
 // breaks breaks a session's connection. What is under way is lost.
@@ -180,14 +160,10 @@ func (m *stayModel) breaks(w *stayWorld, i int) {
 	s.up = false
 	for j := range s.slots {
 		t := &s.slots[j]
-		if t.arm != stayNothing {
-			t.arm = stayLost
-		}
-		if t.claim != stayNothing {
-			t.claim = stayLost
-		}
-		if t.verify > staySent {
-			t.verify = stayLost
+		for k, r := range t.requests {
+			if r > staySent || r == staySent && k != stayVerify {
+				t.requests[k] = stayLost
+			}
 		}
 		t.armed, t.own, t.changed, t.gone = false, false, false, false
 	}
@@ -204,8 +180,8 @@ func (m *stayModel) connects(w *stayWorld, i int) {
 		t := &s.slots[j]
 		if t.machine == machineHolds {
 			t.own = w.queue[t.node-1] != 0 // the event of its end may be lost
-			if t.verify == stayNothing {
-				t.verify = staySent
+			if t.requests[stayVerify] == stayNothing {
+				t.requests[stayVerify] = staySent
 			}
 		}
 		m.hear(w, i, j, Reconnected{})
@@ -218,7 +194,7 @@ func (m *stayModel) runsOut(w *stayWorld, i int) {
 	s.lease, s.fresh = false, false
 	for j := range s.slots {
 		t := &s.slots[j]
-		t.stale = t.claim != stayNothing
+		t.stale = t.requests[stayClaim] != stayNothing
 		if t.holds {
 			t.holds = false
 			m.lose(w, i, j)
@@ -251,7 +227,7 @@ func (m *stayModel) lose(w *stayWorld, i, j int) {
 		return
 	}
 	t.machine = machineLapsed
-	t.holds, t.verify = false, stayNothing // no answer changes anything any more
+	t.holds, t.requests[stayVerify] = false, stayNothing // no answer changes anything any more
 	w.byHand &^= 1 << (t.node - 1)
 	m.change(w, i, j, func(b *stayBook) {
 		b.Over, b.Contention = true, Contention{}
@@ -265,7 +241,6 @@ func (m *stayModel) lose(w *stayWorld, i, j int) {
 	})
 }
 
-// hear takes an input of a machine.
 func (m *stayModel) hear(w *stayWorld, i, j int, in Input) {
 	if w.sessions[i].slots[j].machine == machineNone {
 		return
@@ -318,9 +293,9 @@ func (m *stayModel) find(w *stayWorld, i, j int, b *stayBook, waits bool) (known
 	}
 	switch request.(type) {
 	case Arm:
-		t.arm = sent
+		t.requests[stayArm] = sent
 	case Claim:
-		t.claim, t.stale, t.old = sent, false, m.far
+		t.requests[stayClaim], t.stale, t.old = sent, false, m.far
 	}
 	return known
 }
@@ -383,7 +358,7 @@ func (m *stayModel) elsewhere(w *stayWorld, i, k int) {
 			newest = j // only one holds, and a stay that queues up is newer
 		}
 	}
-	if newest < 0 || !m.accepts(&s.slots[newest]) {
+	if newest < 0 || !m.books[s.slots[newest].book].Accepts() {
 		newest = -1
 		for j := range s.slots {
 			if s.slots[j] == (staySlot{}) {
@@ -397,9 +372,4 @@ func (m *stayModel) elsewhere(w *stayWorld, i, k int) {
 	}
 	l.state, l.slot = localWaits, uint8(newest)
 	m.change(w, i, newest, func(b *stayBook) { b.Waiting++ })
-}
-
-func (m *stayModel) accepts(t *staySlot) bool {
-	b := m.books[t.book]
-	return b.Accepts()
 }

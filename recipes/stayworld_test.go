@@ -45,21 +45,19 @@ type staySession struct {
 }
 
 type staySlot struct {
-	book    uint16 // the number of the stayBook
-	machine stayMachine
-	node    uint8 // 1 + its index
-	holds   bool  // the session renews its lease for it
-	arm     stayRequest
-	claim   stayRequest
-	stale   bool // the claim under way proves no lease
-	old     bool // the claim under way is no write behind the latest tick
-	armed   bool // at the server: the children are watched
-	own     bool // and so is the node
-	changed bool // the event is under way
-	gone    bool
-	since   uint8       // grants since the node was wanted
-	verify  stayRequest // the claim by which the machine verifies that it holds
-	_       bool
+	book     uint16 // the number of the stayBook
+	machine  stayMachine
+	node     uint8 // 1 + its index
+	holds    bool  // the session renews its lease for it
+	requests [stayRequests]stayRequest
+	stale    bool // the claim under way proves no lease
+	old      bool // the claim under way is no write behind the latest tick
+	armed    bool // at the server: the children are watched
+	own      bool // and so is the node
+	changed  bool // the event is under way
+	gone     bool
+	since    uint8 // grants since the node was wanted
+	_        bool
 }
 
 type stayLocal struct {
@@ -82,6 +80,14 @@ const (
 	machineLeaves
 )
 
+// The requests of a slot.
+const (
+	stayArm = iota
+	stayClaim
+	stayVerify // the claim by which the machine verifies that it holds
+	stayRequests
+)
+
 const (
 	stayNothing stayRequest = iota
 	staySent
@@ -98,26 +104,22 @@ const (
 )
 
 const (
-	stayTwoHolders searchtest.Violation = "two holders"
-	stayNoHold     searchtest.Violation = "a holder whose node is gone"
-	stayUnnoted    searchtest.Violation = "a holder that will not hear of the end of its lease"
-	stayForgotten  searchtest.Violation = "a local grant though a stranger has waited for two intervals, and a round trip"
-	stayUnbounded  searchtest.Violation = "more local grants than the bound"
-	stayCutOff     searchtest.Violation = "a local grant without a connection"
-	stayShrinks    searchtest.Violation = "a grant that is not behind the one before"
+	stayUnnoted   violation = "a holder that will not hear of the end of its lease"
+	stayForgotten violation = "a local grant though a stranger has waited for two intervals, and a round trip"
+	stayUnbounded violation = "more local grants than the bound"
+	stayCutOff    violation = "a local grant without a connection"
+	stayShrinks   violation = "a grant that is not behind the one before"
 )
 
-// stayModel is what the explorer visits.
 type stayModel struct {
 	handoffs int32
-	worth    bool
 	locals   int // of the second session
 	rounds   uint8
 	far      bool // a round trip takes two intervals: no answered write is fresh
 
 	books []stayBook
 	index map[stayBook]uint16
-	bad   searchtest.Violation
+	bad   violation
 	asked bool // the step is the answer to a claim that was sent before the latest tick
 }
 
@@ -125,12 +127,6 @@ type stayModel struct {
 type stayBook struct {
 	Stay
 	Contention
-}
-
-func newStayModel() *stayModel {
-	m := &stayModel{handoffs: 1, worth: true, rounds: 2, index: map[stayBook]uint16{}}
-	m.intern(stayBook{})
-	return m
 }
 
 func (m *stayModel) intern(b stayBook) uint16 {
@@ -143,8 +139,9 @@ func (m *stayModel) intern(b stayBook) uint16 {
 	return id
 }
 
-// first returns the world before any step.
 func (m *stayModel) first(left stayBudget) stayWorld {
+	m.index = map[stayBook]uint16{}
+	m.intern(stayBook{})
 	w := stayWorld{left: left}
 	for i := range w.sessions {
 		s := &w.sessions[i]
@@ -158,10 +155,10 @@ func (m *stayModel) first(left stayBudget) stayWorld {
 	return w
 }
 
-// stayStep is a step of a session, and of its slot or local contender.
+// stayStep is a step of a session, of its slot or local contender, and of the slot's request.
 type stayStep struct {
-	kind stayStepKind
-	s, i uint8
+	kind          stayStepKind
+	s, i, request uint8
 }
 
 type stayStepKind uint8
@@ -173,14 +170,10 @@ const (
 	stepGranted
 	stepDeletes
 	stepWatchesAgain
-	stepArmExecutes
-	stepArmAnswers
-	stepClaimExecutes
-	stepClaimAnswers
+	stepExecutes
+	stepAnswers
 	stepChangedTold
 	stepGoneTold
-	stepVerifyExecutes
-	stepVerifyAnswers
 	stepAges
 	stepSessionEnds
 	stepConnects
@@ -214,7 +207,7 @@ func (m *stayModel) Goal(w *stayWorld) bool {
 func (m *stayModel) Enabled(w *stayWorld, steps []stayStep) []stayStep {
 	add := func(may bool, kind stayStepKind, s, i int) {
 		if may {
-			steps = append(steps, stayStep{kind, uint8(s), uint8(i)})
+			steps = append(steps, stayStep{kind: kind, s: uint8(s), i: uint8(i)})
 		}
 	}
 	for i := range w.sessions {
@@ -230,12 +223,15 @@ func (m *stayModel) Enabled(w *stayWorld, steps []stayStep) []stayStep {
 			add(live && t.machine == machineQueues && t.node != 0 && w.head() == t.node, stepGranted, i, j)
 			add(live && t.machine == machineLeaves, stepDeletes, i, j)
 			add(again, stepWatchesAgain, i, j)
-			add(live && t.arm == staySent, stepArmExecutes, i, j)
-			add(s.up && t.arm > staySent && t.arm != stayLost || t.arm == stayLost, stepArmAnswers, i, j)
-			add(live && t.claim == staySent, stepClaimExecutes, i, j)
-			add(s.up && t.claim > staySent && t.claim != stayLost && !events || t.claim == stayLost, stepClaimAnswers, i, j)
-			add(live && t.verify == staySent, stepVerifyExecutes, i, j)
-			add(s.up && t.verify > staySent && t.verify != stayLost && !events || t.verify == stayLost, stepVerifyAnswers, i, j)
+			for k, r := range t.requests {
+				of := stayStep{stepExecutes, uint8(i), uint8(j), uint8(k)}
+				if live && r == staySent {
+					steps = append(steps, of)
+				}
+				if of.kind = stepAnswers; r == stayLost || s.up && r > staySent && (k == stayArm || !events) {
+					steps = append(steps, of)
+				}
+			}
 			add(t.changed, stepChangedTold, i, j)
 			add(t.gone, stepGoneTold, i, j)
 			add(book.wanted && !book.Over && book.left > 0, stepTimeIsUp, i, j)
@@ -283,7 +279,6 @@ func (w *stayWorld) create(owner uint8) (node uint8) {
 	return w.next
 }
 
-// remove deletes a node.
 func (w *stayWorld) remove(node uint8) {
 	if node != 0 && w.queue[node-1] != 0 {
 		w.queue[node-1] = 0
@@ -306,7 +301,7 @@ func (w *stayWorld) fires(gone uint8) {
 	}
 }
 
-func (m *stayModel) Take(w *stayWorld, step stayStep) searchtest.Violation {
+func (m *stayModel) Take(w *stayWorld, step stayStep) violation {
 	m.bad = ""
 	m.do(w, step)
 	if m.bad == "" {
@@ -316,7 +311,7 @@ func (m *stayModel) Take(w *stayWorld, step stayStep) searchtest.Violation {
 	return m.bad
 }
 
-func (w *stayWorld) check() searchtest.Violation {
+func (w *stayWorld) check() violation {
 	holders := 0
 	if w.strangerHolds() {
 		holders++
@@ -333,14 +328,14 @@ func (w *stayWorld) check() searchtest.Violation {
 				return stayUnnoted
 			case w.byHand&(1<<(t.node-1)) != 0:
 			case w.queue[t.node-1] == 0:
-				return stayNoHold
+				return noHold
 			default:
 				holders++
 			}
 		}
 	}
 	if holders > 1 {
-		return stayTwoHolders
+		return twoHolders
 	}
 	return ""
 }
@@ -350,7 +345,7 @@ func (w *stayWorld) tidy() {
 	for i := range w.sessions {
 		s := &w.sessions[i]
 		for j := range s.slots {
-			if t := &s.slots[j]; t.machine == machineNone && t.arm == stayNothing && t.claim == stayNothing && t.verify == stayNothing {
+			if t := &s.slots[j]; t.machine == machineNone && t.requests == [stayRequests]stayRequest{} {
 				*t = staySlot{}
 			}
 		}
@@ -363,14 +358,14 @@ type stayNarrator struct{ m *stayModel }
 
 func (n stayNarrator) Tell(w *stayWorld, s stayStep) []string {
 	names := [...]string{
-		"asks", "releases", "creates its node", "is granted it", "deletes its node", "may watch the directory again", "has the directory armed", "hears that it is armed",
-		"has its claim executed", "hears of its claim", "hears that the directory has changed", "hears that its node is gone",
-		"has it verified that it holds", "hears that it holds", "is idle for long", "hears that its session is over", "connects", "stranger leaves", "",
+		"asks", "releases", "creates its node", "is granted it", "deletes its node", "may watch the directory again",
+		"has a request executed", "gets its answer", "hears that the directory has changed", "hears that its node is gone",
+		"is idle for long", "hears that its session is over", "connects", "stranger leaves", "",
 		"has had its time", "withdraws", "rests", "probes", "two intervals pass", "loses the connection", "lets its lease run out", "is ended by the leader",
 		"has its node removed", "stranger comes", "stranger of the session comes", "some other node comes",
 	}
 	n.m.Take(w, s)
-	return []string{fmt.Sprintf("session %d, %d %s", s.s, s.i, names[s.kind])}
+	return []string{fmt.Sprintf("session %d, %d.%d %s", s.s, s.i, s.request, names[s.kind])}
 }
 
 func (n stayNarrator) Standing(w *stayWorld) string {
