@@ -22,17 +22,20 @@ func (o Operation) text() string {
 	return do + on
 }
 
-// whole is the operation as a server gets it.
-func (o Operation) whole() string {
-	do := [...]string{"nothing", "create", "delete", "set", "check"}[o.Do]
-	switch o.Do {
-	case DoCreate:
-		return fmt.Sprintf("%s %s %q %d of %d", do, o.Path, o.Data, o.Flags, o.Member)
-	case DoSet:
-		return fmt.Sprintf("%s %s %q at %d", do, o.Path, o.Data, o.Version)
-	default:
-		return fmt.Sprintf("%s %s at %d", do, o.Path, o.Version)
+func (p Plan) whole() (ops []string) {
+	for _, o := range p {
+		text := fmt.Sprintf("%s %s", o.text(), o.Path)
+		switch o.Do {
+		case DoCreate:
+			text += fmt.Sprintf(" %q %d of %d", o.Data, o.Flags, o.Member)
+		case DoSet:
+			text += fmt.Sprintf(" %q at %d", o.Data, o.Version)
+		default:
+			text += fmt.Sprintf(" at %d", o.Version)
+		}
+		ops = append(ops, text)
 	}
+	return ops
 }
 
 func (p Plan) text() string {
@@ -50,13 +53,11 @@ var (
 
 func tell(in Input) Meaning { return Meaning{In: in} }
 
-// seeing adds the Stat of a directory.
 func (m Meaning) seeing(dir string, s Stat) Meaning {
 	m.Note, m.Dir, m.stat = NoteSeen, dir, s
 	return m
 }
 
-// about fills in which nodes an errand is about.
 func about(e Errand) *Errand {
 	e.Dir, e.Data, e.Holder, e.Holding = "/d", []byte("data"), "/d.holder", []byte("holding")
 	e.Nodes, e.Writer = []string{"/d/lock-"}, "/d/write-"
@@ -83,16 +84,13 @@ func TestWhatARequestMeans(t *testing.T) {
 		v    View
 		want string
 	}{
-		{Errand{Op: OpCreate}, known, "create own, set directory marker"},
 		{Errand{Op: OpCreate}, full, "create own"},
 		{Errand{Op: OpCreate}, View{Dir: ourDir}, "create own"},
 		{Errand{Op: OpCreate}, View{Dir: ourDir.Shut(), Brief: true}, "create own"},
 		{Errand{Op: OpCreate}, View{Brief: true}, "create own"},
-		{Errand{Op: OpCreate, Layout: LayoutPlace}, known, "check writer, create own"},
 		{Errand{Op: OpCreate, Layout: LayoutNode}, View{Brief: true}, "create own, set own"},
 		{Errand{Op: OpCreate, Layout: LayoutNode}, View{}, "create own"},
 		{Errand{Op: OpCreate, Layout: LayoutNode}, View{Brief: true, Plain: true}, "create own"},
-		{Errand{Op: OpCreate, Leavers: []string{"/d/other"}}, known, "delete leaver, create own, set directory marker"},
 		{Errand{Op: OpCreate, Leavers: []string{"/d/other"}}, full, "delete leaver, create own"},
 		{Errand{Op: OpDelete}, known, "delete own"},
 		{Errand{Op: OpDelete, Floor: true}, known, "delete own, set directory floor"},
@@ -101,18 +99,12 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpDelete, Floor: true}, View{Dir: ourDir, Token: 40}, "delete own"},
 		{Errand{Op: OpDelete, Floor: true}, View{Dir: ourDir.Shut(), Token: 40, Brief: true}, "delete own"},
 		{Errand{Op: OpDelete, Clean: true}, known, "delete own, delete record"},
-		{Errand{Op: OpDelete, Clean: true, Floor: true}, known, "delete own, delete record, set directory floor"},
 		{Errand{Op: OpClaim}, known, "check own"},
-		{Errand{Op: OpClaim, Record: RecordMade}, known, "check own, create record"},
-		{Errand{Op: OpClaim, Record: RecordRead}, known, "check own, check record"},
 		{Errand{Op: OpDelete, Layout: LayoutNode, Doubts: true}, known, "check directory"},
 		{Errand{Op: OpEnter}, known, "check size, delete own, create permits"},
-		{Errand{Op: OpEnter, Floor: true}, rich, "check size, delete own, create permits, set permit directory marker, set directory floor"},
 		{Errand{Op: OpEnter, Floor: true}, View{Dir: ourDir, Permits: ourDir, Token: 40}, "check size, delete own, create permits"},
-		{Errand{Op: OpCreate, Layout: LayoutSeveral}, both, "create own, create own, set directory marker, set directory marker"},
 		{Errand{Op: OpCreate, Layout: LayoutSeveral}, View{Members: both.Members}, "create own, create own"},
 		{Errand{Op: OpCreate, Layout: LayoutSeveral}, View{Members: []DirectoryBook{ourDir, {}}, Brief: true}, "create own, create own"},
-		{Errand{Op: OpDelete, Layout: LayoutSeveral}, known, "delete own, delete own"},
 		{Errand{Op: OpCreate, Permits: 2, Count: 2}, rich, "check size, create permits, create permits, set permit directory marker, set directory marker"},
 		{Errand{Op: OpCreate, Permits: 3, Count: 2}, rich, "create own, set directory marker"},
 		{Errand{Op: OpCreate, Permits: 1}, rich, "create own, set directory marker"},
@@ -122,7 +114,6 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpCreate, Permits: 1, Count: 2}, queued, "create own, set directory marker"},
 		{Errand{Op: OpCreate, Permits: 1, Count: 1, Leavers: []string{"/s/leases/permit-0"}}, taken,
 			"delete leaver, check size, create permits, set permit directory marker, set directory marker"},
-		{Errand{Op: OpList}, known, "check directory"},
 		{Errand{Op: OpAdvance}, known, "check own"},
 		{Errand{Op: OpWatch}, known, ""},
 	} {
@@ -132,58 +123,51 @@ func TestWhatARequestMeans(t *testing.T) {
 	}
 }
 
-// TestAnOperationIsWhatAServerGets, with its path, data, flags and version. 1 is ephemeral, and 3
-// numbered as well.
+// TestAnOperationIsWhatAServerGets: what a request means, with the path, data, flags and version.
+// 1 is ephemeral, and 3 numbered as well.
 func TestAnOperationIsWhatAServerGets(t *testing.T) {
-	rich := known
-	rich.Permits, rich.Members = ourDir, []DirectoryBook{ourDir, {czxid: 8}}
-	marked := Errand{Op: OpClaim, Record: RecordMade, delayed: delayed{next: marks, Found: Found{Version: 6, Mark: []byte("m"), TakeOver: []byte("t")}}}
-	takes := marked
-	takes.delayed.next = takesOver
-	enter := about(Errand{Op: OpEnter, Floor: true})
-	enter.Permits = 2
-	const marker, floor = `"zkgrant\n" at -1`, `"zkgrant\nfloor 0x28\n" at -1`
+	const (
+		creates = `create own /d/lock- "data" 3 of 0`
+		deletes = "delete own /d/lock- at -1"
+		claims  = "check own /d/lock- at -1"
+		permit  = `create permits /s/leases/permit- "data" 3 of 0`
+		marker  = `set directory marker /d "zkgrant\n" at -1`
+		floor   = `set directory floor /d "zkgrant\nfloor 0x28\n" at -1`
+	)
+	v := known
+	v.Permits, v.Members = ourDir, []DirectoryBook{ourDir, {czxid: 8}}
+	found := Found{Version: 6, Mark: []byte("m"), TakeOver: []byte("t")}
 	for _, c := range []struct {
-		p    Plan
+		e    Errand
 		want []string
 	}{
-		{about(Errand{Op: OpCreate}).Plan(known), []string{`create /d/lock- "data" 3 of 0`, "set /d " + marker}},
-		{
-			about(Errand{Op: OpCreate, Leavers: []string{"/d/other"}}).Plan(known),
-			[]string{"delete /d/other at -1", `create /d/lock- "data" 3 of 0`, "set /d " + marker},
-		},
-		{about(Errand{Op: OpCreate, Layout: LayoutPlace}).Plan(known), []string{"check /d/write- at -1", `create /d/lock- "data" 1 of 0`}},
-		{about(Errand{Op: OpCreate, Layout: LayoutNode}).Plan(known), []string{`create /d/lock- "data" 1 of 0`, `set /d/lock- "data" at -1`}},
-		{
-			about(Errand{Op: OpCreate, Layout: LayoutSeveral}).Plan(rich),
-			[]string{`create /d/lock- "data" 3 of 0`, `create /e/lock- "data" 3 of 1`, "set /d " + marker, "set /e " + marker},
-		},
-		{about(Errand{Op: OpDelete, Floor: true, Clean: true}).Plan(known), []string{"delete /d/lock- at -1", "delete /d.holder at -1", "set /d " + floor}},
-		{about(Errand{Op: OpDelete, Layout: LayoutSeveral}).Plan(known), []string{"delete /d/lock- at -1", "delete /e/lock- at -1"}},
-		{about(Errand{Op: OpClaim, Layout: LayoutSeveral}).Plan(known), []string{"check /d/lock- at -1", "check /e/lock- at -1"}},
-		{about(Errand{Op: OpClaim, Record: RecordMade}).Plan(known), []string{"check /d/lock- at -1", `create /d.holder "holding" 0 of 0`}},
-		{about(Errand{Op: OpClaim, Record: RecordRead}).Plan(known), []string{"check /d/lock- at -1", "check /d.holder at -1"}},
-		{about(marked).Plan(known), []string{"check /d/lock- at -1", `set /d.holder "m" at 6`}},
-		{about(takes).Plan(known), []string{"check /d/lock- at -1", `set /d.holder "t" at 6`}},
-		{about(Errand{Op: OpList}).Plan(known), []string{"check /d at -1"}},
-		{
-			enter.Plan(rich), []string{
-				"check /s/size at 5", "delete /d/lock- at -1", `create /s/leases/permit- "data" 3 of 0`,
-				`create /s/leases/permit- "data" 3 of 0`, "set /s/leases " + marker, "set /d " + floor,
-			},
-		},
-		{
-			Renewal{Dir: "/d", Version: 4, Data: DirectoryData{Ours: true}, Children: 1, Own: "/d/lock-", Stays: true}.Plan(),
-			[]string{"delete /d/lock- at -1", "delete /d at 4", `create /d "zkgrant\n" 0 of 0`},
-		},
+		{Errand{Op: OpCreate}, []string{creates, marker}},
+		{Errand{Op: OpCreate, Leavers: []string{"/d/other"}}, []string{"delete leaver /d/other at -1", creates, marker}},
+		{Errand{Op: OpCreate, Layout: LayoutPlace}, []string{"check writer /d/write- at -1", `create own /d/lock- "data" 1 of 0`}},
+		{Errand{Op: OpCreate, Layout: LayoutNode}, []string{`create own /d/lock- "data" 1 of 0`, `set own /d/lock- "data" at -1`}},
+		{Errand{Op: OpCreate, Layout: LayoutSeveral},
+			[]string{creates, `create own /e/lock- "data" 3 of 1`, marker, `set directory marker /e "zkgrant\n" at -1`}},
+		{Errand{Op: OpDelete, Floor: true, Clean: true}, []string{deletes, "delete record /d.holder at -1", floor}},
+		{Errand{Op: OpDelete, Layout: LayoutSeveral}, []string{deletes, "delete own /e/lock- at -1"}},
+		{Errand{Op: OpClaim, Layout: LayoutSeveral}, []string{claims, "check own /e/lock- at -1"}},
+		{Errand{Op: OpClaim, Record: RecordMade}, []string{claims, `create record /d.holder "holding" 0 of 0`}},
+		{Errand{Op: OpClaim, Record: RecordRead}, []string{claims, "check record /d.holder at -1"}},
+		{Errand{Op: OpClaim, Record: RecordMade, delayed: delayed{next: marks, Found: found}},
+			[]string{claims, `set record /d.holder "m" at 6`}},
+		{Errand{Op: OpClaim, Record: RecordMade, delayed: delayed{next: takesOver, Found: found}},
+			[]string{claims, `set record /d.holder "t" at 6`}},
+		{Errand{Op: OpList}, []string{"check directory /d at -1"}},
+		{Errand{Op: OpEnter, Floor: true, Permits: 2}, []string{"check size /s/size at 5", deletes, permit, permit,
+			`set permit directory marker /s/leases "zkgrant\n" at -1`, floor}},
 	} {
-		var got []string
-		for _, o := range c.p {
-			got = append(got, o.whole())
+		if got := about(c.e).Plan(v).whole(); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q, want %q", c.e, got, c.want)
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%q, want %q", got, c.want)
-		}
+	}
+	renewal := Renewal{Dir: "/d", Version: 4, Data: DirectoryData{Ours: true}, Children: 1, Own: "/d/lock-", Stays: true}
+	want := []string{deletes, "delete directory /d at 4", `create directory marker /d "zkgrant\n" 0 of 0`}
+	if got := renewal.Plan().whole(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
