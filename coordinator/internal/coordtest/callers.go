@@ -1,9 +1,11 @@
 package coordtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,9 +66,9 @@ func (w wish) excludes() bool { return !w.permits && !w.shared(0) }
 func (s *scene) caller(name string) *caller {
 	s.mu.Lock() // interceptors call it, too
 	defer s.mu.Unlock()
-	for i := len(s.callers) - 1; i >= 0; i-- {
-		if s.callers[i].name == name {
-			return s.callers[i]
+	for _, c := range slices.Backward(s.callers) {
+		if c.name == name {
+			return c
 		}
 	}
 	s.Fatalf("no caller is named %q", name)
@@ -75,7 +77,6 @@ func (s *scene) caller(name string) *caller {
 
 // wish reads what a session asks for.
 func (s *scene) wish(session string, words []string) wish {
-	s.Helper()
 	w := wish{kind: "mutex", ctx: s.Context(), obeys: -1}
 	at := ""
 	for _, word := range words {
@@ -133,24 +134,14 @@ func (s *scene) wish(session string, words []string) wish {
 		}
 	}
 	if w.kind != "multi" {
-		if at == "" {
-			at = LockPath
-			if w.kind == "election" {
-				at = ElectionPath
-			}
-		}
+		at = cmp.Or(at, map[string]string{"election": ElectionPath}[w.kind], LockPath)
 		w.paths, w.sides = []string{at}, []string{map[string]string{"read": "r", "write": "w"}[w.kind]}
 	}
 	w.placeless, w.permits = w.kind == "unfair", strings.HasPrefix(w.kind, "sem:")
 	return w
 }
 
-// lock is the interface of every kind of lock.
-type lock interface {
-	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
-	Queue(ctx context.Context) ([]events.Contender, error)
-	Path() string
-}
+type lock = coordinator.Handle
 
 // bothSides is a read/write lock whose queue is read.
 type bothSides struct {
@@ -162,7 +153,6 @@ func (b bothSides) Queue(ctx context.Context) ([]events.Contender, error) { retu
 
 // handle returns the lock that a session asks for.
 func (s *scene) handle(session string, words []string) (l lock, w wish) {
-	s.Helper()
 	c := s.session(session)
 	w = s.wish(session, words)
 	path := w.paths[0]
@@ -189,14 +179,10 @@ func (s *scene) handle(session string, words []string) (l lock, w wish) {
 	case "multi":
 		var members []*coordinator.Lock
 		for i, path := range w.paths {
-			switch w.sides[i] {
-			case "r":
-				members = append(members, c.ReadWrite(path, w.options...).Read())
-			case "w":
-				members = append(members, c.ReadWrite(path, w.options...).Write())
-			default:
-				members = append(members, c.Mutex(path, w.options...))
-			}
+			rw := c.ReadWrite(path, w.options...)
+			members = append(members, map[string]*coordinator.Lock{
+				"r": rw.Read(), "w": rw.Write(), "": c.Mutex(path, w.options...),
+			}[w.sides[i]])
 		}
 		l = c.Multi(members...)
 	default:
@@ -208,7 +194,6 @@ func (s *scene) handle(session string, words []string) (l lock, w wish) {
 
 // acquire has a session ask for a lock.
 func (s *scene) acquire(do bool, name, session string, words []string) {
-	s.Helper()
 	l, w := s.handle(session, words)
 	c := &caller{name: name, session: session, wish: w}
 	if s.brief && c.data == "" {
@@ -222,7 +207,7 @@ func (s *scene) acquire(do bool, name, session string, words []string) {
 	s.callers = append(s.callers, c)
 	if do {
 		c.finish, c.left = make(chan string), make(chan struct{})
-		go s.do(c, l.(function))
+		go s.do(c, l)
 		return
 	}
 	c.a = l.Acquire(c.ctx, c.acquire...)
@@ -242,10 +227,8 @@ func (s *scene) await(c *caller) {
 		case l := <-c.a.Lost():
 			s.loses(c, l)
 		case <-c.a.Done():
-			select { // a loss is told before the end
-			case l := <-c.a.Lost():
-				s.loses(c, l)
-			default:
+			if len(c.a.Lost()) > 0 { // a loss is told before the end
+				s.loses(c, <-c.a.Lost())
 			}
 			s.want(len(c.a.Granted()) == 0, "%s is granted after its end", c.name)
 			s.mu.Lock()
@@ -297,13 +280,8 @@ func (s *scene) loses(c *caller, l events.Lost) {
 	})
 }
 
-// function is a lock that a function can run under.
-type function interface {
-	Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption) error
-}
-
 // do runs a function under a lock. The function stays inside until it is told to finish.
-func (s *scene) do(c *caller, l function) {
+func (s *scene) do(c *caller, l lock) {
 	returned := false
 	defer func() {
 		s.mu.Lock()
@@ -361,7 +339,6 @@ func (s *scene) do(c *caller, l function) {
 
 // endCallers ends the callers, and checks how each one ends.
 func (s *scene) endCallers() {
-	s.Helper()
 	for _, c := range s.callers {
 		if c.finish != nil {
 			s.on.settle(func() bool { return true })

@@ -57,25 +57,17 @@ func (s *scene) created() int {
 
 // checkTries checks that callers that tried in vain have created nothing.
 func (s *scene) checkTries(line string, callers []*caller, created int) {
-	s.Helper()
-	tries, vain := 0, 0
-	for _, c := range callers {
-		if !c.try {
-			continue
-		}
-		tries++
-		if c.a != nil && IsClosed(c.a.Done()) && errors.Is(c.a.Err(), coordinator.ErrNotAcquired) {
-			vain++
-		}
-	}
-	s.want(tries == 0 || vain < tries || created <= 0,
+	tries := slices.DeleteFunc(slices.Clone(callers), func(c *caller) bool { return !c.try })
+	vain := !slices.ContainsFunc(tries, func(c *caller) bool {
+		return c.a == nil || !IsClosed(c.a.Done()) || !errors.Is(c.a.Err(), coordinator.ErrNotAcquired)
+	})
+	s.want(len(tries) == 0 || !vain || created <= 0,
 		"after %q: a try in vain has made %d requests that create", line, created)
 }
 
 // checkCallers checks each caller when nothing is under way, and the Grants since the
 // last time.
 func (s *scene) checkCallers() {
-	s.Helper()
 	s.mu.Lock()
 	var now []*caller
 	for _, c := range s.callers {
@@ -101,7 +93,6 @@ func (s *scene) checkCallers() {
 
 // checkGrant checks the Grant of a caller that was just granted the lock.
 func (s *scene) checkGrant(c *caller) {
-	s.Helper()
 	grant, id := c.a.Grant(), s.sessions[c.session].SessionID()
 	s.want(grant.Path == c.paths[0] && (grant.Session == id || grant.Session == 0 || id == 0),
 		"%s is granted %+v, want the path %s", c.name, grant, c.paths[0])
@@ -138,7 +129,6 @@ func (s *scene) checkGrant(c *caller) {
 // checkInner checks the Grant of a caller in the place of another: with the same node, or
 // with one of its own.
 func (s *scene) checkInner(c *caller, grant events.Grant, same bool) {
-	s.Helper()
 	outer := c.in.a.Grant()
 	s.want(grant.Token == outer.Token && (grant.Node == outer.Node) == same,
 		"%s in the place of %s is granted %+v, want the token of %+v; and the same node: %v", c.name, c.in.name, grant, outer, same)
@@ -151,7 +141,6 @@ func (s *scene) checkInner(c *caller, grant events.Grant, same bool) {
 
 // checkNodes checks that the nodes of a Grant are there, with the caller's data.
 func (s *scene) checkNodes(c *caller, grant events.Grant) {
-	s.Helper()
 	nodes := []events.Member{{Path: grant.Path, Node: grant.Node}}
 	if len(grant.Members) > 0 {
 		c.a.Grant().Members[0].Node = "another caller's" // each caller has a slice of its own
@@ -173,7 +162,6 @@ func (s *scene) checkNodes(c *caller, grant events.Grant) {
 
 // checkLeader checks what an observer hears.
 func (s *scene) checkLeader(o *observer, l events.Leader) {
-	s.Helper()
 	for _, c := range s.callers {
 		grant := c.a.Grant()
 		s.want(grant.Node != l.Node || grant.Token == l.Token,
@@ -185,29 +173,25 @@ func (s *scene) checkLeader(o *observer, l events.Leader) {
 
 // checkLoss checks how a caller ended that lost its lock.
 func (s *scene) checkLoss(c *caller) {
-	s.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.lost > 0 {
 		err := c.a.Err()
-		s.want(errorName(err) == errorName(c.why),
-			"%s has lost its lock: %v; it ended with %v", c.name, c.why, err)
+		s.want(errorName(err) == errorName(c.why), "%s has lost its lock: %v; it ended with %v", c.name, c.why, err)
 		s.want(c.lock.Err() != nil, "%s has lost its lock: %v; its context has not ended", c.name, c.why)
 	}
 }
 
 // checkEnd checks that every released caller ends, and leaves nothing.
 func (s *scene) checkEnd() {
-	s.Helper()
 	for _, c := range s.callers {
-		over := func() bool {
+		s.on.settle(func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return c.over
-		}
-		s.on.settle(over)
-		s.want(over(), "at the end %s does not end", c.name)
+		})
 		s.mu.Lock()
+		s.want(c.over, "at the end %s does not end", c.name)
 		s.want(c.lost < 2 && (c.finish != nil || !s.streams[c.session] || c.lost == c.stream),
 			"the loss of %s was told %d times on its channel and %d times on the stream", c.name, c.lost, c.stream)
 		s.mu.Unlock()

@@ -42,25 +42,23 @@ func Connect(t *testing.T, srv *zktest.Server, options ...coordinator.Option) *c
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), srv.Addr(), append([]coordinator.Option{srv.Option()}, options...)...)
 	eventstest.Must(t, err)
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Logf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { _ = c.Close() }) // the server may have gone
 	return c
 }
 
 // Hold returns a granted acquisition.
-func Hold(t *testing.T, l *coordinator.Lock, options ...coordinator.AcquireOption) (*coordinator.Acquisition, events.Grant) {
+func Hold(
+	t *testing.T, l coordinator.Handle, options ...coordinator.AcquireOption,
+) (a *coordinator.Acquisition, grant events.Grant) {
 	t.Helper()
-	a := l.Acquire(context.Background(), options...)
+	a = l.Acquire(context.Background(), options...)
 	grant, err := a.Wait(t.Context())
 	eventstest.Must(t, err)
 	return a, grant
 }
 
 // Queue returns an acquisition that has its place in the queue. It works in bubbles only.
-func Queue(l *coordinator.Lock, options ...coordinator.AcquireOption) *coordinator.Acquisition {
+func Queue(l coordinator.Handle, options ...coordinator.AcquireOption) *coordinator.Acquisition {
 	a := l.Acquire(context.Background(), options...)
 	synctest.Wait()
 	return a

@@ -44,30 +44,20 @@ func RawClient(t *testing.T, addr string) *zk.Conn {
 	return client(t, addr, zk.WithDialer(net.DialTimeout))
 }
 
-// queueOf returns the names in a lock's directory, by the number that the server gave
-// them.
-func queueOf(raw *zk.Conn, dir string) (names []string, _ error) {
-	names, _, err := raw.Children(dir)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, err
-	}
+// Queued waits until n nodes are in the lock's directory, and returns their names, by the
+// number that the server gave them. The client may be without a connection meanwhile.
+func Queued(t *testing.T, raw *zk.Conn, dir string, n int) (names []string) {
+	t.Helper()
+	var err error
+	eventstest.Eventually(t, fmt.Sprintf("%d nodes at %s", n, dir), func() bool {
+		names, _, err = raw.Children(dir)
+		return (err == nil || errors.Is(err, zk.ErrNoNode)) && len(names) == n
+	}, func() string { return fmt.Sprintf("there are %q (%v)", names, err) })
 	slices.SortFunc(names, func(a, b string) int {
 		na, _ := events.ParseName(a)
 		nb, _ := events.ParseName(b)
 		return events.CompareNames(na, nb)
 	})
-	return names, nil
-}
-
-// Queued waits until n nodes are in the lock's directory, and returns their names. The
-// client may be without a connection meanwhile.
-func Queued(t *testing.T, raw *zk.Conn, dir string, n int) (names []string) {
-	t.Helper()
-	var err error
-	eventstest.Eventually(t, fmt.Sprintf("%d nodes at %s", n, dir), func() bool {
-		names, err = queueOf(raw, dir)
-		return err == nil && len(names) == n
-	}, func() string { return fmt.Sprintf("there are %q (%v)", names, err) })
 	return names
 }
 
@@ -75,16 +65,16 @@ func Queued(t *testing.T, raw *zk.Conn, dir string, n int) (names []string) {
 func GrantOf(t *testing.T, a *coordinator.Acquisition) events.Grant {
 	t.Helper()
 	grant, err := a.Wait(RealContext(t))
-	if err != nil {
-		t.Fatalf("no grant: %v", err)
-	}
+	eventstest.Must(t, err)
 	return grant
 }
 
 // HoldReal is Hold on real servers: it waits no longer than GrantOf.
-func HoldReal(t *testing.T, l *coordinator.Lock) (*coordinator.Acquisition, events.Grant) {
+func HoldReal(
+	t *testing.T, l coordinator.Handle, options ...coordinator.AcquireOption,
+) (*coordinator.Acquisition, events.Grant) {
 	t.Helper()
-	a := l.Acquire(context.Background())
+	a := l.Acquire(context.Background(), options...)
 	return a, GrantOf(t, a)
 }
 
@@ -104,15 +94,8 @@ func EndOf(t *testing.T, a *coordinator.Acquisition) error {
 // NotLost checks that the lock is held, and that its holder was told no loss.
 func NotLost(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
-	select {
-	case lost := <-a.Lost():
-		t.Errorf("the lock is lost: %v", lost.Reason)
-	case <-a.Done():
-		t.Errorf("the acquisition is over: %v", a.Err())
-	default:
-	}
-	if !a.Valid() {
-		t.Errorf("the lock is not valid; its deadline is in %v", time.Until(a.Deadline()))
+	if len(a.Lost()) > 0 || IsClosed(a.Done()) || !a.Valid() {
+		t.Errorf("valid: %v, until %v; it ended with %v; want it held", a.Valid(), a.Deadline(), a.Err())
 	}
 }
 

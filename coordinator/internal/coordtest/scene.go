@@ -2,6 +2,7 @@ package coordtest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -64,16 +65,14 @@ import (
 //	close s1, wait 5s
 //	expire, cut s1; mute, lag, unmute, unlag s1; down, up
 //	delete A (or a node, or a path; A 1: the second of its nodes), set A text, create /path, data A, sequence /path N, reap, tree, watches
-//	next s1 create ACTION    the fate of the next such request: cut-before, cut-after, swallow, delay=2s, fail=throttled, fail=denied,
+//	next s1 create ACTION    the fate of the next such request: cut-before, cut-after, swallow, delay=2s, fail=throttled,
 //	                         delete=A (right before it); always: of every such request; s1 or any; an operation, or any; pass: of nothing
 //	                         any more. A fault that strikes no request fails the scene
 //	hold s1 create           the next such request waits at the server, until `resume ACTION`
 //
 // Each scene is checked for the rules of checks.go.
 func Scenes(t *testing.T, path string) {
-	t.Helper()
 	datadriven.Walk(t, path, func(t *testing.T, file string) {
-		t.Helper()
 		for _, variant := range variants(t, file) {
 			t.Run(strings.Join(variant, " "), func(t *testing.T) {
 				eventstest.Bubble(t, func(t *testing.T) { runFile(t, file, variant, nil) })
@@ -85,13 +84,11 @@ func Scenes(t *testing.T, path string) {
 // RealScenes plays the scenes of a file that are marked for it on a real server. It has
 // to tell the same as the double, sooner or later and in any order.
 func RealScenes(t *testing.T, e *ensemble.Ensemble, path string) {
-	t.Helper()
-	if rewriting() {
+	if rewrite := flag.Lookup("rewrite"); rewrite != nil && rewrite.Value.String() == "true" {
 		t.Skip("the double writes what is told")
 	}
 	raw, n := RawClient(t, e.Addr(0)), 0
 	datadriven.Walk(t, path, func(t *testing.T, file string) {
-		t.Helper()
 		for _, variant := range variants(t, file) {
 			runFile(t, file, variant, func() stage {
 				n++
@@ -104,7 +101,6 @@ func RealScenes(t *testing.T, e *ensemble.Ensemble, path string) {
 // runFile plays each scene of a file at a place of its own: the double, unless another
 // place is given.
 func runFile(t *testing.T, file string, variant []string, place func() stage) {
-	t.Helper()
 	replacer := strings.NewReplacer(variant...)
 	var s *scene
 	defer func() {
@@ -113,7 +109,6 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 		}
 	}()
 	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-		t.Helper()
 		first := d.Cmd
 		for _, arg := range d.CmdArgs {
 			first += " " + arg.String()
@@ -122,8 +117,8 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 		if d.Cmd == "scene" {
 			if s != nil {
 				s.end()
+				s = nil
 			}
-			s = nil
 			head := strings.Fields(first)[1:]
 			if place == nil {
 				s = newScene(t, head, nil)
@@ -147,7 +142,6 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 // variants returns what the file's lines "# for $name: value value" stand for: each
 // combination of $name, value, $name, value.
 func variants(t *testing.T, file string) [][]string {
-	t.Helper()
 	text, err := os.ReadFile(file)
 	eventstest.Must(t, err)
 	all := [][]string{nil}
@@ -203,7 +197,6 @@ type scene struct {
 }
 
 func newScene(t *testing.T, head []string, on stage) *scene {
-	t.Helper()
 	s := &scene{
 		T: t, on: on, variant: strings.NewReplacer(),
 		sessions: map[string]*coordinator.Coordinator{}, streams: map[string]bool{}, ids: map[int64]string{},
@@ -236,7 +229,6 @@ func newScene(t *testing.T, head []string, on stage) *scene {
 // play plays lines, and returns what was told. want has the lines that were written below
 // them, if the place has to wait for that.
 func (s *scene) play(lines, want []string) string {
-	s.Helper()
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	width := 0
 	for _, line := range lines {
@@ -302,19 +294,19 @@ func (s *scene) begin() {
 
 // sameTold reports whether the same was told, in any order.
 func sameTold(one, other string) bool {
-	sorted := func(told string) []string {
-		parts := strings.Split(told, "; ")
-		slices.Sort(parts)
-		return parts
-	}
+	sorted := func(told string) []string { return slices.Sorted(slices.Values(strings.Split(told, "; "))) }
 	return slices.Equal(sorted(one), sorted(other))
 }
 
 // end mends every fault, ends what is under way, and checks that nothing is left.
 func (s *scene) end() {
-	s.Helper()
 	if s.srv != nil {
-		s.mend()
+		s.noFaults()
+		s.srv.Down(false)
+		s.srv.MuteAll(false)
+		for _, id := range s.broken {
+			s.srv.Lag(id, false)
+		}
 	}
 	s.endCallers()
 	for _, cancel := range s.cancel {
@@ -330,7 +322,6 @@ func (s *scene) end() {
 
 // duration reads a duration.
 func (s *scene) duration(text string) time.Duration {
-	s.Helper()
 	d, err := time.ParseDuration(text)
 	s.must(err)
 	return d

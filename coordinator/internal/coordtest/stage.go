@@ -2,7 +2,6 @@ package coordtest
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"path"
 	"regexp"
@@ -77,12 +76,6 @@ func (s doubleStage) settle(reached func() bool) {
 type realStage struct {
 	raw           *zk.Conn
 	servers, root string
-}
-
-// rewriting reports whether the transcripts are rewritten.
-func rewriting() bool {
-	rewrite := flag.Lookup("rewrite")
-	return rewrite != nil && rewrite.Value.String() == "true"
 }
 
 func (s *realStage) connect(t *testing.T, options ...coordinator.Option) *coordinator.Coordinator {

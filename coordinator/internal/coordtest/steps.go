@@ -18,21 +18,10 @@ import (
 
 var errCancelled = errors.New("cancelled by the caller")
 
-// needed is how many words a step needs after its first one.
-var needed = map[string]int{
-	"connect": 1, "acquire": 2, "do": 2, "finish": 1, "cancel": 1, "release": 1, "leave": 1, "observe": 2, "read": 1, "setdata": 2,
-	"resize": 2, "txn": 2, "revoke": 2, "queue": 1, "warm": 1, "close": 1, "wait": 1, "expire": 1, "cut": 1, "mute": 1, "lag": 1,
-	"unmute": 1, "unlag": 1, "delete": 1, "create": 1, "set": 1, "data": 1, "sequence": 2, "next": 3, "always": 3, "hold": 2, "resume": 1,
-}
-
 // step does one step, and returns what the step itself tells.
 func (s *scene) step(words []string) (said []string) {
-	s.Helper()
 	if len(words) == 0 {
 		return nil
-	}
-	if need := needed[words[0]]; len(words) <= need {
-		s.Fatalf("%q has %d words after it, want %d at least", words[0], len(words)-1, need)
 	}
 	verb, words := words[0], append(words[1:len(words):len(words)], make([]string, 3)...)
 	args := words[:len(words)-3] // the words that are there; a missing one is empty
@@ -140,7 +129,6 @@ func (s *scene) inVain() <-chan time.Time {
 
 // fault does a step that only the double can do, or that takes virtual time.
 func (s *scene) fault(verb string, words, args []string) (said []string) {
-	s.Helper()
 	lasting := map[string]func(id int64, on bool){"mute": s.srv.Mute, "unmute": s.srv.Mute, "lag": s.srv.Lag, "unlag": s.srv.Lag}
 	if set := lasting[verb]; set != nil {
 		for _, name := range args {
@@ -194,17 +182,6 @@ func (s *scene) fault(verb string, words, args []string) (said []string) {
 	return said
 }
 
-// mend ends every fault.
-func (s *scene) mend() {
-	s.Helper()
-	s.noFaults()
-	s.srv.Down(false)
-	s.srv.MuteAll(false)
-	for _, id := range s.broken {
-		s.srv.Lag(id, false)
-	}
-}
-
 // A fault is the fate of the next such request, or of every one.
 type fault struct {
 	session string
@@ -215,21 +192,13 @@ type fault struct {
 }
 
 func (s *scene) addFault(f *fault) {
-	s.Helper()
-	if f.op != "any" && !slices.Contains(operations(), f.op) {
-		s.Fatalf("no operation %q, want any or one of %q", f.op, operations())
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.session != "any" && s.sessions[f.session] == nil {
-		s.Fatalf("no session is named %q yet", f.session)
-	}
 	s.faults = append(s.faults, f)
 }
 
 // noFaults forgets the faults, and fails for each fault that struck no request.
 func (s *scene) noFaults() {
-	s.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.faults {
@@ -238,19 +207,8 @@ func (s *scene) noFaults() {
 	s.faults = nil
 }
 
-// operations are the names of requests that a client makes.
-func operations() (names []string) {
-	for op := zktest.OpConnect; op <= zktest.OpSetWatches; op++ {
-		if name := op.String(); !strings.HasPrefix(name, "op ") {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // action reads the fate of a request.
 func (s *scene) action(text string) func() zktest.Action {
-	s.Helper()
 	key, value, _ := strings.Cut(text, "=")
 	action := zktest.Pass()
 	switch key {
@@ -263,12 +221,8 @@ func (s *scene) action(text string) func() zktest.Action {
 		action = zktest.Swallow()
 	case "delay":
 		action = zktest.Delay(s.duration(value))
-	case "fail":
-		code, known := map[string]zktest.Code{"throttled": zktest.Throttled, "denied": zktest.NoAuth}[value]
-		if !known {
-			s.Fatalf("no failure %q, want throttled or denied", value)
-		}
-		action = zktest.Fail(code)
+	case "fail": // =throttled
+		action = zktest.Fail(zktest.Throttled)
 	case "delete":
 		return func() zktest.Action {
 			s.must(s.on.Delete(s.node(value)))
@@ -316,7 +270,6 @@ func (s *scene) decide(r zktest.Request) func() zktest.Action {
 // node returns the path that the words name: a path, a label, or a caller's node, with a
 // number another one of its nodes.
 func (s *scene) node(words ...string) string {
-	s.Helper()
 	name, nth := words[0], 0
 	if len(words) > 1 {
 		nth = s.number(words[1])
@@ -346,7 +299,6 @@ func (s *scene) node(words ...string) string {
 
 // session returns the coordinator of that name, which is connected at its first use.
 func (s *scene) session(name string) *coordinator.Coordinator {
-	s.Helper()
 	if s.sessions[name] == nil {
 		s.connect(name, nil)
 	}
@@ -354,7 +306,6 @@ func (s *scene) session(name string) *coordinator.Coordinator {
 }
 
 func (s *scene) connect(name string, words []string) {
-	s.Helper()
 	stream := s.brief || slices.Contains(words, "stream")
 	var options []coordinator.Option
 	if slices.Contains(words, "loss-on-suspend") {
@@ -420,7 +371,6 @@ func (s *scene) leave(names []string) string {
 
 // number reads a number.
 func (s *scene) number(text string) int {
-	s.Helper()
 	n, err := strconv.Atoi(text)
 	s.must(err)
 	return n

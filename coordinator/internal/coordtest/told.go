@@ -65,7 +65,6 @@ func (s *scene) news() (lines []string) {
 
 // look takes in what has come of a step: what can be seen when nothing is under way.
 func (s *scene) look() {
-	s.Helper()
 	if !s.brief {
 		s.remember()
 	}
@@ -240,7 +239,6 @@ func (s *scene) tree() string {
 // queue returns what a look at a queue finds. In a brief scene it checks that each
 // contender is as its node says.
 func (s *scene) queue(session string, words []string) string {
-	s.Helper()
 	l, w := s.handle(session, words)
 	found, err := l.Queue(w.ctx)
 	if err != nil {
@@ -273,7 +271,6 @@ func (s *scene) queue(session string, words []string) string {
 
 // checkContender checks what a look says of a caller's grant.
 func (s *scene) checkContender(f events.Contender, c *caller) {
-	s.Helper()
 	permits := 0
 	if c.permits {
 		permits = max(1, c.takes)
@@ -357,20 +354,18 @@ type observer struct {
 }
 
 func (s *scene) observe(name, session string, words []string) {
-	s.Helper()
-	dir, slow := ElectionPath, false
+	dir := ElectionPath
 	for _, word := range words {
 		if at, found := strings.CutPrefix(word, "at="); found {
 			dir = at
 		}
-		slow = slow || word == "slow"
 	}
-	s.observers = append(s.observers, &observer{name: name, seen: s.session(session).Election(dir).Observe(s.Context()), slow: slow})
+	seen := s.session(session).Election(dir).Observe(s.Context())
+	s.observers = append(s.observers, &observer{name: name, seen: seen, slow: slices.Contains(words, "slow")})
 }
 
 // listen notes what an observer hears.
 func (s *scene) listen(name string) {
-	s.Helper()
 	for _, o := range s.observers {
 		for more := o.name == name && o.seen != nil; more; {
 			l, ok, closed := HeardSoFar(o.seen)
@@ -395,12 +390,12 @@ func (s *scene) listen(name string) {
 
 // HeardSoFar returns what an observer has heard and not read yet, and whether the channel
 // is closed.
-func HeardSoFar(seen <-chan events.Leader) (l events.Leader, ok, closed bool) {
+func HeardSoFar[T any](seen <-chan T) (heard T, ok, closed bool) {
 	select {
-	case l, open := <-seen:
-		return l, open, !open
+	case heard, ok = <-seen:
+		return heard, ok, !ok
 	default:
-		return events.Leader{}, false, false
+		return heard, false, false
 	}
 }
 
