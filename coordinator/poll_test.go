@@ -22,10 +22,11 @@ import (
 
 // How many reads looking costs, and what repeated looks show of a large tree.
 
-// The bound on the reads of a process, and what it may send at once after it was idle.
+// The bound on the reads of a process in a second, and what it may send in one after it
+// was idle.
 const (
-	readRate  = session.DefaultReadRate
-	readBurst = readRate / 10
+	readRate = session.DefaultReadRate
+	mostRead = readRate + readRate/10
 )
 
 // reads are the times at which a server was asked to list or to read, and how often each
@@ -109,9 +110,8 @@ func lookAt(t *testing.T, walk func(context.Context) iter.Seq2[events.LockInfo, 
 	seen := map[string]time.Time{}
 	for info, err := range walk(t.Context()) {
 		eventstest.Must(t, err)
-		if _, twice := seen[info.Path]; twice {
-			t.Errorf("a look yields %s twice", info.Path)
-		}
+		_, twice := seen[info.Path]
+		expect(t, !twice, "a look yields %s twice", info.Path)
 		seen[info.Path] = info.Seen
 	}
 	for at, when := range seen {
@@ -121,8 +121,7 @@ func lookAt(t *testing.T, walk func(context.Context) iter.Seq2[events.LockInfo, 
 	return l
 }
 
-// TestLookersOfAProcessShareItsReads: several of them on several sessions, by Locks and
-// by Poll, send no more than one may.
+// TestLookersOfAProcessShareItsReads: together they send no more than one may.
 func TestLookersOfAProcessShareItsReads(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		dirs := bare(t, srv, 2000)
@@ -133,9 +132,8 @@ func TestLookersOfAProcessShareItsReads(t *testing.T) {
 		for range 3 {
 			c := coordtest.Connect(t, srv)
 			lookers.Go(func() {
-				if n := len(pathsOfWalk(t, c, "/")); n != 500 {
-					t.Errorf("a walk finds %d locks, want 500", n)
-				}
+				n := len(pathsOfWalk(t, c, "/"))
+				expect(t, n == 500, "a walk finds %d locks, want 500", n)
 			})
 			walk := c.Poll("/")
 			lookers.Go(func() {
@@ -146,12 +144,10 @@ func TestLookersOfAProcessShareItsReads(t *testing.T) {
 		}
 		lookers.Wait()
 		all := len(asked.at)
-		if most := asked.most(); most > readRate+readBurst || all < 9*readRate {
-			t.Errorf("%d reads in %v, and up to %d in a second; want at most %d in a second, and no idle time", all, time.Since(began), most, readRate+readBurst)
-		}
-		if least, _ := asked.listings(dirs); least < 3 {
-			t.Errorf("a directory was listed %d times, want by each of three walks", least)
-		}
+		expect(t, asked.most() <= mostRead && all >= 9*readRate,
+			"%d reads, up to %d in a second; want at most %d, and no idle time", all, asked.most(), mostRead)
+		least, _ := asked.listings(dirs)
+		expect(t, least >= 3, "a directory was listed %d times, want by each of three walks", least)
 	})
 }
 
@@ -165,29 +161,25 @@ func TestAQueueIsReadAtOnce(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		bored := errors.New("bored")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			var last error
+		ended := inBackground(func() (last error) {
 			for _, err := range c.Locks(ctx, "/") {
 				last = err
 			}
-			ended <- last
-		}()
+			return last
+		})
 		time.Sleep(time.Second)
 		began := time.Now()
-		if queue, err := c.Mutex("/long").Queue(t.Context()); err != nil || len(queue) != 5000 || time.Since(began) > 0 {
-			t.Errorf("after %v the queue has %d contenders, %v; want 5000 at once", time.Since(began), len(queue), err)
-		}
+		queue, err := c.Mutex("/long").Queue(t.Context())
+		expect(t, err == nil && len(queue) == 5000, "the queue has %d contenders, %v; want 5000", len(queue), err)
 		cancel(bored)
-		if err := <-ended; !errors.Is(err, bored) || time.Since(began) > 0 {
-			t.Errorf("after %v the walk ends with %v, want the cause of its context at once", time.Since(began), err)
-		}
+		expectError(t, <-ended, bored, "the walk")
+		expect(t, time.Since(began) == 0, "both took %v, want them at once", time.Since(began))
 	})
 }
 
 // TestPollGoesOnWhereItStopped, in a tree of many directories without a lock and a lock
-// at each end. A look shows what is known, and reads it again. Each directory is listed
-// once, and again only after the search has rested.
+// at each end. A look reads again what is known. Each directory is listed once, and again
+// only after the search has rested.
 func TestPollGoesOnWhereItStopped(t *testing.T) {
 	n := eventstest.Amount(6_000, 63_000)
 	atFullRate, rest := time.Duration(n)*time.Second/readRate, time.Duration(n)*4*time.Millisecond
@@ -210,15 +202,11 @@ func TestPollGoesOnWhereItStopped(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if took := time.Since(began); took < atFullRate-time.Second {
-			t.Errorf("it took %v to search the tree, want at least %v", took, atFullRate)
-		}
-		if least, most := asked.listings(dirs); least != 1 || most != 1 {
-			t.Errorf("in one search each directory is listed %d to %d times, want once", least, most)
-		}
-		if most := asked.most(); most > readRate+readBurst {
-			t.Errorf("%d reads in a second, want at most %d", most, readRate+readBurst)
-		}
+		took := time.Since(began)
+		expect(t, took >= atFullRate-time.Second, "the search took %v, want at least %v", took, atFullRate)
+		least, most := asked.listings(dirs)
+		expect(t, least == 1 && most == 1, "in one search each is listed %d to %d times, want once", least, most)
+		expect(t, asked.most() <= mostRead, "%d reads in a second, want at most %d", asked.most(), mostRead)
 		asked.count()
 		searched := time.Now()
 		for time.Since(searched) < rest-2*time.Second {
@@ -227,12 +215,10 @@ func TestPollGoesOnWhereItStopped(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if _, most := asked.listings(dirs); most > 0 {
-			t.Errorf("a directory without a lock is listed %d times while the search rests, want 0", most)
-		}
-		if n, looks := asked.count(), int(rest/time.Second); n > 4*looks {
-			t.Errorf("%d reads for two locks in %d looks, want four a look", n, looks)
-		}
+		_, most = asked.listings(dirs)
+		expect(t, most == 0, "a directory without a lock is listed %d times while the search rests, want 0", most)
+		n, looks := asked.count(), int(rest/time.Second)
+		expect(t, n <= 4*looks, "%d reads for two locks in %d looks, want four a look", n, looks)
 		eventstest.Must(t, srv.Create(dirs[100]+"/lock-0000000000", nil))
 		eventstest.Must(t, srv.Delete("/a/lock-0000000000"))
 		for !slices.Equal(lookAt(t, walk).paths, []string{dirs[100], "/z"}) {
@@ -244,8 +230,7 @@ func TestPollGoesOnWhereItStopped(t *testing.T) {
 	})
 }
 
-// TestPollOfManyContenders: a lock with more contenders than a look can read is shown
-// once all of them were read, each once.
+// TestPollOfManyContenders: more than a look can read. The lock is shown when all are read.
 func TestPollOfManyContenders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const contenders, locks = 3000, 3
@@ -261,9 +246,9 @@ func TestPollOfManyContenders(t *testing.T) {
 				t.Fatal("the locks are not shown within a minute")
 			}
 		}
-		if n, most := len(asked.at), asked.most(); n > locks*contenders+1000 || most > readRate+readBurst {
-			t.Errorf("%d reads, up to %d in a second; want little more than %d, and at most %d", n, most, locks*contenders, readRate+readBurst)
-		}
+		n, most := len(asked.at), asked.most()
+		expect(t, n <= locks*contenders+1000 && most <= mostRead,
+			"%d reads, up to %d in a second; want about %d, and at most %d", n, most, locks*contenders, mostRead)
 	})
 }
 
@@ -282,20 +267,17 @@ func TestPollOfALoopThatIsLeft(t *testing.T) {
 			}
 		}
 		l := lookAt(t, walk)
-		if !slices.Equal(l.paths, paths) {
-			t.Errorf("after five looks that were left the next one yields %d locks, want %d", len(l.paths), len(paths))
-		}
-		if least, most := asked.listings(paths); least < 1 || most > 7 {
-			t.Errorf("the locks were listed %d to %d times, want each once by the search, and again only if it was known", least, most)
-		}
+		expect(t, slices.Equal(l.paths, paths),
+			"after five looks that were left the next one yields %d locks, want %d", len(l.paths), len(paths))
+		least, most := asked.listings(paths)
+		expect(t, least >= 1 && most <= 7,
+			"the locks were listed %d to %d times, want once by the search, and again only if known", least, most)
 		eventstest.Must(t, srv.Delete(paths[7]+"/lock-0000000000"))
 		synctest.Wait()
 		for range 2 {
 			l = lookAt(t, walk)
 		}
-		if slices.Contains(l.paths, paths[7]) || len(l.paths) != len(paths)-1 {
-			t.Errorf("a lock that is gone is still yielded, among %d", len(l.paths))
-		}
+		expect(t, slices.Equal(l.paths, slices.Delete(paths, 7, 8)), "with one gone %d are yielded", len(l.paths))
 	})
 }
 
@@ -315,14 +297,12 @@ func TestWhatPollYieldsIsTheCallers(t *testing.T) {
 					eventstest.Must(t, err)
 					n++
 					if all := lock.Contenders; len(all) != 2 || string(all[1].Data) != "waiter" {
-						t.Fatalf("watched %v, look %d: the contenders are %+v, want two, and the data of the second", watched, look, all)
+						t.Fatalf("watched %v, look %d: %+v, want two, and the data of the second", watched, look, all)
 					}
 					clear(lock.Contenders[1].Data)
 					clear(lock.Contenders)
 				}
-				if n != 1 {
-					t.Errorf("watched %v, look %d: %d locks, want 1", watched, look, n)
-				}
+				expect(t, n == 1, "watched %v, look %d: %d locks, want 1", watched, look, n)
 			}
 			coordtest.End(waits)
 			coordtest.End(held)

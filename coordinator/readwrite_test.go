@@ -1,11 +1,9 @@
 package coordinator_test
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -24,25 +22,20 @@ func TestDataThatFitBesideOnePath(t *testing.T) {
 		write, _ := coordtest.Hold(t, rw.Write())
 		for size := range 5 {
 			data := make([]byte, 1<<20-1-(size+1)*1500)
-			ctx, cancel := context.WithTimeout(write.Context(t.Context()), time.Minute)
+			ctx := write.Context(within(t, time.Minute))
 			beside := rw.Read().Acquire(ctx, coordinator.Data(data))
 			_, err := beside.Wait(ctx)
-			if want := size < 4; errors.Is(err, coordinator.ErrTooLarge) != want || !want && err != nil {
-				t.Errorf("%d bytes beside the path: %v; want ErrTooLarge: %v, or a grant", len(data), err, want)
-			}
+			tooLarge := map[bool]error{true: coordinator.ErrTooLarge}[size < 4]
+			expectError(t, err, tooLarge, fmt.Sprintf("%d bytes beside the path", len(data)))
 			coordtest.End(beside)
-			cancel()
 		}
 		coordtest.NotLost(t, write)
-		if c.State() != coordinator.StateConnected {
-			t.Errorf("after requests that are too large the state is %v, want connected", c.State())
-		}
+		expect(t, c.State() == coordinator.StateConnected, "after that the state is %v, want connected", c.State())
 	})
 }
 
-// TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits: every request after a release is
-// counted, and a waiter that is not woken makes none. Ten readers are between two
-// writers, and ten more, and another writer behind them.
+// TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits: a waiter that is not woken makes no
+// request.
 func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 	const readers, sessions = 10, 3
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -59,13 +52,10 @@ func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 		}
 		join((*coordinator.ReadWrite).Write)
 		release := func(i, requests int, what string) {
-			t.Helper()
 			before := coordtest.Total(ms)
 			all[i].Release()
-			synctest.Wait()
-			if got := coordtest.Total(ms).Minus(before).Requests; got != requests {
-				t.Errorf("%s: %d requests, want %d", what, got, requests)
-			}
+			n := coordtest.Total(ms).Minus(before).Requests
+			expect(t, n == requests, "%s: %d requests, want %d", what, n, requests)
 		}
 		want := func(first, last int) {
 			t.Helper()
@@ -106,12 +96,10 @@ func TestAReaderCostsOneRequestAloneAndThreeBesideAnother(t *testing.T) {
 		coordtest.Warm(t, cs[0])
 		read := cs[0].ReadWrite(lockPath).Read()
 		costs := func(what string, want int, do func()) {
-			t.Helper()
 			before := coordtest.Total(ms)
 			do()
-			if n := coordtest.Total(ms).Minus(before).Requests; n != want {
-				t.Errorf("%s: %d requests, want %d", what, n, want)
-			}
+			n := coordtest.Total(ms).Minus(before).Requests
+			expect(t, n == want, "%s: %d requests, want %d", what, n, want)
 		}
 		var first, second *coordinator.Acquisition
 		costs("a reader alone", 1, func() { first = coordtest.Queue(read) })
@@ -154,11 +142,9 @@ func TestAReaderThatAsksToWriteIsToldTheWayOut(t *testing.T) {
 			"a writer to write":                  {rw.Write(), rw.Write(), short + ": " + coordtest.LockPath},
 		} {
 			held, _ := coordtest.Hold(t, tt.held)
-			asked := tt.asked.Acquire(held.Context(t.Context()))
-			<-asked.Done()
-			if err := asked.Err(); !errors.Is(err, coordinator.ErrDeadlock) || err.Error() != tt.want {
-				t.Errorf("%s: ended with\n%v, want\n%v", name, err, tt.want)
-			}
+			err := coordtest.EndOf(t, tt.asked.Acquire(held.Context(t.Context())))
+			expectError(t, err, coordinator.ErrDeadlock, name)
+			expect(t, fmt.Sprint(err) == tt.want, "%s: ended with\n%v, want\n%v", name, err, tt.want)
 			coordtest.End(held)
 		}
 	})

@@ -3,7 +3,9 @@ package coordinator_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,45 +18,38 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestARecordThatIsNone: another client's node is left alone. A record of which only the beginning is understood is told as far as
-// that goes.
+// TestARecordThatIsNone: another client's node is left alone. A record of which only the
+// beginning is understood is told as far as that goes.
 func TestARecordThatIsNone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		eventstest.Must(t, srv.Create(recordPath, []byte("somebody's")))
 		for range 2 {
-			if err := refused(detecting(c).Acquire(t.Context())); !errors.Is(err, coordinator.ErrRecord) || !strings.Contains(err.Error(), recordPath) {
-				t.Errorf("with another client's node for a record the acquisition ends with %v, want ErrRecord and its path", err)
-			}
-			reader := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash()).Read().Acquire(t.Context())
-			if err := refused(reader); !errors.Is(err, coordinator.ErrRecord) {
-				t.Errorf("with another client's node for a record a reader ends with %v, want ErrRecord", err)
-			}
+			err := refused(detecting(c).Acquire(t.Context()))
+			expectError(t, err, coordinator.ErrRecord, "with another client's node for a record the acquisition")
+			expect(t, strings.Contains(fmt.Sprint(err), recordPath), "%v, want the path of the record", err)
+			reader := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash()).Read()
+			expectError(t, refused(reader.Acquire(t.Context())), coordinator.ErrRecord, "a reader")
 		}
-		if data, _ := srv.Data(recordPath); string(data) != "somebody's" || len(srv.Children(lockPath)) > 0 {
-			t.Errorf("the other client's node has %q, and there are %v; want it untouched, and nothing beside it", data, srv.Tree())
-		}
+		expectData(t, srv, recordPath, "somebody's")
+		expect(t, len(srv.Children(lockPath)) == 0, "there are %v, want only the other client's node", srv.Tree())
 		eventstest.Must(t, srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")))
 		a, g := coordtest.Hold(t, detecting(c))
-		if want := (events.Abandoned{Node: lockPath + "/n"}); g.Abandoned == nil || g.Abandoned.Node != want.Node || g.Abandoned.Token != 0 || g.Abandoned.Data != nil || !g.Abandoned.Since.IsZero() {
-			t.Errorf("of a record of later times %+v is told, want %+v", g.Abandoned, want)
-		}
+		want := &events.Abandoned{Node: lockPath + "/n"}
+		expect(t, reflect.DeepEqual(g.Abandoned, want), "of later times %+v is told, want %+v", g.Abandoned, want)
 		finish(t, a)
 		leftInOrder(t, srv, detecting(c))
 	})
 }
 
-// TestRecordPermissions: if the record may not be made, or read, the lock cannot be held. If it may not be removed it stays, and
-// Err reports that, but the lock is free.
+// TestRecordPermissions: if the record may not be made, or read, the lock cannot be held.
+// If it may not be removed it stays, and Err reports that, but the lock is free.
 func TestRecordPermissions(t *testing.T) {
-	for name, c := range recordPermissions {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { c.play(t, onTheDouble(t, srv)) })
-		})
-	}
+	forEach(t, recordPermissions, func(t *testing.T, srv *zktest.Server, c recordPermission) {
+		c.play(t, onTheDouble(t, srv))
+	})
 }
 
-// TestRealRecordPermissions is the same on a real server.
 func TestRealRecordPermissions(t *testing.T) {
 	for name, c := range recordPermissions {
 		t.Run(name, func(t *testing.T) { c.play(t, onARealServer(t)) })
@@ -89,11 +84,10 @@ func (c recordPermission) play(t *testing.T, s *site) {
 	}
 	a.Release()
 	stays := c.held && c.above&zk.PermDelete == 0
-	if err := coordtest.EndOf(t, a); c.held && errors.Is(err, coordinator.ErrNoAuth) != stays || c.held && !stays && err != nil {
-		t.Errorf("released, it ends with %v; want ErrNoAuth for its record: %v", err, stays)
+	if err := coordtest.EndOf(t, a); c.held {
+		expectError(t, err, map[bool]error{true: coordinator.ErrNoAuth}[stays], "released, it")
 	}
 	coordtest.Queued(t, s.raw, s.root+lockPath, 0)
-	if there, _, err := s.raw.Exists(s.root + recordPath); err != nil || there != (stays || c.record != 0) {
-		t.Errorf("after the release the record stands: %v, %v; want %v", there, err, stays || c.record != 0)
-	}
+	there, _, err := s.raw.Exists(s.root + recordPath)
+	expect(t, err == nil && there == (stays || c.record != 0), "then the record stands: %v, %v", there, err)
 }

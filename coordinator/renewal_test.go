@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/adler32"
 	"math"
 	"os"
@@ -26,9 +27,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestADirectoryAtItsEndIsRenewed: for every kind of lock with a queue, under repeated tries of two sessions. In a directory that
-// is renewed before its end no try is refused. In one that is at its end already one try is refused, and the next one is not.
-// Tokens go on growing.
+// TestADirectoryAtItsEndIsRenewed: in a directory that is renewed before its end no try is
+// refused, in one that is at its end already one is. Tokens go on growing.
 func TestADirectoryAtItsEndIsRenewed(t *testing.T) {
 	kinds := kindsOf()
 	delete(kinds, "unfair")
@@ -74,15 +74,15 @@ func TestADirectoryAtItsEndIsRenewed(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 			}
-			if took := time.Since(start); refused > most || took > time.Second || events.Late(node) {
-				t.Errorf("%d of 10 were refused within %v, and the last is %s; want at most %d, and a small number: the directory is renewed when it is empty",
-					refused, took, node, most)
-			}
+			expect(t, refused <= most && time.Since(start) <= time.Second && !events.Late(node),
+				"%d of 10 were refused within %v, and the last is %s; want at most %d, and a new directory",
+				refused, time.Since(start), node, most)
 		})
 	}
 }
 
-// TestALoopComesBeyondTheEnd: a loop of release and acquire never leaves its directory empty. It is refused once.
+// TestALoopComesBeyondTheEnd: a loop of release and acquire never leaves its directory
+// empty. It is refused once.
 func TestALoopComesBeyondTheEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		lock := coordtest.Connect(t, srv).Mutex(lockPath)
@@ -98,13 +98,13 @@ func TestALoopComesBeyondTheEnd(t *testing.T) {
 			}
 			node = grant.Node
 		}
-		if refused > 1 || events.Late(node) {
-			t.Errorf("of 20 in a row %d are refused, and the last one's node is %q; want at most one, and a small number", refused, node)
-		}
+		expect(t, refused <= 1 && !events.Late(node),
+			"of 20 in a row %d are refused, and the last is %q; want at most one, and a new directory", refused, node)
 	})
 }
 
-// TestADirectoryWithAWaiterIsNotRenewed before the waiter has left; and another client's directory is left alone.
+// TestADirectoryWithAWaiterIsNotRenewed before the waiter has left; and another client's
+// directory is left alone.
 func TestADirectoryWithAWaiterIsNotRenewed(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -116,29 +116,24 @@ func TestADirectoryWithAWaiterIsNotRenewed(t *testing.T) {
 		behind := coordtest.Queue(a.Mutex(lockPath))
 		coordtest.End(waiter)
 		last := coordtest.Soon(t, behind)
-		if !events.Late(grant.Node) || !events.Late(last.Node) || last.Token <= grant.Token {
-			t.Errorf("granted %s and then %s, with %#x and %#x; want late numbers, as the directory was never empty", grant.Node, last.Node, grant.Token, last.Token)
-		}
+		expect(t, events.Late(grant.Node) && events.Late(last.Node) && last.Token > grant.Token,
+			"granted %+v and then %+v, want late numbers, as the directory was never empty", grant, last)
 		coordtest.End(behind)
 		_, fresh := coordtest.Hold(t, b.Mutex(lockPath))
-		if !strings.HasSuffix(fresh.Node, "0000000000") || fresh.Token <= last.Token {
-			t.Errorf("when it was empty, granted %s with %#x, want number 0 and a token above %#x", fresh.Node, fresh.Token, last.Token)
-		}
+		expect(t, strings.HasSuffix(fresh.Node, "0000000000") && fresh.Token > last.Token,
+			"when it was empty, granted %+v after %+v, want number 0 and a greater token", fresh, last)
 
 		const theirs = "/theirs/lock"
 		eventstest.Must(t, srv.Create(path.Dir(theirs), nil))
 		eventstest.Must(t, srv.Create(theirs, []byte("somebody's")))
 		eventstest.Must(t, srv.SetSequence(theirs, events.SeqLate))
-		other, _ := coordtest.Hold(t, a.Mutex(theirs))
-		coordtest.End(other)
-		if data, err := srv.Data(theirs); string(data) != "somebody's" {
-			t.Errorf("another client's directory has %q, %v; want it as it was", data, err)
-		}
+		holdAgainAndAgain(t, a.Mutex(theirs), 1)
+		expectData(t, srv, theirs, "somebody's")
 	})
 }
 
-// TestRealRenewal: a real server deletes a node and its directory, and makes the directory anew, in one transaction. It refuses
-// that while there is another node. Numbers begin at 0 then.
+// TestRealRenewal: a real server deletes a node and its directory, and makes the directory
+// anew, in one transaction, unless there is another node. Numbers begin at 0 then.
 func TestRealRenewal(t *testing.T) {
 	eventstest.NeedsServers(t)
 	raw, all := coordtest.RawClient(t, coordtest.Servers(t, 1).Addr(0)), zk.WorldACL(zk.PermAll)
@@ -161,14 +156,11 @@ func TestRealRenewal(t *testing.T) {
 	}
 	makeNodes(t, raw, [2]string{dir})
 	first, second := makes(), makes()
-	if err := renew(first); !errors.Is(err, zk.ErrNotEmpty) {
-		t.Errorf("with another node in it: %v, want %v", err, zk.ErrNotEmpty)
-	}
+	expectError(t, renew(first), zk.ErrNotEmpty, "with another node in it")
 	eventstest.Must(t, raw.Delete(first, -1))
 	eventstest.Must(t, renew(second))
-	if node := makes(); node != dir+"/lock-0000000000" {
-		t.Errorf("in the new directory the first node is %s, want number 0", node)
-	}
+	node := makes()
+	expect(t, node == dir+"/lock-0000000000", "in the new directory the first node is %s, want number 0", node)
 }
 
 // TestRealSequenceEnds: a server that has counted to the end of 31 bits assigns the last
@@ -201,20 +193,14 @@ func TestRealSequenceEnds(t *testing.T) {
 	eventstest.Must(t, e.Wait(ctx))
 
 	raw := coordtest.RawClient(t, e.Addr(0))
-	var made []string
+	var numbers string
 	for range 3 {
 		node, err := raw.Create(theirs+"/x-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
-		made = append(made, strings.TrimPrefix(node, theirs+"/x-"))
-		if errors.Is(err, zk.ErrNodeExists) {
-			made[len(made)-1] = "again"
-		} else {
-			eventstest.Check(t, err)
-		}
+		numbers += " " + cmp.Or(strings.TrimPrefix(node, theirs+"/x-"), fmt.Sprint(err))
 	}
-	numbers := strings.Join(made, " ")
-	t.Log("the server counts", numbers)
-	expect(t, numbers == "2147483646 2147483647 again" || numbers == "2147483646 2147483647 -2147483648",
-		"the server counts %s, want the last numbers, and then the last again, or the first below 0", numbers)
+	const last, again, below = " 2147483646 2147483647", " zk: node already exists", " -2147483648"
+	expect(t, numbers == last+again || numbers == last+below,
+		"the server counts%s, want the last numbers, and then the last again, or the first below 0", numbers)
 	for dir, which := range map[string]string{lockPath: "the last number but one", theirs: "a number that is not unique, or below 0"} {
 		_, err := c.Mutex(dir).Acquire(ctx).Wait(ctx)
 		expectError(t, err, coordinator.ErrSequenceEnd, which)

@@ -46,31 +46,27 @@ func TestEachKindKeepsItsPromises(t *testing.T) { coordtest.Scenes(t, "testdata/
 func TestAsKazoo(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		kazoo := coordinator.AsKazoo()
+		rw := func(c *coordinator.Coordinator) *coordinator.ReadWrite { return c.ReadWrite("/as/kazoo/rw", kazoo) }
 		for form, locks := range map[string][2]*coordinator.Lock{
-			`[0-9a-f]{32}__lock__\d{10}()$`: {a.Mutex("/as/kazoo/mutex", coordinator.AsKazoo()), b.Mutex("/as/kazoo/mutex", coordinator.AsKazoo())},
-			`[0-9a-f]{32}__lock__\d{10}$`:   {a.ReadWrite("/as/kazoo/rw", coordinator.AsKazoo()).Write(), b.ReadWrite("/as/kazoo/rw", coordinator.AsKazoo()).Write()},
-			`[0-9a-f]{32}__rlock__\d{10}$`:  {a.ReadWrite("/as/kazoo/r", coordinator.AsKazoo()).Read(), b.ReadWrite("/as/kazoo/r", coordinator.AsKazoo()).Write()},
+			`[0-9a-f]{32}__lock__\d{10}()$`: {a.Mutex("/as/kazoo/mutex", kazoo), b.Mutex("/as/kazoo/mutex", kazoo)},
+			`[0-9a-f]{32}__lock__\d{10}$`:   {rw(a).Write(), rw(b).Write()},
+			`[0-9a-f]{32}__rlock__\d{10}$`:  {rw(a).Read(), rw(b).Write()},
 		} {
 			first, grant := coordtest.Hold(t, locks[0])
 			second := coordtest.Queue(locks[1])
-			if name := path.Base(grant.Node); !regexp.MustCompile("^" + form).MatchString(name) {
-				t.Errorf("the name is %s, want %s", name, form)
-			}
-			if second.Valid() {
-				t.Errorf("%s: the second holds beside the first", form)
-			}
-			if data, ok := srv.Data(grant.Node); !ok || data == nil {
-				t.Errorf("%s has no data, and kazoo does not show it then", grant.Node)
-			}
+			name := path.Base(grant.Node)
+			expect(t, regexp.MustCompile("^"+form).MatchString(name), "the name is %s, want %s", name, form)
+			expect(t, !second.Valid(), "%s: the second holds beside the first", form)
+			data, _ := srv.Data(grant.Node)
+			expect(t, data != nil, "%s has no data, and kazoo does not show it then", grant.Node)
 			first.Release()
-			if g := coordtest.Soon(t, second); g.Token <= grant.Token {
-				t.Errorf("%s: the token %d is granted after %d, want a greater one", form, g.Token, grant.Token)
-			}
+			g := coordtest.Soon(t, second)
+			expect(t, g.Token > grant.Token, "%s: token %d after %d, want a greater one", form, g.Token, grant.Token)
 			coordtest.End(second)
 			synctest.Wait()
-			if srv.Reap(); !srv.Exists(locks[0].Path()) {
-				t.Errorf("%s was removed when it was empty", locks[0].Path())
-			}
+			srv.Reap()
+			expect(t, srv.Exists(locks[0].Path()), "%s was removed when it was empty", locks[0].Path())
 		}
 	})
 }
@@ -100,61 +96,53 @@ func realReentry(t *testing.T, e *ensemble.Ensemble) {
 			wait.Go(func() {
 				for range many / hands {
 					a := lock.Acquire(ctx)
-					if again, err := a.Wait(t.Context()); err != nil || again.Node != grant.Node || again.Token != grant.Token {
-						t.Errorf("entered again, it is granted %+v, %v; want the node and the token of %+v",
-							again, err, grant)
-					}
+					again, err := a.Wait(t.Context())
+					expect(t, err == nil && again.Node == grant.Node && again.Token == grant.Token,
+						"entered again, it is granted %+v, %v; want the node and the token of %+v", again, err, grant)
 					coordtest.End(a)
 				}
 			})
 		}
 		wait.Wait()
 	})
-	if cost.Packets > stray || cost.Woken != 0 {
-		t.Errorf("entered %d times, the server counts %+v; want at most %d requests, and nothing woken", many, cost, stray)
-	}
+	expect(t, cost.Packets <= stray && cost.Woken == 0,
+		"entered %d times, the server counts %+v; want at most %d requests, and nothing woken", many, cost, stray)
 	coordtest.End(outer)
 }
 
-// TestALockIsLostWhileItIsEnteredAgain: goroutines enter a held lock again and again, and its node is removed meanwhile. No acquisition is
-// told of a loss without a Grant, all of them end, and Close returns.
+// TestALockIsLostWhileItIsEnteredAgain: goroutines enter a held lock again and again, and
+// its node is removed meanwhile. No acquisition is told of a loss without a Grant, all of
+// them end, and Close returns.
 func TestALockIsLostWhileItIsEnteredAgain(t *testing.T) {
 	for kind, options := range map[string][]coordinator.LockOption{
 		"mutex": {coordinator.Reentrant()}, "cached": {coordinator.Reentrant(), coordinator.Cached()},
 	} {
-		t.Run(kind, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c := coordtest.Connect(t, srv)
-				for round := range 200 {
-					lock := c.Mutex(fmt.Sprint("/locks/", round), options...)
-					outer, grant := coordtest.Hold(t, lock)
-					ctx := outer.Context(context.Background())
-					time.Sleep(3 * time.Second) // the node is watched from then on
-					var wg sync.WaitGroup
-					for range 4 {
-						wg.Go(func() {
-							for ctx.Err() == nil {
-								a := lock.Acquire(ctx)
-								_, _ = a.Wait(context.Background())
-								a.Release()
-								<-a.Done()
-								select {
-								case lost := <-a.Lost():
-									if lost.Token != grant.Token {
-										t.Errorf("told of %+v, want no loss, or that of the token %d",
-											lost, grant.Token)
-									}
-								default:
-								}
+		coordtest.Case(t, kind, func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
+			for round := range 200 {
+				lock := c.Mutex(fmt.Sprint("/locks/", round), options...)
+				outer, grant := coordtest.Hold(t, lock)
+				ctx := outer.Context(context.Background())
+				time.Sleep(3 * time.Second) // the node is watched from then on
+				var wg sync.WaitGroup
+				for range 4 {
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							a := lock.Acquire(ctx)
+							_, _ = a.Wait(context.Background())
+							coordtest.End(a)
+							if len(a.Lost()) > 0 {
+								lost := <-a.Lost()
+								expect(t, lost.Token == grant.Token, "%+v, want no loss, or that of %+v", lost, grant)
 							}
-						})
-					}
-					eventstest.Must(t, srv.Delete(grant.Node))
-					wg.Wait()
-					<-outer.Done()
+						}
+					})
 				}
-				eventstest.Must(t, c.Close())
-			})
+				eventstest.Must(t, srv.Delete(grant.Node))
+				wg.Wait()
+				<-outer.Done()
+			}
+			eventstest.Must(t, c.Close())
 		})
 	}
 }

@@ -40,39 +40,27 @@ func (o *owners) stop(shard int) {
 	delete(o.of, shard)
 }
 
-func (o *owners) count(who string) (n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, owner := range o.of {
-		if owner == who {
-			n++
-		}
-	}
-	return n
-}
-
-// want checks that each shard has an owner, and the owners have so many, after so many
-// moves since the last time.
-func (o *owners) want(when string, moves int, counts ...int) {
+// want checks, when nothing moves any more, that each shard has an owner, and the owners
+// have so many, after so many moves since the last time. It returns who has how many.
+func (o *owners) want(when string, moves int, counts ...int) (each map[string]int) {
 	o.t.Helper()
+	time.Sleep(2 * timeoutOfAll)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	each := map[string]int{}
+	each = map[string]int{}
 	for _, who := range o.of {
 		each[who]++
 	}
-	if got := slices.Sorted(maps.Values(each)); !slices.Equal(got, counts) || o.moves != moves {
-		o.t.Errorf("%s: the processes own %v, after %d moves; want %v after %d", when, each, o.moves, counts, moves)
-	}
+	expect(o.t, slices.Equal(slices.Sorted(maps.Values(each)), counts) && o.moves == moves,
+		"%s: the processes own %v, after %d moves; want %v after %d", when, each, o.moves, counts, moves)
 	o.moves = 0
+	return each
 }
 
-// TestShards of the example: three processes share 7 shards. One joins, one is stopped
-// and goes on, one is killed. Each shard has one owner at a time, none has more than its
+// TestShards of the example: each shard has one owner at a time, none has more than its
 // share after 2 T, and no shard moves without need.
 func TestShards(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		const timeout = 10 * time.Second
 		o := &owners{t: t, of: map[int]string{}, last: map[int]string{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -82,28 +70,20 @@ func TestShards(t *testing.T) {
 			running.Go(func() { _ = s.Run(ctx, 7) })
 			return c
 		}
-		settled := func() { time.Sleep(2 * timeout) }
 		join("a")
-		settled()
 		o.want("alone", 0, 7)
 		b := join("b")
-		settled()
 		o.want("one joins", 3, 3, 4)
 		third := join("c")
-		settled()
 		o.want("another one joins", 2, 2, 2, 3)
 
 		stopped := b.SessionID()
 		srv.Mute(stopped, true)
-		settled()
 		o.want("one is stopped", 2, 3, 4)
 		srv.Mute(stopped, false)
-		settled()
-		o.want("it goes on", 2, 2, 2, 3)
+		need := o.want("it goes on", 2, 2, 2, 3)["c"]
 
-		need := o.count("c")
 		srv.Mute(third.SessionID(), true) // killed: nothing comes from it any more
-		settled()
 		o.want("one is killed", need, 3, 4)
 		cancel()
 		running.Wait()

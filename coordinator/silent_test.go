@@ -63,9 +63,7 @@ func (x shape) play(t *testing.T, phase time.Duration, test func(t *testing.T, t
 			for _, way := range tr.ways {
 				way.Heal()
 			}
-			if err := tr.c.Close(); err != nil {
-				t.Logf("Close: %v", err)
-			}
+			_ = tr.c.Close() // its servers may have gone
 		})
 		if !x.idle {
 			tr.a, _ = coordtest.Hold(t, tr.c.Mutex(lockPath))
@@ -123,10 +121,9 @@ func (tr *trio) later() (dialed []string, asked int) {
 // wantKept checks that the lock is held, and that the session has connected so many times again.
 func (tr *trio) wantKept(t *testing.T, what string, least, most int) {
 	t.Helper()
-	if dialed, _ := tr.later(); len(dialed) < least || len(dialed) > most || tr.a != nil && !tr.a.Valid() {
-		t.Errorf("%s the session connects again at %v, want %d to %d times, and the lock held",
-			what, dialed, least, most)
-	}
+	dialed, _ := tr.later()
+	expect(t, len(dialed) >= least && len(dialed) <= most && (tr.a == nil || tr.a.Valid()),
+		"%s the session connects again at %v, want %d to %d times, and the lock held", what, dialed, least, most)
 }
 
 // present returns the address that the session is connected to, or none.
@@ -177,14 +174,12 @@ func TestASilentServerOfThreeCostsNoLock(t *testing.T) {
 						silence(tr, tr.left)
 						took := tr.elsewhere()
 						time.Sleep(3 * x.timeout)
-						if most := x.timeout*3/10 + 100*time.Millisecond; took > most || tr.c.SessionID() != session {
-							t.Errorf("connected elsewhere after %v, in the session %#x; want after %v at most, and %#x",
-								took, tr.c.SessionID(), most, session)
-						}
+						most := x.timeout*3/10 + 100*time.Millisecond
+						expect(t, took <= most && tr.c.SessionID() == session, "elsewhere after %v, in the session %#x; "+
+							"want after %v at most, and %#x", took, tr.c.SessionID(), most, session)
 						tr.wantKept(t, "after a silence", 1, 1)
-						if dialed, _ := tr.later(); slices.Contains(dialed, tr.left) {
-							t.Errorf("%s is dialled again, want one of the other two", tr.left)
-						}
+						dialed, _ := tr.later()
+						expect(t, !slices.Contains(dialed, tr.left), "%s is dialled again, want one of the others", tr.left)
 					})
 				}
 			})
@@ -213,10 +208,9 @@ func TestTwoSilentServersOfThreeCostNoLock(t *testing.T) {
 					mute, asked = mute+len(dialed)-1, asked+words-1
 				})
 			}
-			if tried := name == "reset"; (mute > 0) != tried || asked <= 0 && !tried {
-				t.Errorf("%d handshakes with a silent server (wanted: %v), and it was asked %d times",
-					mute, tried, asked)
-			}
+			tried := name == "reset"
+			expect(t, (mute > 0) == tried && (asked > 0 || tried),
+				"%d handshakes with a silent server (wanted: %v), and it was asked %d times", mute, tried, asked)
 		})
 	}
 }
@@ -310,10 +304,9 @@ func TestASilentServerIsNoticedWithRareProbes(t *testing.T) {
 			w := coordtest.Queue(tr.c.Mutex("/locks/other")) // the first request that is not answered
 			took := tr.elsewhere()
 			w.Release()
-			if most := timeout/5 + 50*time.Millisecond; took > most || !tr.a.Valid() {
-				t.Errorf("phase %d: connected elsewhere after %v, the lock valid: %v; want after %v at most, and the lock held",
-					phase, took, tr.a.Valid(), most)
-			}
+			const most = timeout/5 + 50*time.Millisecond
+			expect(t, took <= most && tr.a.Valid(), "phase %d: connected elsewhere after %v, the lock valid: %v; "+
+				"want after %v at most, and the lock held", phase, took, tr.a.Valid(), most)
 		})
 	}
 }
@@ -330,10 +323,9 @@ func TestAClaimThatASilentServerSwallowsIsMadeAgain(t *testing.T) {
 		begun := time.Now()
 		coordtest.End(wanted)
 		coordtest.Soon(t, w)
-		if took := time.Since(begun); took > x.timeout*3/10+200*time.Millisecond || !tr.a.Valid() {
-			t.Errorf("granted after %v, the other lock valid: %v; want soon after three intervals, and both held",
-				took, tr.a.Valid())
-		}
+		took := time.Since(begun)
+		expect(t, took <= x.timeout*3/10+200*time.Millisecond && tr.a.Valid(),
+			"granted after %v, the other lock valid: %v; want after three intervals, both held", took, tr.a.Valid())
 	})
 }
 
@@ -346,9 +338,8 @@ func (x shape) keptWith(t *testing.T, late, phase time.Duration) (kept bool) {
 		tr.slow(late, trioAddresses...)
 		select {
 		case <-tr.a.Lost():
-			if !slices.Contains(tr.server.Sessions(), session) {
-				t.Errorf("with answers %v late the loss is told when the session is over, want it before", late)
-			}
+			expect(t, slices.Contains(tr.server.Sessions(), session),
+				"with answers %v late the loss is told when the session is over, want it before", late)
 		case <-time.After(20 * x.timeout):
 			kept = tr.a.Valid()
 		}
@@ -374,14 +365,10 @@ func TestSlowAnswersCostNoLock(t *testing.T) {
 			t.Run(fmt.Sprintf("T = %v, tick %v, told %v, %s", of.timeout, of.tick, of.told, of.servers), func(t *testing.T) {
 				for trial := range trials {
 					phase := phased(of.timeout, trial, trials)
-					if !of.keptWith(t, of.late, phase) {
-						t.Errorf("phase %v: the lock is lost with answers %v late, want it kept",
-							phase, of.late)
-					}
-					if of.keptWith(t, of.lost, phase) {
-						t.Errorf("phase %v: the lock is kept with answers %v late; is the documented latency too small?",
-							phase, of.lost)
-					}
+					expect(t, of.keptWith(t, of.late, phase),
+						"phase %v: the lock is lost with answers %v late, want it kept", phase, of.late)
+					expect(t, !of.keptWith(t, of.lost, phase),
+						"phase %v: the lock is kept with answers %v late; is the documented latency too small?", phase, of.lost)
 				}
 			})
 		}
@@ -409,9 +396,8 @@ func TestAHaltOfTheOnlyServerThatAnswers(t *testing.T) {
 					tr.ways[tr.left].Heal()
 					begun := time.Now()
 					coordtest.Hold(t, tr.c.Mutex("/locks/other"))
-					if took := time.Since(begun); took > x.timeout/100 {
-						t.Errorf("after the halt a lock is granted after %v, want at once", took)
-					}
+					took := time.Since(begun)
+					expect(t, took <= x.timeout/100, "after the halt a lock is granted after %v, want at once", took)
 					time.Sleep(3 * x.timeout)
 					tr.wantKept(t, "after a halt", 0, 0)
 				})

@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -44,10 +43,10 @@ func throttledTrial(t *testing.T, away []zktest.Op, scene func(*throttling)) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		th := &throttling{T: t, server: srv, c: coordtest.Connect(t, srv), other: coordtest.Connect(t, srv)}
 		srv.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpPing {
-				return zktest.Pass()
+			if q.Op != zktest.OpPing {
+				th.asked.Add(1)
 			}
-			if th.asked.Add(1); th.on.Load() && slices.Contains(away, q.Op) {
+			if th.on.Load() && slices.Contains(away, q.Op) {
 				return zktest.Fail(zktest.Throttled)
 			}
 			return zktest.Pass()
@@ -64,20 +63,20 @@ func (th *throttling) minute() int64 {
 	return th.asked.Load() - before
 }
 
-// lock returns one of 20 locks.
+// lockNumber is the path of a lock.
 func lockNumber(i int) string { return fmt.Sprintf("%s/%d", lockPath, i) }
 
-// eachLock calls the function for the path of each of 20 locks.
+// throttledLocks are how many locks there are.
+const throttledLocks = 20
+
+// eachLock calls the function for the path of each of the locks.
 func eachLock(do func(path string)) {
 	for i := range throttledLocks {
 		do(lockNumber(i))
 	}
 }
 
-const throttledLocks = 20
-
-// TestThrottledRequestsAreMadeAgainSeldom, of every kind that is made again: at a pause
-// of a quarter of the timeout each, and in all kinds of locks.
+// TestThrottledRequestsAreMadeAgainSeldom, at a pause of a quarter of the timeout.
 func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 	scenes := map[string]func(*throttling){
 		"held, and not watched yet": func(th *throttling) {
@@ -143,9 +142,8 @@ func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 					// requests each at most.
 					const most = 2 * 2 * throttledLocks * 48
 					for range 2 {
-						if n := th.minute(); n > most {
-							th.Errorf("%d requests in a minute, want %d at most", n, most)
-						}
+						n := th.minute()
+						expect(th.T, n <= most, "%d requests in a minute, want %d at most", n, most)
 					}
 				})
 			})
@@ -153,8 +151,7 @@ func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 	}
 }
 
-// TestNothingIsAskedForNobody: locks come and go while a server turns requests away. When
-// all of them are gone nothing is asked any more, and before it is no more each minute.
+// TestNothingIsAskedForNobody, when the locks that came and went are gone.
 func TestNothingIsAskedForNobody(t *testing.T) {
 	for kind, away := range map[string][]zktest.Op{"reads": throttledReads, "writes": throttledWrites} {
 		t.Run(kind, func(t *testing.T) {
@@ -169,10 +166,9 @@ func TestNothingIsAskedForNobody(t *testing.T) {
 				for range 10 {
 					eachLock(func(path string) {
 						for _, c := range []*coordinator.Coordinator{th.c, th.other} {
-							ctx, cancel := context.WithTimeout(th.Context(), 5*time.Second)
+							ctx := within(th.T, 5*time.Second)
 							a := c.Mutex(path).Acquire(ctx)
 							go func() {
-								defer cancel()
 								_, _ = a.Wait(ctx) // granted or not
 								a.Release()
 							}()
@@ -181,9 +177,8 @@ func TestNothingIsAskedForNobody(t *testing.T) {
 					time.Sleep(6 * time.Second)
 				}
 				const most = 3 * 2 * throttledLocks * 48 // of those that come and go, and of those that hold
-				if n := th.minute(); n > most {
-					th.Errorf("%d requests in the next minute, want %d at most", n, most)
-				}
+				n := th.minute()
+				expect(th.T, n <= most, "%d requests in the next minute, want %d at most", n, most)
 				for _, a := range held {
 					a.Release()
 				}
@@ -191,15 +186,10 @@ func TestNothingIsAskedForNobody(t *testing.T) {
 					th.on.Store(false) // or no lock could go
 				}
 				th.minute()
-				if n := th.minute(); n > 0 {
-					th.Errorf("%d requests in a minute without a lock, want none", n)
-				}
+				n = th.minute()
+				expect(th.T, n == 0, "%d requests in a minute without a lock, want none", n)
 				th.on.Store(false)
-				eachLock(func(path string) {
-					a := th.c.Mutex(path).Acquire(th.Context())
-					coordtest.Soon(th.T, a)
-					coordtest.End(a)
-				})
+				eachLock(func(path string) { holdAgainAndAgain(th.T, th.c.Mutex(path), 1) })
 			})
 		})
 	}
@@ -212,21 +202,15 @@ func TestATransactionThatIsGivenUpCountsOnce(t *testing.T) {
 		holder, _ := coordtest.Hold(th.T, th.c.Mutex(lockPath))
 		synctest.Wait()
 		th.on.Store(true)
-		ctx, cancel := context.WithTimeout(th.Context(), 60*time.Millisecond)
-		defer cancel()
-		if _, err := holder.Txn(ctx, &zk.CreateRequest{Path: "/e", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}); err == nil {
-			th.Error("the transaction was executed")
-		}
+		create := &zk.CreateRequest{Path: "/e", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}
+		_, err := holder.Txn(within(th.T, 60*time.Millisecond), create)
+		expect(th.T, err != nil, "the transaction was executed")
 		time.Sleep(time.Minute)
 		th.on.Store(false)
-		if n := th.c.Nodes().Nodes; n != 1 {
-			th.Errorf("%d nodes count, want the lock's", n)
-		}
+		expect(th.T, th.c.Nodes().Nodes == 1, "%+v count, want the lock's node", th.c.Nodes())
 		coordtest.End(holder) // it was lost, as no write was let through
 		time.Sleep(time.Minute)
-		if n := th.c.Nodes().Nodes; n != 0 {
-			th.Errorf("%d nodes count a minute after the end, want none", n)
-		}
+		expect(th.T, th.c.Nodes().Nodes == 0, "%+v count a minute after the end, want no node", th.c.Nodes())
 	})
 }
 
@@ -257,55 +241,42 @@ func TestACreateThatWasTurnedAwayGoesByItself(t *testing.T) {
 
 const turnedAwayMessage = session.TurnedAway
 
-// TestRequestsThatAreTurnedAwayAreSaid: a caller whose wait ends hears of its own end
-// alone, so the log has the cause. It is there after some seconds, and again each minute.
-// A server that fails at requests is asked as seldom as one that throttles them.
+// TestRequestsThatAreTurnedAwayAreSaid in the log, after some seconds and each minute: a
+// caller whose wait ends hears of its own end alone.
 func TestRequestsThatAreTurnedAwayAreSaid(t *testing.T) {
 	for code, cause := range map[zktest.Code]string{zktest.Throttled: "throttled by the server", zktest.MarshallingError: "its log has the reason"} {
-		t.Run(code.Error(), func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				core, logs := observer.New(zap.InfoLevel)
-				c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
-				var asked atomic.Int64
-				srv.Intercept(func(r zktest.Request) zktest.Action {
-					if r.Op == zktest.OpPing || r.Op == zktest.OpClose {
-						return zktest.Pass()
-					}
-					asked.Add(1)
-					return zktest.Fail(code)
-				})
-				said := func(want int, when string) {
-					t.Helper()
-					lines := logs.FilterMessage(turnedAwayMessage).All()
-					if len(lines) != want {
-						t.Fatalf("%s %d lines of the log say it, want %d", when, len(lines), want)
-					}
-					for _, line := range lines {
-						if text, _ := line.ContextMap()["error"].(string); line.Level != zap.WarnLevel || !strings.Contains(text, cause) {
-							t.Errorf("the log has %v %v, want a warning with %q",
-								line.Level, line.ContextMap(), cause)
-						}
-					}
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
-				defer cancel()
-				a := c.Mutex(lockPath).Acquire(ctx)
-				time.Sleep(2 * time.Second)
-				said(0, "after 2 s")
-				time.Sleep(8 * time.Second)
-				said(1, "after 10 s")
-				before := asked.Load()
-				time.Sleep(time.Minute)
-				said(2, "a minute later")
-				if n := asked.Load() - before; n > 60 {
-					t.Errorf("%d requests in a minute, want one for each pause of about 2 s", n)
-				}
-				<-ctx.Done()
-				said(3, "in the end")
-				srv.Intercept(nil)
-				<-a.Done()
-				coordtest.Hold(t, c.Mutex(lockPath))
+		coordtest.Case(t, code.Error(), func(t *testing.T, srv *zktest.Server) {
+			c, logs := logged(t, srv, zap.InfoLevel)
+			asked := striking(srv, zktest.Fail(code), func(r zktest.Request) bool {
+				return !isA(zktest.OpPing, zktest.OpClose)(r)
 			})
+			said := func(want int, when string) {
+				lines := logs.FilterMessage(turnedAwayMessage).All()
+				if len(lines) != want {
+					t.Fatalf("%s %d lines of the log say it, want %d", when, len(lines), want)
+				}
+				for _, line := range lines {
+					text, _ := line.ContextMap()["error"].(string)
+					expect(t, line.Level == zap.WarnLevel && strings.Contains(text, cause),
+						"the log has %v %v, want a warning with %q", line.Level, line.ContextMap(), cause)
+				}
+			}
+			ctx := within(t, 150*time.Second)
+			a := c.Mutex(lockPath).Acquire(ctx)
+			time.Sleep(2 * time.Second)
+			said(0, "after 2 s")
+			time.Sleep(8 * time.Second)
+			said(1, "after 10 s")
+			before := asked.Load()
+			time.Sleep(time.Minute)
+			said(2, "a minute later")
+			n := asked.Load() - before
+			expect(t, n <= 60, "%d requests in a minute, want one for each pause of about 2 s", n)
+			<-ctx.Done()
+			said(3, "in the end")
+			srv.Intercept(nil)
+			<-a.Done()
+			coordtest.Hold(t, c.Mutex(lockPath))
 		})
 	}
 }
@@ -315,12 +286,7 @@ func TestRequestsThatAreTurnedAwayAreSaid(t *testing.T) {
 // identity.
 func TestConnectionsThatEndAtOnceAreExplained(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Op == zktest.OpAuth {
-				return zktest.CutBefore()
-			}
-			return zktest.Pass()
-		})
+		strike(srv, zktest.CutBefore(), isA(zktest.OpAuth))
 		reset := func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.EPIPE)}
 		}
@@ -332,11 +298,10 @@ func TestConnectionsThatEndAtOnceAreExplained(t *testing.T) {
 			{coordinator.WithAuth("ensemble", []byte("there")), "the server is of another ensemble"},
 			{coordinator.WithAuth("digest", []byte("u:p")), `identity of scheme "digest": the server, or something on the way to it, closed the connection`},
 		} {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			_, err := coordinator.Connect(ctx, srv.Addr(), srv.Option(), c.option)
-			if cancel(); err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "another ensemble") != strings.Contains(c.says, "another ensemble") {
-				t.Errorf("no session: %v, want %q", err, c.says)
-			}
+			_, err := coordinator.Connect(within(t, 5*time.Second), srv.Addr(), srv.Option(), c.option)
+			const another = "another ensemble"
+			expect(t, err != nil && strings.Contains(err.Error(), c.says) &&
+				strings.Contains(err.Error(), another) == strings.Contains(c.says, another), "%v, want %q", err, c.says)
 		}
 	})
 }

@@ -1,14 +1,12 @@
 package coordinator_test
 
 import (
-	"context"
 	"fmt"
 	"path"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -39,20 +37,19 @@ func TestATurnoverOfLocksInSeveralDirectories(t *testing.T) {
 			coordtest.Case(t, fmt.Sprintf("%s and %s, %s", pair[0], pair[1], fault), func(t *testing.T, srv *zktest.Server) {
 				c := coordtest.Connect(t, srv)
 				at := func(dirs string) handle {
-					var all []*coordinator.Lock
+					if len(dirs) == 1 {
+						return c.Mutex("/locks/" + dirs)
+					}
+					var paths []string
 					for _, dir := range dirs {
-						all = append(all, c.Mutex("/locks/"+string(dir)))
+						paths = append(paths, "/locks/"+string(dir))
 					}
-					if len(all) == 1 {
-						return all[0]
-					}
-					return c.Multi(all...)
+					return mutexes(c, paths...)
 				}
 				for range 2 { // so that the session knows the directories
 					holdAgainAndAgain(t, at("abc"), 1)
 				}
-				holder := at(pair[0]).Acquire(context.Background())
-				coordtest.GrantOf(t, holder)
+				holder, _ := coordtest.HoldReal(t, at(pair[0]))
 				struck := false
 				srv.Intercept(func(q zktest.Request) zktest.Action {
 					if struck || q.Op != zktest.OpMulti {
@@ -62,21 +59,18 @@ func TestATurnoverOfLocksInSeveralDirectories(t *testing.T) {
 					return strikes(srv)
 				})
 				holder.Release()
-				next := at(pair[1]).Acquire(context.Background())
-				coordtest.GrantOf(t, next)
+				next, _ := coordtest.HoldReal(t, at(pair[1]))
 				<-holder.Done()
-				for _, dir := range "abc" {
-					want := strings.Count(pair[1], string(dir))
-					if nodes := srv.Children("/locks/" + string(dir)); len(nodes) != want {
-						t.Errorf("%c has %v, want %d", dir, nodes, want)
+				wantOneNodeIn := func(dirs string) {
+					t.Helper()
+					for _, dir := range []string{"a", "b", "c"} {
+						nodes := srv.Children("/locks/" + dir)
+						expect(t, len(nodes) == strings.Count(dirs, dir), "%s has %v, want one in each of %q", dir, nodes, dirs)
 					}
 				}
+				wantOneNodeIn(pair[1])
 				coordtest.End(next)
-				for _, dir := range "abc" {
-					if nodes := srv.Children("/locks/" + string(dir)); len(nodes) > 0 {
-						t.Errorf("%c has %v, want none", dir, nodes)
-					}
-				}
+				wantOneNodeIn("")
 			})
 		}
 	}

@@ -91,9 +91,7 @@ func (c *census) wantSizes(t *testing.T, most int) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if got := len(c.sizes); got > most {
-		t.Errorf("%d transactions of %v checks are made, want at most %d", got, c.sizes, most)
-	}
+	expect(t, len(c.sizes) <= most, "%d transactions of %v checks, want at most %d", len(c.sizes), c.sizes, most)
 }
 
 // wantLost checks that exactly these were lost, because their nodes were removed.
@@ -101,21 +99,17 @@ func wantLost(t *testing.T, all []*coordinator.Acquisition, want func(i int) boo
 	t.Helper()
 	for i, a := range all {
 		var reason events.Reason // 0: it is not told
-		select {
-		case l := <-a.Lost():
-			reason = l.Reason
-		default:
+		if len(a.Lost()) > 0 {
+			reason = (<-a.Lost()).Reason
 		}
-		if lost := want != nil && want(i); lost != (reason == events.ReasonNodeRemoved) || a.Valid() == lost {
-			t.Errorf("lock %d: lost %v, valid %v; want it lost if its node is removed: %v",
-				i, reason, a.Valid(), lost)
-		}
+		lost := want != nil && want(i)
+		expect(t, lost == (reason == events.ReasonNodeRemoved) && a.Valid() != lost,
+			"lock %d: lost %v, valid %v; want it lost if its node is removed: %v", i, reason, a.Valid(), lost)
 	}
 }
 
-// TestHeldLocksAreVerifiedTogether: a session that holds many locks has a new connection.
-// Each node is checked, a hundred and more in one transaction, and not behind other
-// requests of the meantime.
+// TestHeldLocksAreVerifiedTogether on a new connection: each node once, a hundred and more
+// in one transaction, and not behind other requests of the meantime.
 func TestHeldLocksAreVerifiedTogether(t *testing.T) {
 	const n = 1500
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -129,20 +123,16 @@ func TestHeldLocksAreVerifiedTogether(t *testing.T) {
 		seen.wantSizes(t, n/100)
 		wantLost(t, all, nil)
 		for _, a := range all {
-			if got := seen.checked[a.Grant().Node]; got != 1 {
-				t.Errorf("%s is checked %d times, want it once", a.Grant().Node, got)
-			}
+			got := seen.checked[a.Grant().Node]
+			expect(t, got == 1, "%s is checked %d times, want it once", a.Grant().Node, got)
 		}
 		// Requests beside them are sent in no order, and each answer makes room for
 		// another one.
-		if got, most := seen.others, n/4; got > most {
-			t.Errorf("%d requests of others are made before the last of the transactions, want at most %d", got, most)
-		}
+		expect(t, seen.others <= n/4, "%d requests of others come first, want at most %d", seen.others, n/4)
 	})
 }
 
-// TestWhichOfManyIsGone: some of the nodes are gone, or may not be read. Exactly the
-// locks of the missing nodes are lost.
+// TestWhichOfManyIsGone: exactly the locks of the missing nodes are lost.
 func TestWhichOfManyIsGone(t *testing.T) {
 	const n = 300
 	type row struct {
@@ -203,9 +193,8 @@ func TestAnAnswerToManyThatIsLost(t *testing.T) {
 		})
 		srv.CutAll()
 		time.Sleep(5 * time.Second)
-		if wantLost(t, all, func(i int) bool { return i == n/2 }); first {
-			t.Error("no transaction checks most of them, want one")
-		}
+		wantLost(t, all, func(i int) bool { return i == n/2 })
+		expect(t, !first, "no transaction checks most of them, want one")
 		seen.wantSizes(t, 8)
 	})
 }
@@ -227,8 +216,7 @@ func TestLocksOfSeveralNodesAreVerifiedTogether(t *testing.T) {
 			}
 		})
 		for i := range n {
-			a := c.Semaphore(at(i, "permits"), 5).Acquire(t.Context(), coordinator.Permits(3))
-			coordtest.Soon(t, a)
+			a, _ := coordtest.Hold(t, c.Semaphore(at(i, "permits"), 5), coordinator.Permits(3))
 			all = append(all, a)
 		}
 		srv.Down(true)
@@ -243,8 +231,7 @@ func TestLocksOfSeveralNodesAreVerifiedTogether(t *testing.T) {
 	})
 }
 
-// TestLongPathsAreVerifiedInParts: a transaction is far below what a server takes,
-// however long the paths are.
+// TestLongPathsAreVerifiedInParts, far below what a server takes.
 func TestLongPathsAreVerifiedInParts(t *testing.T) {
 	const n, length, most = 100, 4000, 128 << 10
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -256,9 +243,7 @@ func TestLongPathsAreVerifiedInParts(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		wantLost(t, all, nil)
 		seen.wantSizes(t, n/8)
-		if nodes := slices.Max(seen.sizes); nodes*length > most {
-			t.Errorf("%d nodes of %d bytes are checked in one transaction, want at most %d bytes",
-				nodes, length, most)
-		}
+		nodes := slices.Max(seen.sizes)
+		expect(t, nodes*length <= most, "%d nodes of %d bytes in one, want %d bytes at most", nodes, length, most)
 	})
 }

@@ -1,8 +1,8 @@
 package coordinator_test
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -23,22 +22,18 @@ import (
 )
 
 // watchable is a handle with a queue.
-type watchable interface {
-	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
-	Queue(ctx context.Context) ([]events.Contender, error)
-	Watch(ctx context.Context) <-chan []events.Contender
-}
+type watchable = handle
 
 // watchables are handles of each kind.
-func watchables() map[string]func(c *coordinator.Coordinator) watchable {
-	return map[string]func(c *coordinator.Coordinator) watchable{
-		"mutex":     func(c *coordinator.Coordinator) watchable { return c.Mutex("/watched/mutex") },
-		"reader":    func(c *coordinator.Coordinator) watchable { return c.ReadWrite("/watched/reader").Read() },
-		"writer":    func(c *coordinator.Coordinator) watchable { return c.ReadWrite("/watched/writer").Write() },
-		"semaphore": func(c *coordinator.Coordinator) watchable { return c.Semaphore("/watched/permits", 2) },
-		"election":  func(c *coordinator.Coordinator) watchable { return c.Election("/watched/lead") },
-		"unfair":    func(c *coordinator.Coordinator) watchable { return c.Unfair("/watched/node") },
-		"multi": func(c *coordinator.Coordinator) watchable {
+func watchables() map[string]func(c *coordinator.Coordinator) handle {
+	return map[string]func(c *coordinator.Coordinator) handle{
+		"mutex":     func(c *coordinator.Coordinator) handle { return c.Mutex("/watched/mutex") },
+		"reader":    func(c *coordinator.Coordinator) handle { return c.ReadWrite("/watched/reader").Read() },
+		"writer":    func(c *coordinator.Coordinator) handle { return c.ReadWrite("/watched/writer").Write() },
+		"semaphore": func(c *coordinator.Coordinator) handle { return c.Semaphore("/watched/permits", 2) },
+		"election":  func(c *coordinator.Coordinator) handle { return c.Election("/watched/lead") },
+		"unfair":    func(c *coordinator.Coordinator) handle { return c.Unfair("/watched/node") },
+		"multi": func(c *coordinator.Coordinator) handle {
 			return c.Multi(c.Mutex("/watched/b"), c.ReadWrite("/watched/a").Read())
 		},
 	}
@@ -47,17 +42,12 @@ func watchables() map[string]func(c *coordinator.Coordinator) watchable {
 // newest returns the queue that a watcher has not read yet.
 func newest(seen <-chan []events.Contender) (queue []events.Contender, ok, closed bool) {
 	synctest.Wait()
-	select {
-	case queue, ok = <-seen:
-		return queue, ok, !ok
-	default:
-		return nil, false, false
-	}
+	return coordtest.HeardSoFar(seen)
 }
 
 // wantQueue fails the test unless the watcher was just told what Queue returns, with so
 // many contenders.
-func wantQueue(t *testing.T, h watchable, seen <-chan []events.Contender, n int) []events.Contender {
+func wantQueue(t *testing.T, h handle, seen <-chan []events.Contender, n int) []events.Contender {
 	t.Helper()
 	got, ok, closed := newest(seen)
 	want, err := h.Queue(t.Context())
@@ -68,6 +58,13 @@ func wantQueue(t *testing.T, h watchable, seen <-chan []events.Contender, n int)
 	return got
 }
 
+// wantNoNews fails the test if the watcher was told anything.
+func wantNoNews(t *testing.T, when string, seen <-chan []events.Contender) {
+	t.Helper()
+	queue, ok, closed := newest(seen)
+	expect(t, !ok && !closed, "%s, and a watcher hears %v (closed: %v), want nothing", when, queue, closed)
+}
+
 // TestWatch of each kind: the queue at once, and again when a contender comes, gets the
 // lock or goes, when the path goes and comes again, and in the next session.
 func TestWatch(t *testing.T) {
@@ -75,24 +72,19 @@ func TestWatch(t *testing.T) {
 		coordtest.Case(t, kind, func(t *testing.T, srv *zktest.Server) {
 			c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			h, theirs := handle(c), handle(other)
-			each := 1
-			if kind == "multi" {
-				each = 2
-			}
-			waits := each // an unfair lock's waiters have no nodes
+			each := cmp.Or(map[string]int{"multi": 2}[kind], 1)
+			waits := each
 			if kind == "unfair" {
-				waits = 0
+				waits = 0 // its waiters have no nodes
 			}
 			seen := h.Watch(t.Context())
 			calm := func() { time.Sleep(time.Minute) }
 			wantQueue(t, h, seen, 0)
 			for range 2 {
-				first := theirs.Acquire(t.Context(), coordinator.Data([]byte("first")))
-				coordtest.Soon(t, first)
+				first, _ := coordtest.Hold(t, theirs, coordinator.Data([]byte("first")))
 				calm()
-				if queue := wantQueue(t, h, seen, each); string(queue[0].Data) != "first" || !queue[0].Holding {
-					t.Errorf("first of the queue: %+v, want a holder, and its data", queue[0])
-				}
+				queue := wantQueue(t, h, seen, each)
+				expect(t, string(queue[0].Data) == "first" && queue[0].Holding, "first: %+v, want it to hold", queue[0])
 				second := theirs.Acquire(t.Context())
 				third := theirs.Acquire(t.Context())
 				calm()
@@ -106,20 +98,15 @@ func TestWatch(t *testing.T) {
 				wantQueue(t, h, late, each+waits)
 				eventstest.Must(t, srv.Expire(c.SessionID()))
 				calm()
-				if _, ok, closed := newest(seen); ok || closed {
-					t.Error("the next session has the same queue, and a watcher hears it again; want nothing")
-				}
-				for _, a := range []*coordinator.Acquisition{second, third} {
-					coordtest.End(a)
-				}
+				wantNoNews(t, "the next session has the same queue", seen)
+				coordtest.End(second)
+				coordtest.End(third)
 				calm()
 				wantQueue(t, h, seen, 0)
 				wantQueue(t, h, late, 0)
 				srv.Reap()
 				calm()
-				if queue, ok, closed := newest(seen); ok || closed {
-					t.Errorf("the path has gone, and a watcher hears %v (closed: %v), want nothing", queue, closed)
-				}
+				wantNoNews(t, "the path has gone", seen)
 			}
 		})
 	}
@@ -134,8 +121,7 @@ func TestWatchAtEachStep(t *testing.T) {
 				requests = 0
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 					c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-					first := handle(other).Acquire(t.Context())
-					coordtest.Soon(t, first)
+					first, _ := coordtest.Hold(t, handle(other))
 					if meanwhile == "path" {
 						coordtest.End(first)
 						srv.Reap()
@@ -189,8 +175,7 @@ func TestWatchAtEachStep(t *testing.T) {
 }
 
 // TestWhatWatchersCost: a listing and the new data for all watchers of a path, and one
-// listing in a probe interval however often it changes. A slow watcher hears the newest
-// queue.
+// listing in a probe interval. A slow watcher hears the newest queue.
 func TestWhatWatchersCost(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const crowd = 500
@@ -198,46 +183,48 @@ func TestWhatWatchersCost(t *testing.T) {
 		others := coordtest.Connect(t, srv)
 		const interval = time.Second // T/10
 		costs := func(what string, requests int, change func()) {
-			t.Helper()
 			before := ms[0].Read()
 			change()
-			if n := ms[0].Read().Minus(before); n.Requests != requests {
-				t.Errorf("%s: %+v, want %d requests", what, n, requests)
-			}
+			n := ms[0].Read().Minus(before)
+			expect(t, n.Requests == requests, "%s: %+v, want %d requests", what, n, requests)
 		}
-		held, _ := coordtest.Hold(t, others.Mutex(coordtest.LockPath))
+		held, _ := coordtest.Hold(t, others.Mutex(lockPath))
 		var seen []<-chan []events.Contender
-		costs("to begin", 2, func() { seen = append(seen, cs[0].Mutex(coordtest.LockPath).Watch(t.Context())) }) // list, read
+		costs("to begin", 2, func() { seen = append(seen, cs[0].Mutex(lockPath).Watch(t.Context())) }) // list, read
 		costs("other watchers", 0, func() {
 			for range 10 {
-				seen = append(seen, cs[0].Election(coordtest.LockPath).Watch(t.Context()), cs[0].Multi(cs[0].Mutex(coordtest.LockPath)).Watch(t.Context()))
+				seen = append(seen, cs[0].Election(lockPath).Watch(t.Context()))
+				seen = append(seen, mutexes(cs[0], lockPath).Watch(t.Context()))
 			}
 		})
 		costs("an hour", 0, func() { time.Sleep(time.Hour) })
 		var crowded []*coordinator.Acquisition
-		costs("one that comes", 2, func() { crowded = append(crowded, coordtest.Queue(others.Mutex(coordtest.LockPath))) })
+		costs("one that comes", 2, func() { crowded = append(crowded, coordtest.Queue(others.Mutex(lockPath))) })
 		time.Sleep(interval)
 		costs("a crowd that comes in five intervals", 6+crowd, func() {
 			for i := range crowd {
 				if i%(crowd/5) == 0 {
 					time.Sleep(interval)
 				}
-				crowded = append(crowded, coordtest.Queue(others.Mutex(coordtest.LockPath)))
+				crowded = append(crowded, coordtest.Queue(others.Mutex(lockPath)))
 			}
 			time.Sleep(2 * interval)
 		})
 		for i, s := range seen {
-			if queue, ok, _ := newest(s); !ok || len(queue) != crowd+2 {
-				t.Fatalf("watcher %d reads for the first time, and hears of %d contenders, want the newest %d", i, len(queue), crowd+2)
-			} else if i == 0 {
-				queue[0] = events.Contender{} // its own
+			queue, _, _ := newest(s)
+			if len(queue) != crowd+2 {
+				t.Fatalf("watcher %d reads for the first time %d contenders, want the newest %d", i, len(queue), crowd+2)
+			}
+			if i == 0 {
+				clear(queue) // its own
 			}
 		}
 		held.Release()
 		time.Sleep(2 * interval)
 		for _, s := range seen {
-			if queue, _, _ := newest(s); len(queue) != crowd+1 || !queue[0].Holding || queue[0].Node != crowded[0].Grant().Node {
-				t.Fatalf("the lock was handed on, and a watcher hears of %d contenders, and first %+v; want %d", len(queue), queue[:min(1, len(queue))], crowd+1)
+			queue, _, _ := newest(s)
+			if len(queue) != crowd+1 || !queue[0].Holding || queue[0].Node != crowded[0].Grant().Node {
+				t.Fatalf("the lock was handed on, and a watcher hears of %d contenders, %+v", len(queue), queue)
 			}
 		}
 		for _, a := range crowded {
@@ -250,63 +237,53 @@ func TestWhatWatchersCost(t *testing.T) {
 // read: the channel is closed.
 func TestWatchersEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		core, logs := observer.New(zap.WarnLevel)
-		c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
+		c, logs := logged(t, srv, zap.WarnLevel)
 		admin := coordtest.Admin(t, srv.Addr(), srv.DialContext)
 		for node, perms := range map[string]int32{"/closed": zk.PermAll &^ zk.PermRead, "/plain": zk.PermAll} {
 			_, err := admin.Create(node, nil, zk.FlagPersistent, zk.WorldACL(perms))
 			eventstest.Must(t, err)
 		}
 		isOver := func(what string, seen <-chan []events.Contender) {
-			t.Helper()
-			if _, ok, _ := newest(seen); ok {
-				newest(seen)
+			_, ok, closed := newest(seen)
+			if ok {
+				_, _, closed = newest(seen)
 			}
-			if _, _, closed := newest(seen); !closed {
-				t.Errorf("%s: the channel is open, want it closed", what)
-			}
+			expect(t, closed, "%s: the channel is open, want it closed", what)
 		}
-		stays := c.Mutex(coordtest.LockPath).Watch(t.Context())
+		stays := c.Mutex(lockPath).Watch(t.Context())
 		for i := range 100 { // before, while and after it is first looked
 			short, end := context.WithCancel(t.Context())
 			if i%3 == 0 {
 				end()
 			}
-			seen := c.Multi(c.Mutex(coordtest.LockPath), c.Mutex("/other")).Watch(short)
+			seen := mutexes(c, lockPath, "/other").Watch(short)
 			if i%3 == 1 {
 				synctest.Wait()
 			}
 			end()
 			isOver("a context that ends", seen)
 		}
-		if n := logs.Len(); n != 0 {
-			t.Errorf("watchers that have ended led to %d warnings, want none", n)
-		}
+		expect(t, logs.Len() == 0, "watchers that have ended led to %d warnings, want none", logs.Len())
 		isOver("no path", c.Mutex("service").Watch(t.Context()))
 		isOver("no members", c.Multi().Watch(t.Context()))
 		isOver("a path that may not be read", c.Mutex("/closed").Watch(t.Context()))
-		isOver("a member that may not be read", c.Multi(c.Mutex(coordtest.LockPath), c.Mutex("/closed")).Watch(t.Context()))
+		isOver("a member that may not be read", mutexes(c, lockPath, "/closed").Watch(t.Context()))
 		isOver("no lock", c.Unfair("/plain").Watch(t.Context()))
-		if _, err := c.Unfair("/plain").Queue(t.Context()); !errors.Is(err, coordinator.ErrKind) {
-			t.Errorf("Queue of no lock: %v, want ErrKind", err)
-		}
-		if n := logs.FilterMessage("cannot read the lock's queue").Len(); n != 5 {
-			t.Errorf("%d warnings that a queue cannot be read, want 5", n)
-		}
-		if _, ok, closed := newest(stays); !ok || closed {
-			t.Errorf("a watcher beside them hears %v (its channel is closed: %v), want one queue", ok, closed)
-		}
-		changes := c.Mutex(coordtest.LockPath).Watch(t.Context())
-		a, _ := coordtest.Hold(t, c.Mutex(coordtest.LockPath)) // a listing is due when it closes
+		_, err := c.Unfair("/plain").Queue(t.Context())
+		expectError(t, err, coordinator.ErrKind, "Queue of no lock")
+		n := logs.FilterMessage("cannot read the lock's queue").Len()
+		expect(t, n == 5, "%d warnings that a queue cannot be read, want 5", n)
+		_, ok, closed := newest(stays)
+		expect(t, ok && !closed, "a watcher beside them hears %v (closed: %v), want one queue", ok, closed)
+		changes := c.Mutex(lockPath).Watch(t.Context())
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath)) // a listing is due when it closes
 		coordtest.End(a)
 		began := time.Now()
 		eventstest.Must(t, c.Close())
 		isOver("a coordinator that was closed", stays)
 		isOver("a coordinator that was closed", changes)
-		isOver("a coordinator that is closed", c.Mutex(coordtest.LockPath).Watch(t.Context()))
-		if took := time.Since(began); took >= time.Second {
-			t.Errorf("it was closed after %v, want no wait for the next listing", took)
-		}
+		isOver("a coordinator that is closed", c.Mutex(lockPath).Watch(t.Context()))
+		expect(t, time.Since(began) < time.Second, "closed after %v, want no wait for a listing", time.Since(began))
 	})
 }
 
@@ -326,17 +303,10 @@ func realWatch(t *testing.T, e *ensemble.Ensemble) {
 			}
 			var coming sync.WaitGroup
 			for _, c := range cs {
-				coming.Go(func() {
-					for range rounds {
-						a := handle(c).Acquire(ctx)
-						coordtest.GrantOf(t, a)
-						coordtest.End(a)
-					}
-				})
+				coming.Go(func() { holdAgainAndAgain(t, handle(c), rounds) })
 			}
 			coming.Wait()
-			last := handle(cs[0]).Acquire(ctx, coordinator.Data([]byte(fmt.Sprint("last ", kind))))
-			coordtest.GrantOf(t, last)
+			last, _ := coordtest.HoldReal(t, handle(cs[0]), coordinator.Data([]byte(fmt.Sprint("last ", kind))))
 			want, err := handle(cs[0]).Queue(ctx)
 			eventstest.Must(t, err)
 			for i, s := range seen {
@@ -364,9 +334,8 @@ func TestWatchersOfAPathDoNotTakeEachOthersWatch(t *testing.T) {
 		holder, _ := coordtest.Hold(t, other.Mutex(lockPath))
 		node := c.Unfair(lockPath).Watch(t.Context())
 		calm()
-		if _, _, closed := newest(node); !closed {
-			t.Error("a directory is watched as a lock of one node, want that to end")
-		}
+		_, _, closed := newest(node)
+		expect(t, closed, "a directory is watched as a lock of one node, want that to end")
 		queue := c.Mutex(lockPath).Watch(t.Context())
 		calm()
 		wantQueue(t, c.Mutex(lockPath), queue, 1)
@@ -385,8 +354,7 @@ func TestWatchersOfAPathDoNotTakeEachOthersWatch(t *testing.T) {
 		wantQueue(t, c.Unfair(single), node, 1)
 		eventstest.Must(t, first.SetData(t.Context(), []byte("later")))
 		calm()
-		if all := wantQueue(t, c.Unfair(single), node, 1); string(all[0].Data) != "later" {
-			t.Errorf("the holder's data are %q, want those that it has set", all[0].Data)
-		}
+		all := wantQueue(t, c.Unfair(single), node, 1)
+		expect(t, string(all[0].Data) == "later", "the holder's data are %q, want what it has set", all[0].Data)
 	})
 }

@@ -33,21 +33,18 @@ func (k lockKind) behind(c *coordinator.Coordinator) handle {
 
 // kindsOf returns each kind of lock that can have the options.
 func kindsOf(options ...coordinator.LockOption) map[string]lockKind {
-	and := func(one coordinator.LockOption) []coordinator.LockOption { return append(slices.Clone(options), one) }
+	reentrant := append(slices.Clone(options), coordinator.Reentrant())
+	asKazoo := append(slices.Clone(options), coordinator.AsKazoo())
 	all := map[string]lockKind{}
 	for name, of := range map[string]func(c *coordinator.Coordinator) handle{
-		"mutex": func(c *coordinator.Coordinator) handle { return c.Mutex(lockPath, options...) },
-		"reentrant mutex": func(c *coordinator.Coordinator) handle {
-			return c.Mutex(lockPath, and(coordinator.Reentrant())...)
-		},
-		"kazoo's names": func(c *coordinator.Coordinator) handle {
-			return c.Mutex(lockPath, and(coordinator.AsKazoo())...)
-		},
-		"read":      func(c *coordinator.Coordinator) handle { return c.ReadWrite(lockPath, options...).Read() },
-		"write":     func(c *coordinator.Coordinator) handle { return c.ReadWrite(lockPath, options...).Write() },
-		"semaphore": func(c *coordinator.Coordinator) handle { return c.Semaphore(lockPath, 1, options...) },
-		"election":  func(c *coordinator.Coordinator) handle { return c.Election(lockPath, options...) },
-		"unfair":    func(c *coordinator.Coordinator) handle { return c.Unfair(lockPath) },
+		"mutex":           func(c *coordinator.Coordinator) handle { return c.Mutex(lockPath, options...) },
+		"reentrant mutex": func(c *coordinator.Coordinator) handle { return c.Mutex(lockPath, reentrant...) },
+		"kazoo's names":   func(c *coordinator.Coordinator) handle { return c.Mutex(lockPath, asKazoo...) },
+		"read":            func(c *coordinator.Coordinator) handle { return c.ReadWrite(lockPath, options...).Read() },
+		"write":           func(c *coordinator.Coordinator) handle { return c.ReadWrite(lockPath, options...).Write() },
+		"semaphore":       func(c *coordinator.Coordinator) handle { return c.Semaphore(lockPath, 1, options...) },
+		"election":        func(c *coordinator.Coordinator) handle { return c.Election(lockPath, options...) },
+		"unfair":          func(c *coordinator.Coordinator) handle { return c.Unfair(lockPath) },
 	} {
 		if name != "unfair" || len(options) == 0 {
 			all[name] = lockKind{name, of}
@@ -61,17 +58,12 @@ func revocableKinds() map[string]lockKind { return kindsOf(coordinator.Revocable
 
 // wishes reads the stream until it is empty.
 func wishes(stream <-chan events.Event) (all []events.Revoked) {
-	for {
-		synctest.Wait()
-		select {
-		case ev := <-stream:
-			if r, ok := ev.(events.Revoked); ok {
-				all = append(all, r)
-			}
-		default:
-			return all
+	for _, ev := range told(stream) {
+		if r, ok := ev.(events.Revoked); ok {
+			all = append(all, r)
 		}
 	}
+	return all
 }
 
 // wantTold checks which acquisitions the stream has told of a wish without a deadline,
@@ -82,20 +74,17 @@ func wantTold(t *testing.T, stream <-chan events.Event, when string, asked ...*c
 	for _, a := range asked {
 		want = append(want, events.Revoked{ID: a.ID(), Path: lockPath})
 	}
-	if got := wishes(stream); !slices.Equal(got, want) {
-		t.Errorf("%s the stream tells of the wishes %+v, want %+v", when, got, want)
-	}
+	got := wishes(stream)
+	expect(t, slices.Equal(got, want), "%s the stream tells of the wishes %+v, want %+v", when, got, want)
 }
 
 // TestAWishIsNoRelease: a holder that finds Curator's message in its node is told so
-// once, after its Grant, and keeps the lock. It is not revocable, so no message sets a
-// time. The waiter behind it goes on waiting, and is granted the lock after the release.
+// once, after its Grant, and keeps the lock. It is not revocable, so none sets a time.
 func TestAWishIsNoRelease(t *testing.T) {
 	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		stream := a.Events(t.Context())
-		holder := lock.of(a).Acquire(t.Context())
-		grant := coordtest.Soon(t, holder)
+		holder, grant := coordtest.Hold(t, lock.of(a))
 		waiter := lock.behind(b).Acquire(t.Context())
 		time.Sleep(5 * time.Second) // its node is watched by now
 		told := []*coordinator.Acquisition{holder}
@@ -105,10 +94,8 @@ func TestAWishIsNoRelease(t *testing.T) {
 			wantTold(t, stream, "a minute after a wish", told...)
 			told = nil // of the first wish alone
 		}
-		if !holder.Valid() || waiter.Valid() {
-			t.Fatalf("after three wishes the holder is valid: %v, the waiter: %v; want the holder alone",
-				holder.Valid(), waiter.Valid())
-		}
+		expect(t, holder.Valid() && !waiter.Valid(), "after three wishes the holder is valid: %v, the waiter: %v; "+
+			"want the holder alone", holder.Valid(), waiter.Valid())
 		holder.Release()
 		coordtest.Soon(t, waiter)
 	})
@@ -167,14 +154,10 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 		holdAgainAndAgain(t, lock.of(c), 1) // and its directories are made
 		stream := c.Events(t.Context())
 		holders := func(node string) bool { return lock.name != "semaphore" || strings.Contains(node, "-lease-") }
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			for _, part := range append(r.Parts, zktest.Part{Op: r.Op, Path: r.Path}) {
-				if part.Op == zktest.OpCreate && holders(part.Path) {
-					srv.Intercept(nil)
-					return zktest.CutAfter()
-				}
-			}
-			return zktest.Pass()
+		once(srv, zktest.CutAfter(), func(r zktest.Request) bool {
+			return slices.ContainsFunc(append(r.Parts, zktest.Part{Op: r.Op, Path: r.Path}), func(p zktest.Part) bool {
+				return p.Op == zktest.OpCreate && holders(p.Path)
+			})
 		})
 		holder := lock.of(c).Acquire(t.Context())
 		synctest.Wait()
@@ -188,9 +171,8 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 		coordtest.Soon(t, holder)
 		time.Sleep(5 * time.Second)
 		wantTold(t, stream, "when its node is found", holder)
-		if coordtest.NotLost(t, holder); asked != 1 {
-			t.Errorf("%d nodes are the holder's, want one", asked)
-		}
+		coordtest.NotLost(t, holder)
+		expect(t, asked == 1, "%d nodes are the holder's, want one", asked)
 	})
 }
 
@@ -217,9 +199,8 @@ func TestAWishIsToldToEachReentry(t *testing.T) {
 	})
 }
 
-// TestTheHolderReadsTheNewestWish: Revoked has room for one wish. A sooner wish replaces
-// an unread one, and Deadline is no later than it. After a release an unread wish is
-// gone.
+// TestTheHolderReadsTheNewestWish: a sooner wish replaces an unread one, and Deadline is
+// no later than it. After a release an unread wish is gone.
 func TestTheHolderReadsTheNewestWish(t *testing.T) {
 	forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) { playWishes(t, onTheDouble(t, srv), lock) })
 }
@@ -236,8 +217,7 @@ func playWishes(t *testing.T, s *site, lock lockKind) {
 	ctx := coordtest.RealContext(t)
 	operator, c := s.connect(), s.connect()
 	stream := c.Events(ctx)
-	a := lock.of(c).Acquire(ctx)
-	coordtest.GrantOf(t, a)
+	a, _ := coordtest.HoldReal(t, lock.of(c))
 	var revokes []<-chan error
 	revoke := func(grace time.Duration) (told events.Revoked) {
 		t.Helper()
@@ -245,31 +225,24 @@ func playWishes(t *testing.T, s *site, lock lockKind) {
 		for ok := false; !ok; {
 			told, ok = eventstest.Receive(t, stream, "the wish on the stream").(events.Revoked)
 		}
-		if deadline := a.Deadline(); deadline.After(told.Deadline) { // and it is in the channel by now
-			t.Errorf("asked to give the lock back within %v Deadline is %v, want none after %v", grace, deadline, told.Deadline)
-		}
+		// And it is in the channel by now.
+		expect(t, !a.Deadline().After(told.Deadline), "Deadline %v, want before %v", a.Deadline(), told.Deadline)
 		return told
 	}
 	wantRead := func(when string, want events.Revoked) {
-		t.Helper()
 		if n := len(a.Revoked()); n != 1 {
 			t.Fatalf("%s %d wishes can be read from Revoked, want one", when, n)
 		}
-		if got := <-a.Revoked(); got != want {
-			t.Errorf("%s Revoked has %+v, want %+v", when, got, want)
-		}
+		got := <-a.Revoked()
+		expect(t, got == want, "%s Revoked has %+v, want %+v", when, got, want)
 	}
 	wantRead("after a first wish", revoke(2*time.Hour))
 	revoke(time.Hour)
 	wantRead("after two unread wishes", revoke(timeoutOfAll/2))
 	revoke(timeoutOfAll / 4)
 	a.Release()
-	if n := len(a.Revoked()); n != 0 {
-		t.Errorf("%d wishes can be read after Release, want none", n)
-	}
-	for i, done := range revokes {
-		if err := eventstest.Receive(t, done, "the end of Revoke"); err != nil {
-			t.Errorf("Revoke %d of a lock that was released in time: %v, want nil", i, err)
-		}
+	expect(t, len(a.Revoked()) == 0, "%d wishes can be read after Release, want none", len(a.Revoked()))
+	for _, done := range revokes {
+		eventstest.Check(t, eventstest.Receive(t, done, "the end of Revoke of a lock that was released in time"))
 	}
 }
