@@ -2,10 +2,13 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
+	"encoding/binary"
+	"fmt"
 	"net"
 	"path"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -29,11 +32,8 @@ const (
 	curatorsWish = "__REVOKE__"
 )
 
-// revoking has the coordinator revoke the lock.
 func revoking(ctx context.Context, c *coordinator.Coordinator, grace time.Duration) <-chan error {
-	result := make(chan error, 1)
-	go func() { result <- c.Revoke(ctx, lockPath, grace) }()
-	return result
+	return inBackground(func() error { return c.Revoke(ctx, lockPath, grace) })
 }
 
 // around reports whether a time has passed, within a tenth of the session timeout. A node
@@ -45,9 +45,8 @@ func around(got, want time.Duration) bool {
 // wantRevoked checks that Revoke returns nil, so long after it was called.
 func wantRevoked(t *testing.T, done <-chan error, asked time.Time, took time.Duration) {
 	t.Helper()
-	if err := <-done; err != nil || !around(time.Since(asked), took) {
-		t.Errorf("Revoke: %v after %v, want nil after %v", err, time.Since(asked), took)
-	}
+	err, after := <-done, time.Since(asked)
+	expect(t, err == nil && around(after, took), "Revoke: %v after %v, want nil after %v", err, after, took)
 }
 
 // TestAProclamationDoesNotOverruleAWish: the leader overwrites it, and hears of the time
@@ -58,40 +57,31 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 		stream := c.Events(t.Context())
 		seen := operator.Election(lockPath).Observe(t.Context())
 		election := c.Election(lockPath, coordinator.Revocable())
-		leader := election.Acquire(t.Context(), coordinator.Data([]byte("one")))
-		grant := coordtest.Soon(t, leader)
+		leader, grant := coordtest.Hold(t, election, coordinator.Data([]byte("one")))
 		time.Sleep(5 * time.Second)
 		asked := time.Now()
 		done := revoking(t.Context(), operator, grace)
 		time.Sleep(time.Second)
 		eventstest.Check(t, leader.SetData(t.Context(), []byte("two")))
 		time.Sleep(time.Second)
-		if data, _ := srv.Data(grant.Node); string(data) != "__REVOKE__ 2000\ntwo\nzkgrant-timeout 10000ms\n" {
-			t.Errorf("the proclaimed node has %q, want the wish with 2000 ms left, the word, and the timeout", data)
-		}
-		if said := <-seen; string(said.Data) != "two" {
-			t.Errorf("the observer hears %+v, want the word alone", said)
-		}
-		if told := wishes(stream); len(told) != 1 {
-			t.Errorf("the leader is told %+v, want one wish", told)
-		}
+		expectData(t, srv, grant.Node, "__REVOKE__ 2000\ntwo\nzkgrant-timeout 10000ms\n") // 2 s are left
+		said, told := <-seen, wishes(stream)
+		expect(t, string(said.Data) == "two", "the observer hears %+v, want the word alone", said)
+		expect(t, len(told) == 1, "the leader is told %+v, want one wish", told)
 		wantRevoked(t, done, asked, grace)
 	})
 }
 
 // stranger returns a function that makes nodes of another client's session. They go with
 // it.
-func stranger(t *testing.T, srv *zktest.Server) (create func(node string, data []byte) error) {
+func stranger(t *testing.T, srv *zktest.Server) (create func(node, data string)) {
 	t.Helper()
 	raw := coordtest.Admin(t, srv.Addr(), srv.DialContext)
-	return func(node string, data []byte) error {
-		if dir := path.Dir(node); !srv.Exists(dir) {
-			if err := srv.Create(dir, nil); err != nil {
-				return err
-			}
-		}
-		_, err := raw.Create(node, data, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		return err
+	return func(node, data string) {
+		t.Helper()
+		_ = srv.Create(path.Dir(node), nil) // it may be there
+		_, err := raw.Create(node, []byte(data), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		eventstest.Must(t, err)
 	}
 }
 
@@ -107,21 +97,18 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved(t *testing.T) {
 	}, func(t *testing.T, srv *zktest.Server, name string) {
 		c, create, node := coordtest.Connect(t, srv), stranger(t, srv), path.Join(lockPath, name)
 		for _, hears := range []bool{true, false} {
-			eventstest.Must(t, create(node, []byte("theirs")))
+			create(node, "theirs")
 			asked, took := time.Now(), grace+patience
 			done := revoking(t.Context(), c, grace)
 			time.Sleep(time.Second)
-			if data, _ := srv.Data(node); string(data) != curatorsWish {
-				t.Errorf("a second after the wish the node has %q, want %q", data, curatorsWish)
-			}
+			expectData(t, srv, node, curatorsWish)
 			if hears {
 				took = 2 * time.Second
 				time.Sleep(time.Second)
 				eventstest.Must(t, srv.Delete(node))
 			}
-			if wantRevoked(t, done, asked, took); srv.Exists(node) {
-				t.Errorf("the holder hears: %v; after Revoke its node is there, want it gone", hears)
-			}
+			wantRevoked(t, done, asked, took)
+			expect(t, !srv.Exists(node), "the holder hears: %v; after Revoke its node is there, want it gone", hears)
 		}
 	})
 }
@@ -131,18 +118,16 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const node = lockPath + "/lock-0000000000"
 		c, create := coordtest.Connect(t, srv), stranger(t, srv)
-		eventstest.Must(t, create(node, nil))
+		create(node, "")
 		done := revoking(t.Context(), c, grace)
 		time.Sleep(time.Second)
 		srv.Lag(c.SessionID(), true)
 		eventstest.Must(t, srv.Delete(node))
-		eventstest.Must(t, create(node, []byte("another")))
+		create(node, "another")
 		srv.Lag(c.SessionID(), false)
 		eventstest.Check(t, <-done)
 		time.Sleep(time.Minute)
-		if data, ok := srv.Data(node); !ok || string(data) != "another" {
-			t.Errorf("the other node of the name has %q, there: %v; want it untouched", data, ok)
-		}
+		expectData(t, srv, node, "another") // which is untouched
 	})
 }
 
@@ -167,21 +152,15 @@ func TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved(t *testing.T) {
 			next := coordtest.Queue(other.Mutex(lockPath))
 			done := revoking(t.Context(), operator, 0)
 			const apart = 1300 * time.Millisecond // more than half a tick: the first write counts when the second is answered
-			time.Sleep(cut - apart)
-			for i := range 2 {
-				if i > 0 {
-					time.Sleep(apart)
-				}
+			for _, wait := range []time.Duration{cut - apart, apart} {
+				time.Sleep(wait)
 				if holder.Valid() {
-					another, _ := coordtest.Hold(t, c.Mutex("/another"))
-					coordtest.End(another)
+					holdAgainAndAgain(t, c.Mutex("/another"), 1)
 				}
 			}
 			srv.Mute(c.SessionID(), true)
 			wantOneValid(t, holder, next)
-			if err := <-done; err != nil {
-				t.Errorf("cut off after %v, asked by a session of %v, Revoke: %v, want nil", cut, asks, err)
-			}
+			expectError(t, <-done, nil, fmt.Sprintf("cut off after %v, asked by a session of %v, Revoke", cut, asks))
 			holder.Release()
 			next.Release()
 			srv.Mute(c.SessionID(), false)
@@ -189,8 +168,8 @@ func TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved(t *testing.T) {
 	}
 }
 
-// TestRealRevoke removes holders that do not react, at one server of a real ensemble, through another server. The
-// scenes have those that do, of every kind.
+// TestRealRevoke removes holders that do not react, at one server of a real ensemble,
+// through another server. The scenes have those that do, of every kind.
 func TestRealRevoke(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -202,27 +181,22 @@ func TestRealRevoke(t *testing.T) {
 		c := coordtest.ConnectReal(t, e.Addr(0)+"/force", coordinator.WithSessionTimeout(timeout))
 		operator := coordtest.ConnectReal(t, e.Addr(2)+"/force", coordinator.WithSessionTimeout(timeout/2))
 		began, end := make(chan events.Grant, 1), make(chan struct{})
-		ended := make(chan error, 1)
-		go func() {
-			ended <- c.Semaphore(lockPath, 3, coordinator.Revocable()).Do(ctx, func(_ context.Context, g events.Grant) error {
+		ended := inBackground(func() error {
+			permits := c.Semaphore(lockPath, 3, coordinator.Revocable())
+			return permits.Do(ctx, func(_ context.Context, g events.Grant) error {
 				began <- g
 				<-end
 				return nil
 			}, coordinator.Permits(3))
-		}()
+		})
 		<-began
 		asked := time.Now()
-		if err := operator.Revoke(ctx, lockPath, grace); err != nil || time.Since(asked) < grace+timeout+timeout/4 {
-			t.Errorf("Revoke: %v after %v, want nil after %v at least",
-				err, time.Since(asked), grace+timeout+timeout/4)
-		}
-		if queue, err := operator.Semaphore(lockPath, 3).Queue(ctx); err != nil || len(queue) > 0 {
-			t.Errorf("after Revoke the queue is %+v, %v; want none", queue, err)
-		}
+		err, took, least := operator.Revoke(ctx, lockPath, grace), time.Since(asked), grace+timeout+timeout/4
+		expect(t, err == nil && took >= least, "Revoke: %v after %v, want nil after %v at least", err, took, least)
+		queue, err := operator.Semaphore(lockPath, 3).Queue(ctx)
+		expect(t, err == nil && len(queue) == 0, "after Revoke the queue is %+v, %v; want none", queue, err)
 		close(end)
-		if err := <-ended; !errors.Is(err, coordinator.ErrRevoked) {
-			t.Errorf("Do = %v, want ErrRevoked", err)
-		}
+		expectError(t, <-ended, coordinator.ErrRevoked, "Do")
 	})
 	t.Run("of another library", func(t *testing.T) {
 		t.Parallel()
@@ -232,30 +206,244 @@ func TestRealRevoke(t *testing.T) {
 		stock := zk.NewLock(coordtest.Admin(t, e.Addr(1), new(net.Dialer).DialContext), path, zk.WorldACL(zk.PermAll))
 		eventstest.Must(t, stock.Lock())
 		asked := time.Now()
-		if err := operator.Revoke(ctx, path, 0); err != nil || time.Since(asked) < timeout {
-			t.Errorf("Revoke: %v after %v, want nil after %v at least", err, time.Since(asked), timeout)
-		}
+		err, took := operator.Revoke(ctx, path, 0), time.Since(asked)
+		expect(t, err == nil && took >= timeout, "Revoke: %v after %v, want nil after %v", err, took, timeout)
 		coordtest.Hold(t, operator.Mutex(path))
 	})
 }
 
-// TestDeadlineEndsWithTheGrace: for every kind of lock, once the holder was told,
-// Deadline is no later than the deadline of the revocation, though the lease goes on for
-// longer.
+// TestDeadlineEndsWithTheGrace, once the holder was told, though the lease goes on.
 func TestDeadlineEndsWithTheGrace(t *testing.T) {
 	forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		a, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		held := lock.of(a).Acquire(t.Context())
-		coordtest.Soon(t, held)
+		held, _ := coordtest.Hold(t, lock.of(a))
 		time.Sleep(2 * timeoutOfAll) // its node is watched by now
 		lease := time.Until(held.Deadline())
 		done := revoking(t.Context(), operator, grace)
 		time.Sleep(time.Millisecond)
-		if got := time.Until(held.Deadline()); got > grace || got < grace-10*time.Millisecond || lease <= grace {
-			t.Errorf("a millisecond after a Revoke within %v Deadline is in %v, want the same; the lease was %v",
-				grace, got, lease)
-		}
+		got := time.Until(held.Deadline())
+		expect(t, got <= grace && got >= grace-10*time.Millisecond && lease > grace,
+			"a millisecond after a Revoke within %v Deadline is in %v; the lease was %v", grace, got, lease)
 		<-held.Lost()
 		eventstest.Check(t, <-done)
+	})
+}
+
+// A revoker with a shorter session timeout than the holder's.
+const (
+	holdersTimeout  = 30 * time.Second
+	revokersTimeout = 4 * time.Second
+	holdersPatience = holdersTimeout + holdersTimeout/4
+)
+
+// unequal returns coordinators with the two timeouts.
+func unequal(t *testing.T, srv *zktest.Server) (c, operator *coordinator.Coordinator) {
+	t.Helper()
+	return coordtest.Connect(t, srv, coordinator.WithSessionTimeout(holdersTimeout)),
+		coordtest.Connect(t, srv, coordinator.WithSessionTimeout(revokersTimeout))
+}
+
+// wantOneValid waits for the next holder, and checks that the first has lost the lock by
+// then.
+func wantOneValid(t *testing.T, holder, next *coordinator.Acquisition) {
+	t.Helper()
+	_, err := next.Wait(t.Context())
+	eventstest.Must(t, err)
+	expect(t, !holder.Valid(), "it holds beside the next one, for another %v", time.Until(holder.Deadline()))
+}
+
+// TestARevokerInAHurryWaitsForTheHoldersLease: five quarters of its session timeout.
+func TestARevokerInAHurryWaitsForTheHoldersLease(t *testing.T) {
+	for _, held := range []time.Duration{0, time.Second, 20 * time.Second} {
+		forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
+			c, operator := unequal(t, srv)
+			holder, _ := coordtest.Hold(t, lock.of(c), coordinator.Data([]byte("job")))
+			time.Sleep(held)
+			srv.Mute(c.SessionID(), true)
+			next := lock.behind(operator).Acquire(t.Context())
+			asked := time.Now()
+			done := revoking(t.Context(), operator, 0)
+			wantOneValid(t, holder, next)
+			// The session ends by itself if the holder has been silent for long.
+			err, took := <-done, time.Since(asked)
+			expect(t, err == nil && took <= holdersPatience+time.Second,
+				"held for %v, Revoke: %v after %v, want nil after %v at most", held, err, took, holdersPatience)
+			coordtest.End(next)
+			srv.Mute(c.SessionID(), false)
+			holder.Release()
+		})
+	}
+}
+
+// leads has a leader hold the election for a while, with a long session timeout.
+func leads(t *testing.T, srv *zktest.Server, options ...coordinator.LockOption) (
+	c, operator *coordinator.Coordinator, leader *coordinator.Acquisition, proclaim func(word []byte),
+) {
+	t.Helper()
+	c, operator = unequal(t, srv)
+	election := c.Election(lockPath, append(options, coordinator.Revocable())...)
+	leader = election.Acquire(t.Context(), coordinator.Data([]byte("one")))
+	coordtest.Soon(t, leader)
+	time.Sleep(20 * time.Second)
+	return c, operator, leader, func(word []byte) {
+		t.Helper()
+		eventstest.Must(t, leader.SetData(t.Context(), word))
+	}
+}
+
+// TestTheNextRevokerKnowsTheHoldersTimeout, too, though Curator's Revoker has overwritten
+// it, the leader has proclaimed since, and the revokers before have written a wish.
+func TestTheNextRevokerKnowsTheHoldersTimeout(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator, leader, proclaim := leads(t, srv)
+		node := leader.Grant().Node
+		eventstest.Must(t, srv.SetData(node, []byte(curatorsWish)))
+		proclaim(nil)
+		expectData(t, srv, node, "zkgrant-timeout 30000ms\n")
+		proclaim([]byte("two"))
+		for _, grace := range []time.Duration{time.Hour, time.Minute} {
+			ctx := within(t, time.Second)
+			err := operator.Revoke(ctx, lockPath, grace)
+			expect(t, ctx.Err() != nil, "Revoke: %v, want it to wait until its context ends", err)
+			expectData(t, srv, node, fmt.Sprintf("__REVOKE__ %d\ntwo\nzkgrant-timeout 30000ms\n", grace/1e6))
+		}
+		srv.Mute(c.SessionID(), true)
+		next := coordtest.Queue(operator.Mutex(lockPath))
+		done := revoking(t.Context(), operator, 0)
+		wantOneValid(t, leader, next)
+		eventstest.Check(t, <-done)
+		srv.Mute(c.SessionID(), false)
+	})
+}
+
+// nodesOf returns the data of a session's nodes.
+func nodesOf(srv *zktest.Server, c *coordinator.Coordinator) map[string]string {
+	all := map[string]string{}
+	for _, node := range srv.Tree() {
+		if srv.Owner(node) == c.SessionID() {
+			data, _ := srv.Data(node)
+			all[node] = string(data)
+		}
+	}
+	return all
+}
+
+// TestTheTimeoutIsNotShown to users. It is in each node of a revocable lock, and no other.
+func TestTheTimeoutIsNotShown(t *testing.T) {
+	for line, kinds := range map[string]map[string]lockKind{"": kindsOf(), "zkgrant-timeout 30000ms\n": revocableKinds()} {
+		if line != "" {
+			kinds["multi-lock"] = lockKind{"multi-lock", func(c *coordinator.Coordinator) handle {
+				r := coordinator.Revocable()
+				return c.Multi(c.Mutex(lockPath, r), c.Mutex("/locks/other", r))
+			}}
+		}
+		forEach(t, kinds, func(t *testing.T, srv *zktest.Server, lock lockKind) {
+			c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(holdersTimeout))
+			for _, user := range []string{"", "job", "job\n"} {
+				var options []coordinator.AcquireOption
+				want := user + line
+				if user != "" {
+					options = append(options, named(user))
+				}
+				if line != "" && (user != "" || lock.name == "kazoo's names") {
+					want = user + "\n" + line
+				}
+				for range 2 { // the second one is made in a directory that is known, and together with the delete of the first
+					holder, _ := coordtest.Hold(t, lock.of(c), options...)
+					waiter := lock.of(c).Acquire(t.Context(), options...)
+					synctest.Wait()
+					for node, got := range nodesOf(srv, c) {
+						expect(t, got == want, "%s has %q, want %q", node, got, want)
+					}
+					queued, err := lock.of(c).Queue(t.Context())
+					for _, contender := range queued {
+						expect(t, string(contender.Data) == user, "the queue shows %q, want %q", contender.Data, user)
+					}
+					expect(t, err == nil && len(queued) != 0, "the queue is %+v, %v; want a holder at least", queued, err)
+					waiter.Release()
+					holder.Release()
+				}
+			}
+		})
+	}
+}
+
+func TestObserversAndThoseToldOfACrashSeeNoTimeout(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator, leader, proclaim := leads(t, srv, coordinator.DetectCrash())
+		seen := operator.Election(lockPath).Observe(t.Context())
+		said := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			l := <-seen
+			expect(t, string(l.Data) == want, "the observer hears %q, want %q", l.Data, want)
+		}
+		said("one")
+		proclaim([]byte("two"))
+		said("two")
+		expire(t, srv, c)
+		next := operator.Election(lockPath, coordinator.DetectCrash()).Acquire(t.Context())
+		tellsOf(t, coordtest.Soon(t, next), true, "one")
+		leader.Release()
+	})
+}
+
+// asking has the handshakes on a connection ask for another session timeout.
+type asking struct {
+	net.Conn
+	timeout *atomic.Int64
+	done    bool
+}
+
+func (a *asking) Write(p []byte) (int, error) {
+	if !a.done {
+		a.done = true
+		binary.BigEndian.PutUint32(p[16:], uint32(time.Duration(a.timeout.Load())/time.Millisecond))
+	}
+	return a.Conn.Write(p)
+}
+
+func TestANodeThatIsMadeAgainHasTheTimeoutOfItsOwnSession(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		var timeout atomic.Int64
+		timeout.Store(int64(holdersTimeout))
+		dial := coordinator.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := srv.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &asking{Conn: conn, timeout: &timeout}, nil
+		})
+		c := coordtest.Connect(t, srv, dial)
+		inTheWay, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		waiter := coordtest.Queue(c.Mutex(lockPath, coordinator.Revocable()))
+		for _, negotiated := range []time.Duration{holdersTimeout, 8 * time.Second, 20 * time.Second} {
+			if next := int64(negotiated); timeout.Swap(next) != next {
+				eventstest.Must(t, srv.Expire(c.SessionID()))
+				time.Sleep(time.Minute)
+			}
+			want := fmt.Sprintf("zkgrant-timeout %dms\n", negotiated.Milliseconds())
+			nodes := nodesOf(srv, c)
+			for node, got := range nodes {
+				expect(t, got == want, "%s has %q, want %q", node, got, want)
+			}
+			expect(t, len(nodes) == 1, "the session has the nodes %q, want one", nodes)
+		}
+		inTheWay.Release()
+		coordtest.Soon(t, waiter)
+		waiter.Release()
+	})
+}
+
+// TestTheTimeoutsOfManyMembersCount as a part of the request: a server drops the
+// connection at a request that is too large, each time it is retried.
+func TestTheTimeoutsOfManyMembersCount(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		var locks []*coordinator.Lock
+		for i := range 8240 { // without the timeouts they just fit
+			locks = append(locks, c.Mutex(fmt.Sprintf("/m/%05d", i), coordinator.Revocable()))
+		}
+		expectError(t, refused(c.Multi(locks...).Acquire(t.Context())), coordinator.ErrTooLarge, "at once")
 	})
 }

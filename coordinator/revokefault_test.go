@@ -67,15 +67,12 @@ func unreachable(srv *zktest.Server, session int64) {
 func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 	for kind, took := range map[string]time.Duration{"obeys": grace, "deaf": grace + patience, "foreign": grace + patience, "permits": grace} {
 		requests := revokes(t, kind, took, 0, nil)
-		if requests < 3 {
-			t.Errorf("%s: Revoke makes %d requests, want 3 to break at least", kind, requests)
-		}
+		expect(t, requests >= 3, "%s: Revoke makes %d requests, want 3 to break at least", kind, requests)
 		for name, mishap := range mishaps() {
 			for n := int32(1); n <= requests; n++ {
 				t.Run(fmt.Sprintf("%s, %s, request %d", name, kind, n), func(t *testing.T) {
-					if seen := revokes(t, kind, took, n, mishap); seen < n {
-						t.Errorf("Revoke makes %d requests, want %d at least as where nothing happens to it", seen, n)
-					}
+					seen := revokes(t, kind, took, n, mishap)
+					expect(t, seen >= n, "Revoke makes %d requests, want %d at least as where nothing happens", seen, n)
 				})
 			}
 		}
@@ -92,7 +89,7 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 		var holder *coordinator.Acquisition
 		switch kind {
 		case "foreign":
-			eventstest.Must(t, stranger(t, srv)(theirs, nil))
+			stranger(t, srv)(theirs, "")
 		case "permits":
 			holder = c.Semaphore(lockPath, 3, coordinator.Revocable()).Acquire(t.Context(), coordinator.Permits(3))
 			coordtest.Soon(t, holder)
@@ -105,23 +102,18 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 			deaf, reason = c.SessionID(), events.ReasonNodeRemoved
 		}
 		seen := atRequest(srv, operator.SessionID(), deaf, n, mishap)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
 		asked := time.Now()
-		err := operator.Revoke(ctx, lockPath, grace)
+		err := operator.Revoke(within(t, time.Hour), lockPath, grace)
 		requests = seen.Load()
-		if err != nil || !around(time.Since(asked), took) && time.Since(asked) > took+2*time.Second {
-			t.Errorf("Revoke: %v after %v, want %v", err, time.Since(asked), took)
-		}
-		if srv.Exists(theirs) || len(srv.Children(lockPath+"/leases")) > 0 {
-			t.Error("the holder's node is there after Revoke, want it gone")
-		}
+		expect(t, err == nil && (around(time.Since(asked), took) || time.Since(asked) <= took+2*time.Second),
+			"Revoke: %v after %v, want %v", err, time.Since(asked), took)
+		expect(t, !srv.Exists(theirs) && len(srv.Children(lockPath+"/leases")) == 0,
+			"the holder's node is there after Revoke, want it gone")
 		if holder == nil || t.Failed() {
 			return
 		}
-		if lost := <-holder.Lost(); lost.Reason != reason {
-			t.Errorf("the holder hears %+v, want %v", lost, reason)
-		}
+		lost := <-holder.Lost()
+		expect(t, lost.Reason == reason, "the holder hears %+v, want %v", lost, reason)
 	})
 	return requests
 }
@@ -132,29 +124,26 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 	for name, mishap := range mishaps() {
 		for n := int32(1); n < 6; n++ {
-			t.Run(fmt.Sprintf("%s, request %d", name, n), func(t *testing.T) {
-				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-					c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-					holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
-					time.Sleep(5 * time.Second)
-					seen := atRequest(srv, c.SessionID(), 0, n, mishap)
-					asked := time.Now()
-					err := operator.Revoke(t.Context(), lockPath, grace)
-					expired := name == "expired" && seen.Load() >= n // perhaps by a probe, before it was asked
-					if err != nil && (!expired || !errors.Is(err, coordinator.ErrNotHeld)) || time.Since(asked) > grace+2*time.Second {
-						t.Errorf("Revoke: %v after %v, want nil within %v", err, time.Since(asked), grace+2*time.Second)
-					}
-					if lost := <-holder.Lost(); lost.Reason != events.ReasonRevoked && !expired {
-						t.Errorf("the holder hears %+v, want that it was revoked", lost)
-					}
-				})
+			coordtest.Case(t, fmt.Sprintf("%s, request %d", name, n), func(t *testing.T, srv *zktest.Server) {
+				c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+				holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+				time.Sleep(5 * time.Second)
+				seen := atRequest(srv, c.SessionID(), 0, n, mishap)
+				asked := time.Now()
+				err := operator.Revoke(t.Context(), lockPath, grace)
+				expired := name == "expired" && seen.Load() >= n // perhaps by a probe, before it was asked
+				if took := time.Since(asked); err != nil && (!expired || !errors.Is(err, coordinator.ErrNotHeld)) ||
+					took > grace+2*time.Second {
+					t.Errorf("Revoke: %v after %v, want nil within %v", err, took, grace+2*time.Second)
+				}
+				lost := <-holder.Lost()
+				expect(t, lost.Reason == events.ReasonRevoked || expired, "the holder hears %+v, want Revoked", lost)
 			})
 		}
 	}
 }
 
-// TestRevokeHearsOfTheEndInAnotherSession: the watches of the session in which it asked
-// are gone with that session.
+// TestRevokeHearsOfTheEndInAnotherSession, though the watches are gone with the first.
 func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -168,15 +157,14 @@ func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
 	})
 }
 
-// TestRevokeOfWhatCannotBeRevoked ends with a typed error. No holder hears of it, nothing
-// is written and nothing watched.
+// TestRevokeOfWhatCannotBeRevoked ends with a typed error. Nothing is written or watched.
 func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 	cause := errors.New("enough")
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
 	type input struct {
 		nodes  []string // that are there
-		held   func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator)
+		held   func(t *testing.T, c, other *coordinator.Coordinator)
 		want   error
 		path   string        // empty: lockPath
 		grace  time.Duration // 0: grace
@@ -199,41 +187,44 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		"a path that is too long":  {path: "/" + strings.Repeat("x", 1<<20), want: coordinator.ErrTooLarge},
 		"a negative grace":         {nodes: []string{first}, grace: -1, want: coordinator.ErrGrace},
 		"a context that has ended": {nodes: []string{first}, isOver: true, want: cause},
-		"one reader that is not revocable": {held: func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
-			t.Helper()
+		"one reader that is not revocable": {held: func(t *testing.T, c, other *coordinator.Coordinator) {
 			coordtest.Hold(t, c.ReadWrite(lockPath, r).Read())
 			coordtest.Hold(t, c.ReadWrite(lockPath).Read())
-			coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, r).Read())
+			coordtest.Hold(t, other.ReadWrite(lockPath, r).Read())
 		}, want: coordinator.ErrNotRevocable},
-		"a revocable waiter, and a holder that is not": {held: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-			t.Helper()
+		"a revocable waiter, and a holder that is not": {held: func(t *testing.T, c, _ *coordinator.Coordinator) {
 			coordtest.Hold(t, c.Mutex(lockPath))
 			coordtest.Queue(c.Mutex(lockPath, r))
 		}, want: coordinator.ErrNotRevocable},
-		"revocable at the re-entry, and not before": {held: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-			t.Helper()
+		"revocable at the re-entry, and not before": {held: func(t *testing.T, c, _ *coordinator.Coordinator) {
 			a, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Reentrant()))
 			coordtest.Soon(t, c.Mutex(lockPath, coordinator.Reentrant(), r).Acquire(a.Context(t.Context())))
 		}, want: coordinator.ErrNotRevocable},
+	}
+	for right, lacks := range map[string]int32{"write": zk.PermWrite, "read": zk.PermRead} {
+		acl := append(zk.WorldACL(zk.PermAll&^lacks), zk.DigestACL(zk.PermAll, "the", "holder")...)
+		cases["no permission to "+right] = input{held: func(t *testing.T, c, _ *coordinator.Coordinator) {
+			coordtest.Hold(t, c.Mutex(lockPath, r, coordinator.ACL(acl)))
+		}, want: coordinator.ErrNoAuth}
 	}
 	for name, lock := range kindsOf() {
 		want := coordinator.ErrNotRevocable
 		if name == "unfair" {
 			want = coordinator.ErrKind
 		}
-		cases["not revocable: "+name] = input{held: func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-			t.Helper()
+		cases["not revocable: "+name] = input{held: func(t *testing.T, c, _ *coordinator.Coordinator) {
 			coordtest.Soon(t, lock.of(c).Acquire(t.Context()))
 		}, want: want}
 	}
 	forEach(t, cases, func(t *testing.T, srv *zktest.Server, in input) {
-		c, operator, ctx := coordtest.Connect(t, srv), coordtest.Connect(t, srv), t.Context()
+		c := coordtest.Connect(t, srv, coordinator.WithAuth("digest", []byte("the:holder")))
+		operator, ctx := coordtest.Connect(t, srv), t.Context()
 		stream := c.Events(ctx)
 		for _, node := range in.nodes {
 			eventstest.Must(t, srv.Create(node, []byte("somebody's")))
 		}
 		if in.held != nil {
-			in.held(t, srv, c)
+			in.held(t, c, coordtest.Connect(t, srv))
 		}
 		if in.isOver {
 			ctx = over
@@ -242,21 +233,18 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		before, watches := contents(srv), srv.Watches()
 		began := time.Now()
 		err := operator.Revoke(ctx, cmp.Or(in.path, lockPath), cmp.Or(in.grace, grace))
-		if !errors.Is(err, in.want) || time.Since(began) > 0 {
-			t.Errorf("Revoke: %.100v after %v, want %v", err, time.Since(began), in.want)
-		}
+		expect(t, errors.Is(err, in.want) && time.Since(began) == 0,
+			"Revoke: %.100v after %v, want %v", err, time.Since(began), in.want)
 		time.Sleep(time.Minute)
-		if after := contents(srv); !slices.Equal(before, after) || srv.Watches() != watches {
-			t.Errorf("before %q and %d watches, after %q and %d; want no change",
-				before, watches, after, srv.Watches())
-		}
-		if told := wishes(stream); len(told) > 0 {
-			t.Errorf("the holder is told %+v, want nothing", told)
-		}
+		denied := errors.Is(in.want, coordinator.ErrNoAuth) // it has read the node
+		expect(t, slices.Equal(before, contents(srv)) && (srv.Watches() == watches || denied),
+			"before %q and %d watches, after %q and %d; want no change", before, watches, contents(srv), srv.Watches())
+		told := wishes(stream)
+		expect(t, len(told) == 0, "the holder is told %+v, want nothing", told)
 	})
 }
 
-// contents returns every node with its data.
+// contents returns each node with its data.
 func contents(srv *zktest.Server) (all []string) {
 	for _, node := range srv.Tree() {
 		data, _ := srv.Data(node)
@@ -265,16 +253,15 @@ func contents(srv *zktest.Server) (all []string) {
 	return all
 }
 
-// TestRevokeThatEndsWithoutItsHolder: the coordinator is closed, or the context ends.
-// What was asked is asked, so a holder of ours obeys. One of another library is not
-// removed.
+// TestRevokeThatEndsWithoutItsHolder: what was asked is asked, so a holder of ours obeys.
+// One of another library is not removed.
 func TestRevokeThatEndsWithoutItsHolder(t *testing.T) {
 	cause := errors.New("enough")
 	forEach(t, map[string]error{"closed": coordinator.ErrClosed, "given up": cause}, func(t *testing.T, srv *zktest.Server, want error) {
 		c := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.Revocable()).Read())
 		theirs := lockPath + "/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-__READ__0000000007"
-		eventstest.Must(t, stranger(t, srv)(theirs, nil))
+		stranger(t, srv)(theirs, "")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		done := revoking(ctx, c, grace)
@@ -285,24 +272,15 @@ func TestRevokeThatEndsWithoutItsHolder(t *testing.T) {
 			eventstest.Check(t, c.Close())
 		}
 		began := time.Now()
-		if err := <-done; !errors.Is(err, want) || time.Since(began) > 0 {
-			t.Errorf("Revoke: %v after %v, want %v at once", err, time.Since(began), want)
-		}
-		if err := c.Revoke(ctx, lockPath, 0); !errors.Is(err, want) {
-			t.Errorf("another Revoke: %v, want %v", err, want)
-		}
-		if <-holder.Done(); !errors.Is(holder.Err(), coordinator.ErrRevoked) {
-			t.Errorf("the holder ends with %v, want ErrRevoked", holder.Err())
-		}
+		expectError(t, <-done, want, "Revoke")
+		expect(t, time.Since(began) == 0, "Revoke ends after %v, want at once", time.Since(began))
+		expectError(t, c.Revoke(ctx, lockPath, 0), want, "another Revoke")
+		expectError(t, coordtest.EndOf(t, holder), coordinator.ErrRevoked, "the holder")
 		time.Sleep(time.Minute)
-		if !srv.Exists(theirs) {
-			t.Error("a node of another library was removed when the caller had given up, want it there")
-		}
+		expect(t, srv.Exists(theirs), "a node of another library was removed when the caller had given up")
 	})
 }
 
-// TestRevokeWithoutAConnectionLeavesNothing: if it is given up without a connection, no
-// holder was asked.
 func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -311,38 +289,16 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 		unreachable(srv, id)
 		synctest.Wait()
 		for range 10 {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			if err := c.Revoke(ctx, lockPath, grace); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Revoke without a connection: %v, want the end of its context", err)
-			}
-			cancel()
+			err := c.Revoke(within(t, 100*time.Millisecond), lockPath, grace)
+			expectError(t, err, context.DeadlineExceeded, "Revoke without a connection")
 		}
-		asked := 0
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Session == id && isA(zktest.OpMulti, zktest.OpGetChildren2)(r) {
-				asked++
-			}
-			return zktest.Pass()
+		asked := counting(srv, func(r zktest.Request) bool {
+			return r.Session == id && isA(zktest.OpMulti, zktest.OpGetChildren2)(r)
 		})
 		time.Sleep(time.Minute)
-		if after := contents(srv); !slices.Equal(before, after) || !holder.Valid() || asked != 0 {
-			t.Errorf("before %q, after %q, the holder valid: %v, %d requests; want no change and no request", before, after, holder.Valid(), asked)
-		}
-	})
-}
-
-// TestRevokeWithoutPermissionIsErrNoAuth: without the permission to write to the node, or
-// to read it.
-func TestRevokeWithoutPermissionIsErrNoAuth(t *testing.T) {
-	forEach(t, map[string]int32{"write": zk.PermWrite, "read": zk.PermRead}, func(t *testing.T, srv *zktest.Server, lacks int32) {
-		acl := append(zk.WorldACL(zk.PermAll&^lacks), zk.DigestACL(zk.PermAll, "the", "holder")...)
-		c := coordtest.Connect(t, srv, coordinator.WithAuth("digest", []byte("the:holder")))
-		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable(), coordinator.ACL(acl)))
-		if err := coordtest.Connect(t, srv).Revoke(t.Context(), lockPath, grace); !errors.Is(err, coordinator.ErrNoAuth) {
-			t.Errorf("Revoke: %v, want ErrNoAuth", err)
-		}
-		time.Sleep(time.Minute)
-		coordtest.NotLost(t, holder)
+		expect(t, slices.Equal(before, contents(srv)) && holder.Valid() && asked.Load() == 0,
+			"before %q, after %q, the holder valid: %v, %d requests; want no change and no request",
+			before, contents(srv), holder.Valid(), asked.Load())
 	})
 }
 
@@ -351,21 +307,14 @@ func TestDataThatWouldBeAWishAreRefused(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		election := c.Election("/election")
-		leader := election.Acquire(t.Context(), coordinator.Data([]byte("_REVOKE__")))
-		coordtest.Soon(t, leader)
+		leader, _ := coordtest.Hold(t, election, coordinator.Data([]byte("_REVOKE__")))
 		before := contents(srv)
 		for _, data := range []string{"__REVOKE__", "__REVOKE__ 5\nmine", "__REVOKE__x"} {
 			for name, lock := range kindsOf() {
-				if err := lock.of(c).Acquire(t.Context(), coordinator.Data([]byte(data))).Err(); !errors.Is(err, coordinator.ErrData) {
-					t.Errorf("%s with the data %q ends with %v, want ErrData", name, data, err)
-				}
+				expectError(t, lock.of(c).Acquire(t.Context(), named(data)).Err(), coordinator.ErrData, name+", "+data)
 			}
-			if err := leader.SetData(t.Context(), []byte(data)); !errors.Is(err, coordinator.ErrData) {
-				t.Errorf("SetData of %q: %v, want ErrData", data, err)
-			}
+			expectError(t, leader.SetData(t.Context(), []byte(data)), coordinator.ErrData, "SetData of "+data)
 		}
-		if after := contents(srv); !slices.Equal(before, after) {
-			t.Errorf("refused data have left %q, want %q", after, before)
-		}
+		expect(t, slices.Equal(before, contents(srv)), "refused data have left %q, want %q", contents(srv), before)
 	})
 }
