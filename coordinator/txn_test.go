@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"path"
 	"slices"
@@ -22,6 +24,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 // ledgerPath is what the holder writes in these tests.
@@ -67,13 +70,11 @@ func TestTxnRefusesBadInput(t *testing.T) {
 			"a node with a time": {&zk.CreateRequest{Path: "/x", Flags: zk.FlagTTL}, coordinator.ErrOperation},
 			"too much data":      {&zk.SetDataRequest{Path: ledgerPath, Data: bytes.Repeat([]byte("x"), 1<<20)}, coordinator.ErrTooLarge},
 		} {
-			if res, err := a.Txn(t.Context(), write("no"), tc.op); !errors.Is(err, tc.want) || res != nil {
-				t.Errorf("Txn with %s = %v, %v; want %v", name, res, err, tc.want)
-			}
+			res, err := a.Txn(t.Context(), write("no"), tc.op)
+			expect(t, errors.Is(err, tc.want) && res == nil, "Txn with %s = %v, %v; want %v", name, res, err, tc.want)
 		}
-		if srv.Requests(zktest.OpMulti) != before || !a.Valid() || written(srv) != "" {
-			t.Errorf("after bad input %q is written, valid: %v; want nothing sent, and the lock held", written(srv), a.Valid())
-		}
+		expect(t, srv.Requests(zktest.OpMulti) == before && a.Valid() && written(srv) == "",
+			"after bad input %q is written, valid: %v; want nothing sent, and the lock held", written(srv), a.Valid())
 	})
 }
 
@@ -84,18 +85,16 @@ func writesLedger(r zktest.Request) bool {
 
 // txnOf makes a transaction that writes the ledger, in a goroutine, and returns how it ends.
 func txnOf(ctx context.Context, a *coordinator.Acquisition, text string) <-chan error {
-	ended := make(chan error, 1)
-	go func() {
-		_, err := a.Txn(ctx, write(text))
-		ended <- err
-	}()
-	synctest.Wait()
-	return ended
+	defer synctest.Wait()
+	return inBackground(func() error { return txnErr(a.Txn(ctx, write(text))) })
 }
 
-// TestWhatATransactionSaysOfAFault: it is sent once, unless a server says that it has not executed it. A transaction that was given up
-// before that is not made later. A removed node guards nothing: whether the holder or the transaction notices first, the error is the
-// same. The next transaction is made as if there had been none.
+// txnErr returns the error of a transaction.
+func txnErr(_ []zk.MultiResponse, err error) error { return err }
+
+// TestWhatATransactionSaysOfAFault: it is sent once, unless a server says that it has not
+// executed it. One that was given up is not made later. The next one is made as if there
+// had been none.
 func TestWhatATransactionSaysOfAFault(t *testing.T) {
 	enough, lost := errors.New("enough"), coordinator.ErrOutcomeUnknown
 	type story struct {
@@ -136,22 +135,18 @@ func TestWhatATransactionSaysOfAFault(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeoutCause(t.Context(), cmp.Or(x.wait, time.Hour), enough)
 		defer cancel()
-		if _, err := a.Txn(ctx, write("one")); !errors.Is(err, x.want) || errors.Is(err, coordinator.ErrOutcomeUnknown) != x.unknown {
-			t.Errorf("Txn = %v, want %v, of unknown outcome: %v", err, x.want, x.unknown)
-		}
+		_, err := a.Txn(ctx, write("one"))
+		expect(t, errors.Is(err, x.want) && errors.Is(err, coordinator.ErrOutcomeUnknown) == x.unknown,
+			"Txn = %v, want %v, of unknown outcome: %v", err, x.want, x.unknown)
 		srv.Down(false)
-		if written(srv) != x.written {
-			t.Errorf("%q is written, want %q", written(srv), x.written)
-		}
+		expect(t, written(srv) == x.written, "%q is written, want %q", written(srv), x.written)
 		if errors.Is(x.want, coordinator.ErrNodeRemoved) {
 			return
 		}
 		eventstest.Check(t, <-txnOf(t.Context(), a, "two")) // behind requests that wait for the connection
 		time.Sleep(time.Minute)
-		if sent != x.sent+1 || written(srv) != "two" {
-			t.Errorf("two transactions were sent %d times, and left %q; want %d, and \"two\"",
-				sent, written(srv), x.sent+1)
-		}
+		expect(t, sent == x.sent+1 && written(srv) == "two",
+			"two transactions were sent %d times, and left %q; want %d, and \"two\"", sent, written(srv), x.sent+1)
 	})
 }
 
@@ -170,52 +165,45 @@ func TestTxnOfAPastHolderWritesNothing(t *testing.T) {
 		ended := txnOf(t.Context(), a, "too late") // it has arrived
 		srv.Intercept(nil)
 		eventstest.Must(t, srv.Delete(grant.Node))
-		if _, err := waiting.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		coordtest.GrantOf(t, waiting)
 		close(goOn)
-		if _, err := waiting.Txn(t.Context(), write("next")); err != nil {
-			t.Errorf("a transaction of the next holder: %v, want nil", err)
-		}
-		if err := <-ended; !errors.Is(err, coordinator.ErrNodeRemoved) || written(srv) != "next" {
-			t.Errorf("a transaction that comes too late: %v, and %q is written; want ErrNodeRemoved, and that of the next holder", err, written(srv))
-		}
+		expectError(t, txnErr(waiting.Txn(t.Context(), write("next"))), nil, "a transaction of the next holder")
+		expectError(t, <-ended, coordinator.ErrNodeRemoved, "a transaction that comes too late")
+		expect(t, written(srv) == "next", "%q is written, want what the next holder wrote", written(srv))
 	})
 }
 
 // If a transaction is made too late, or twice, the guard makes it harmless: it finds no node, or the caller's own check finds a
 // newer version. These tests check that neither is sent.
 
-// TestTxnOfASessionThatIsOverIsNotSent has a transaction wait for a connection until
-// the session is over. Another session of the same coordinator comes with that
-// connection.
+// TestTxnOfASessionThatIsOverIsNotSent: a transaction, and a Get, wait for a connection
+// until the session is over. Another session of the same coordinator comes with that
+// connection, and might read what is older than what the last holder wrote.
 func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, a, grant := holder(t, srv, "")
-		sent := 0
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if writesLedger(r) {
-				sent++
-			}
-			return zktest.Pass()
-		})
+		sent := counting(srv, func(r zktest.Request) bool { return writesLedger(r) || r.Path == ledgerPath })
 		srv.Down(true)
 		synctest.Wait()
 		ended := txnOf(t.Context(), a, "late")
+		read := inBackground(func() error {
+			_, _, err := a.Get(context.Background(), ledgerPath)
+			return err
+		})
+		synctest.Wait()
 		eventstest.Must(t, srv.Expire(grant.Session))
 		srv.Down(false)
-		if err := <-ended; !errors.Is(err, coordinator.ErrSessionExpired) {
-			t.Errorf("Txn of a session that is over = %v, want ErrSessionExpired", err)
-		}
+		expectError(t, <-ended, coordinator.ErrSessionExpired, "Txn of a session that is over")
+		expectError(t, <-read, coordinator.ErrSessionExpired, "Get in a session that is over")
 		coordtest.Hold(t, c.Mutex(lockPath)) // the next session is in use
 		synctest.Wait()
-		if sent > 0 || c.SessionID() == grant.Session {
-			t.Errorf("sent %d times, in session 0x%x after 0x%x; want never, and another session", sent, c.SessionID(), grant.Session)
-		}
+		expect(t, sent.Load() == 0 && c.SessionID() != grant.Session,
+			"sent %d times, in session %#x after %#x; want none, another", sent.Load(), c.SessionID(), grant.Session)
 	})
 }
 
-// TestTransactionsOfAHolderAreWholeAndGuarded: they are executed as a whole, below the chroot, and only while the node is there.
+// TestTransactionsOfAHolderAreWholeAndGuarded: they are executed as a whole, below the
+// chroot, and only while the node is there. What one answers the next one takes.
 func TestTransactionsOfAHolderAreWholeAndGuarded(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := &site{
@@ -237,13 +225,10 @@ func (s *site) transactions(t *testing.T) {
 	t.Helper()
 	makeNodes(t, s.raw, [2]string{s.root}, [2]string{s.root + ledgerPath})
 	ledger := func(when, want string) {
-		t.Helper()
-		if data, _, err := s.raw.Get(s.root + ledgerPath); string(data) != want || err != nil {
-			t.Errorf("%s the ledger has %q, %v; want %q", when, data, err, want)
-		}
+		data, _, err := s.raw.Get(s.root + ledgerPath)
+		expect(t, string(data) == want && err == nil, "%s the ledger has %q, %v; want %q", when, data, err, want)
 	}
-	a := s.connect().Mutex(lockPath).Acquire(t.Context())
-	grant := coordtest.GrantOf(t, a)
+	a, grant := coordtest.HoldReal(t, s.connect().Mutex(lockPath))
 	op := write("one")
 	res, err := a.Txn(t.Context(),
 		op,
@@ -253,26 +238,26 @@ func (s *site) transactions(t *testing.T) {
 	if err != nil || len(res) != 4 || res[0].Stat == nil || res[2].String != "/jobs/job-0000000000" {
 		t.Fatalf("Txn of four operations = %+v, %v; want four results, with the names below the chroot", res, err)
 	}
-	if there, _, err := s.raw.Exists(s.root + "/jobs/job-0000000000"); !there {
-		t.Errorf("the job is there: %v, %v; want it made below the chroot", there, err)
+	sequence := &zk.CreateRequest{Path: "/", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence}
+	nameless, err := a.Txn(t.Context(), sequence)
+	eventstest.Must(t, err)
+	for _, made := range []string{res[2].String, nameless[0].String} {
+		there, _, err := s.raw.Exists(s.root + made)
+		expect(t, there, "%s is there: %v, %v; want it made below the chroot", made, there, err)
+		eventstest.Check(t, txnErr(a.Txn(t.Context(), &zk.DeleteRequest{Path: made, Version: -1})))
 	}
-	if op.Path != ledgerPath {
-		t.Errorf("the caller's operation has become one of %s, want it unchanged", op.Path)
-	}
+	expect(t, op.Path == ledgerPath, "the caller's operation has become one of %s, want it unchanged", op.Path)
 	ledger("after the first transaction", "one")
 	res, err = a.Txn(t.Context(), write("two"), &zk.DeleteRequest{Path: "/none"})
-	if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, coordinator.ErrNodeRemoved) || len(res) != 2 || !errors.Is(res[1].Error, zk.ErrNoNode) {
-		t.Errorf("Txn with an operation that fails = %+v, %v; want ErrNoNode from the second", res, err)
-	}
-	if res, err := a.Txn(t.Context()); err != nil || len(res) != 0 {
-		t.Errorf("Txn of nothing but the guard = %v, %v; want no result and nil", res, err)
-	}
+	expect(t, errors.Is(err, zk.ErrNoNode) && !errors.Is(err, coordinator.ErrNodeRemoved), "Txn that fails = %v", err)
+	expect(t, len(res) == 2 && errors.Is(res[1].Error, zk.ErrNoNode), "%+v, want ErrNoNode from the second", res)
+	res, err = a.Txn(t.Context())
+	expect(t, err == nil && len(res) == 0, "Txn of the guard alone = %v, %v; want no result and nil", res, err)
 	coordtest.NotLost(t, a)
 	ledger("after one that fails", "one")
 	eventstest.Must(t, s.raw.Delete(s.root+grant.Node, -1))
-	if _, err := a.Txn(t.Context(), write("three")); !errors.Is(err, coordinator.ErrNodeRemoved) {
-		t.Errorf("a transaction when the node has gone: %v, want ErrNodeRemoved", err)
-	}
+	err = txnErr(a.Txn(t.Context(), write("three")))
+	expectError(t, err, coordinator.ErrNodeRemoved, "a transaction when the node has gone")
 	ledger("when the node has gone", "one")
 }
 
@@ -280,9 +265,8 @@ func (s *site) transactions(t *testing.T) {
 func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const fillerPath = "/filler"
-		for _, path := range []string{ledgerPath, fillerPath} {
-			eventstest.Must(t, srv.Create(path, nil))
-		}
+		eventstest.Must(t, srv.Create(ledgerPath, nil))
+		eventstest.Must(t, srv.Create(fillerPath, nil))
 		var gate atomic.Pointer[chan struct{}]
 		c := coordtest.Connect(t, srv, coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := srv.DialContext(ctx, network, addr)
@@ -291,16 +275,12 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		shut := make(chan struct{})
 		gate.Store(&shut)
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		data := []byte("right")
+		ctx, data := within(t, 100*time.Millisecond), []byte("right")
 		var writers sync.WaitGroup
 		write := func(path string, data []byte) {
 			writers.Go(func() {
 				_, err := a.Txn(ctx, &zk.SetDataRequest{Path: path, Data: data, Version: -1})
-				if !errors.Is(err, coordinator.ErrOutcomeUnknown) {
-					t.Errorf("Txn = %v, want ErrOutcomeUnknown", err)
-				}
+				expectError(t, err, coordinator.ErrOutcomeUnknown, "Txn")
 			})
 			synctest.Wait()
 		}
@@ -315,30 +295,7 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 		gate.Store(nil)
 		close(shut)
 		synctest.Wait()
-		if got := written(srv); got != "right" {
-			t.Errorf("%q is written, want %q: what the caller gave", got, "right")
-		}
-	})
-}
-
-// What one transaction answers the next one takes, and no path leads out of the chroot.
-func TestTxnStaysInTheChroot(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		eventstest.Must(t, srv.Create("/app/ledger", nil))
-		_, a, _ := holder(t, srv, "/app")
-		for _, name := range []string{"/job-", "/"} {
-			res, err := a.Txn(t.Context(), &zk.CreateRequest{Path: name, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence})
-			if err != nil {
-				t.Fatal(err)
-			}
-			made := res[0].String
-			if !strings.HasPrefix(made, name) || !srv.Exists("/app"+made) {
-				t.Errorf("the result names %q for %q, and there are %v; want the node below the chroot", made, name, srv.Tree())
-			}
-			if _, err := a.Txn(t.Context(), &zk.DeleteRequest{Path: made, Version: -1}); err != nil {
-				t.Errorf("Txn that deletes %q = %v, want nil", made, err)
-			}
-		}
+		expect(t, written(srv) == "right", "%q is written, want %q: what the caller gave", written(srv), "right")
 	})
 }
 
@@ -372,47 +329,36 @@ func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 		coordtest.End(a)
 	}
 	guards.Range(func(dir, _ any) bool {
-		if dir != "/app"+lockPath {
-			t.Errorf("a transaction was guarded by a node of %v, want one of %s", dir, "/app"+lockPath)
-		}
+		expect(t, dir == "/app"+lockPath, "guarded by a node of %v, want one of %s", dir, "/app"+lockPath)
 		return true
 	})
 }
 
 // After a Release the error is ErrReleased, whichever request finds first that the node is gone.
 func TestTxnBesideReleaseIsNilOrErrReleased(t *testing.T) {
-	type race = func(t *testing.T, srv *zktest.Server, a *coordinator.Acquisition) <-chan error
-	forEach(t, map[string]race{
-		"while it is turned away": func(t *testing.T, srv *zktest.Server, a *coordinator.Acquisition) <-chan error {
-			t.Helper()
-			srv.Intercept(func(r zktest.Request) zktest.Action {
-				if !writesLedger(r) {
-					return zktest.Pass()
+	forEach(t, map[string]bool{
+		"while it is turned away": true, "while there is no connection": false,
+	}, func(t *testing.T, srv *zktest.Server, turnedAway bool) {
+		_, a, _ := holder(t, srv, "")
+		if turnedAway {
+			strike(srv, zktest.Fail(zktest.Throttled), func(r zktest.Request) (meant bool) {
+				if meant = writesLedger(r); meant {
+					a.Release()
 				}
-				a.Release()
-				return zktest.Fail(zktest.Throttled)
+				return meant
 			})
-			defer srv.Intercept(nil)
-			return txnOf(t.Context(), a, "x")
-		},
-		"while there is no connection": func(t *testing.T, srv *zktest.Server, a *coordinator.Acquisition) <-chan error {
-			t.Helper()
+		} else {
 			srv.Down(true)
 			synctest.Wait()
-			ended := txnOf(t.Context(), a, "x")
-			a.Release()
-			synctest.Wait()
-			srv.Down(false)
-			return ended
-		},
-	}, func(t *testing.T, srv *zktest.Server, happens race) {
-		_, a, _ := holder(t, srv, "")
-		if err := <-happens(t, srv, a); err != nil && !errors.Is(err, coordinator.ErrReleased) {
-			t.Errorf("Txn beside a release = %v, want nil or ErrReleased", err)
 		}
-		if <-a.Done(); a.Err() != nil {
-			t.Errorf("released, it ends with %v, want nil", a.Err())
-		}
+		ended := txnOf(t.Context(), a, "x")
+		a.Release()
+		synctest.Wait()
+		srv.Intercept(nil)
+		srv.Down(false)
+		err := <-ended
+		expect(t, err == nil || errors.Is(err, coordinator.ErrReleased), "Txn = %v, want nil or ErrReleased", err)
+		expectError(t, coordtest.EndOf(t, a), nil, "the release")
 	})
 }
 
@@ -425,16 +371,13 @@ func TestTxnIsAnsweredWhenTheCoordinatorIsClosedMeanwhile(t *testing.T) {
 	}, func(t *testing.T, srv *zktest.Server, action zktest.Action) {
 		c, a, _ := holder(t, srv, "")
 		strike(srv, action, writesLedger)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		ctx := within(t, time.Hour)
 		ended, start := txnOf(ctx, a, "x"), time.Now()
 		eventstest.Check(t, c.Close())
-		if err := <-ended; errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 10*time.Second {
-			t.Errorf("Txn = %v %v after Close, want an answer within 10 s", err, time.Since(start))
-		}
-		if err := <-txnOf(ctx, a, "x"); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("Txn after Close = %v, want ErrClosed", err)
-		}
+		err := <-ended
+		expect(t, !errors.Is(err, context.DeadlineExceeded) && time.Since(start) <= 10*time.Second,
+			"Txn = %v %v after Close, want an answer within 10 s", err, time.Since(start))
+		expectError(t, <-txnOf(ctx, a, "x"), coordinator.ErrClosed, "Txn after Close")
 	})
 }
 
@@ -449,4 +392,168 @@ func (g gated) Write(p []byte) (int, error) {
 		<-*shut
 	}
 	return g.Conn.Write(p)
+}
+
+// TestTxnSaysWhatBecameOfIt makes transactions under random faults, each of which creates
+// a node of its own, and counts the nodes afterwards. A transaction that returned nil was
+// executed once, one of unknown outcome at most once, and any other never. All of them
+// return.
+func TestTxnSaysWhatBecameOfIt(t *testing.T) {
+	seeds, fates := uint64(eventstest.Amount(15, 150)), map[string]int{}
+	for seed := range seeds {
+		eventstest.Bubble(t, func(t *testing.T) {
+			s := newTxnStory(t, seed)
+			s.play()
+			s.judge(fates)
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	t.Log(fates)
+	expect(t, seeds < 100 || (fates["done"] >= 500 && fates["unknown"] >= 200 && fates["not executed"] >= 50),
+		"too few of one kind, want 500 done, 200 unknown and 50 not executed")
+}
+
+// txnStory is a coordinator that makes transactions while its connection, server and
+// locks are disturbed.
+type txnStory struct {
+	*testing.T
+	timeout time.Duration
+	srv     *zktest.Server
+	network *faultnet.Network
+	c       *coordinator.Coordinator
+	running sync.WaitGroup
+	healed  atomic.Bool
+
+	mu   sync.Mutex
+	rng  *rand.Rand
+	told map[string]error // what each transaction returned, by the prefix of the node that it makes
+}
+
+func newTxnStory(t *testing.T, seed uint64) *txnStory {
+	const tick = time.Second
+	s := &txnStory{T: t, rng: rand.New(rand.NewPCG(seed, 0)), told: map[string]error{}}
+	s.timeout = tick * time.Duration(2+s.roll(8))
+	s.srv = zktest.Start(t, zktest.Tick(tick), zktest.Followers())
+	eventstest.Must(t, s.srv.Create("/app/made", nil))
+	s.srv.Intercept(func(r zktest.Request) zktest.Action {
+		if r.Op != zktest.OpMulti || len(r.Parts) < 2 || s.healed.Load() {
+			return zktest.Pass()
+		}
+		return oneOf(s, 14, zktest.Pass(), zktest.Fail(zktest.Throttled), zktest.Fail(zktest.SessionMoved),
+			zktest.CutAfter(), zktest.CutBefore(), zktest.Delay(s.some(s.timeout)))
+	})
+	s.network = faultnet.New(s.srv.DialContext, func(faultnet.Frame) faultnet.Verdict {
+		if s.healed.Load() {
+			return faultnet.Pass()
+		}
+		return oneOf(s, 4*40, faultnet.Pass(), faultnet.CutAfter(), faultnet.CutBefore(), faultnet.Swallow(),
+			faultnet.HoldFor(s.some(s.timeout)))
+	})
+	var err error
+	s.c, err = coordinator.Connect(t.Context(), s.srv.Addr()+"/app", coordinator.WithDialer(s.network.Dial),
+		coordinator.WithSessionTimeout(s.timeout), coordinator.WithTickTime(tick))
+	eventstest.Must(t, err)
+	return s
+}
+
+// oneOf returns each of the others once in n times, and mostly the usual one.
+func oneOf[T any](s *txnStory, n int, usual T, others ...T) T {
+	if i := s.roll(n); i < len(others) {
+		return others[i]
+	}
+	return usual
+}
+
+// roll returns a number below n. It may be called from any goroutine.
+func (s *txnStory) roll(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rng.IntN(n)
+}
+
+// some returns a time below d.
+func (s *txnStory) some(d time.Duration) time.Duration { return time.Duration(s.roll(int(d))) }
+
+func (s *txnStory) play() {
+	for round := range 6 {
+		a := s.c.Mutex("/locks/a").Acquire(context.Background())
+		select {
+		case <-a.Granted():
+		case <-time.After(s.some(5 * s.timeout)): // not held, or the Grant was not taken: it is tried all the same
+		}
+		for i := range s.roll(12) {
+			s.transact(a, fmt.Sprintf("/made/%d.%d-", round, i))
+			if s.roll(2) == 0 {
+				time.Sleep(s.some(s.timeout / 4))
+			}
+		}
+		s.disturb()
+		a.Release()
+	}
+	if s.roll(2) == 0 {
+		time.Sleep(s.timeout)
+	}
+	_ = s.c.Close() // whether the servers could be told does not matter here
+	s.healed.Store(true)
+	s.network.Heal()
+	s.running.Wait() // or the bubble says that it is deadlocked
+	time.Sleep(10 * s.timeout)
+	s.network.Close()
+}
+
+// transact makes a transaction that creates a node.
+func (s *txnStory) transact(a *coordinator.Acquisition, prefix string) {
+	ctx := context.Background()
+	if s.roll(3) == 0 {
+		ctx = within(s.T, s.some(s.timeout))
+	}
+	s.running.Go(func() {
+		_, err := a.Txn(ctx, &zk.CreateRequest{Path: prefix, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.told[prefix] = err
+	})
+}
+
+func (s *txnStory) disturb() {
+	session := s.c.SessionID()
+	switch s.roll(8) {
+	case 0:
+		_ = s.srv.Expire(session) // there may be none at the moment
+	case 1:
+		s.network.Cut()
+	case 2:
+		s.network.Partition()
+		time.Sleep(s.some(2 * s.timeout))
+		s.network.Heal()
+	case 3:
+		s.srv.Strand(session, true)
+		time.Sleep(s.some(s.timeout))
+		s.srv.Strand(session, false)
+	default: // nothing
+	}
+}
+
+func (s *txnStory) judge(fates map[string]int) {
+	made := map[string]int{}
+	for _, child := range s.srv.Children("/app/made") {
+		name, _, _ := strings.Cut(child, "-")
+		made["/made/"+name+"-"]++
+	}
+	for prefix, err := range s.told {
+		n, fate, least, most := made[prefix], "not executed", 0, 0
+		switch {
+		case err == nil:
+			fate, least, most = "done", 1, 1
+		case errors.Is(err, coordinator.ErrOutcomeUnknown):
+			fate, most = "unknown", 1
+		case errors.Is(err, coordinator.ErrNodeRemoved):
+			s.Errorf("%s: Txn returned %v, want another error: no node is removed by hand", prefix, err)
+		}
+		fates[fate]++
+		expect(s.T, n >= least && n <= most,
+			"%s was executed %d times, and Txn returned %v; want %d to %d times", prefix, n, err, least, most)
+	}
 }

@@ -25,37 +25,30 @@ import (
 const taskPath = "/tasks/7"
 
 // TestUnfair: the node is at the path itself and costs one request. There is one holder
-// at a time, also among acquisitions of one coordinator. Tokens grow, and nothing is
-// left.
+// at a time, also among acquisitions of one coordinator.
 func TestUnfair(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		holdAgainAndAgain(t, a.Unfair("/tasks/0"), 1) // and the parent is made
 		costsOne := func(what string, do func()) {
-			t.Helper()
 			sent := coordtest.Traffic(srv)
-			if do(); sent.Load() != 1 {
-				t.Errorf("%s took %d requests, want 1", what, sent.Load())
-			}
+			do()
+			expect(t, sent.Load() == 1, "%s took %d requests, want 1", what, sent.Load())
 		}
 		var holder *coordinator.Acquisition
 		costsOne("a free lock", func() { holder, _ = coordtest.Hold(t, a.Unfair(taskPath), named("me")) })
 		grant := holder.Grant()
-		data, _ := srv.Data(taskPath)
-		if grant.Node != taskPath || grant.Session != a.SessionID() || srv.Owner(taskPath) != a.SessionID() || string(data) != "me" {
-			t.Errorf("%+v is granted; the node is of %#x with %q, want the path itself, of %#x, with the caller's data",
-				grant, srv.Owner(taskPath), data, a.SessionID())
-		}
+		expectData(t, srv, taskPath, "me")
+		id := a.SessionID()
+		expect(t, grant.Node == taskPath && grant.Session == id && srv.Owner(taskPath) == id,
+			"%+v is granted; the node is of %#x, want the path itself, of %#x", grant, srv.Owner(taskPath), id)
 		queue, err := b.Unfair(taskPath).Queue(t.Context())
-		if err != nil || summary(queue) != "me+" || queue[0].Node != taskPath || queue[0].Session != a.SessionID() {
-			t.Errorf("the queue is %+v, %v, want the holder alone", queue, err)
-		}
-		if queue, err := b.Unfair("/tasks/none").Queue(t.Context()); err != nil || len(queue) != 0 {
-			t.Errorf("the queue of a free lock is %+v, %v, want no contender", queue, err)
-		}
-		if _, err := b.Unfair("/tasks").Queue(t.Context()); !errors.Is(err, coordinator.ErrKind) {
-			t.Errorf("the queue of a directory: %v, want ErrKind", err)
-		}
+		expect(t, err == nil && summary(queue) == "me+" && queue[0].Node == taskPath && queue[0].Session == id,
+			"the queue is %+v, %v, want the holder alone", queue, err)
+		queue, err = b.Unfair("/tasks/none").Queue(t.Context())
+		expect(t, err == nil && len(queue) == 0, "a free lock's queue is %+v, %v, want no contender", queue, err)
+		_, err = b.Unfair("/tasks").Queue(t.Context())
+		expectError(t, err, coordinator.ErrKind, "the queue of a directory")
 		costsOne("a release", func() { coordtest.End(holder) })
 
 		holder, _ = coordtest.Hold(t, a.Unfair(taskPath))
@@ -64,9 +57,8 @@ func TestUnfair(t *testing.T) {
 		for i := range 4 {
 			waiters = append(waiters, coordtest.Queue([]*coordinator.Coordinator{b, a}[i%2].Unfair(taskPath)))
 		}
-		if q, ok := (<-stream).(events.Queued); !ok || q.Ahead != 1 || q.Path != taskPath {
-			t.Errorf("a waiter is told %+v, want that 1 is ahead", q)
-		}
+		q, _ := (<-stream).(events.Queued)
+		expect(t, q.Ahead == 1 && q.Path == taskPath, "a waiter is told %+v, want that 1 is ahead", q)
 		token := holder.Grant().Token
 		for len(waiters) > 0 {
 			coordtest.End(holder)
@@ -77,15 +69,13 @@ func TestUnfair(t *testing.T) {
 			}
 			holder = waiters[i]
 			waiters = slices.Delete(waiters, i, i+1)
-			if g := coordtest.Soon(t, holder); g.Token <= token || srv.Owner(taskPath) != g.Session {
-				t.Errorf("%+v is granted after the token %d, want a greater one and the node's owner", g, token)
-			}
-			token = holder.Grant().Token
+			g := coordtest.Soon(t, holder)
+			expect(t, g.Token > token && srv.Owner(taskPath) == g.Session,
+				"%+v is granted after the token %d, want a greater one and the node's owner", g, token)
+			token = g.Token
 		}
 		coordtest.End(holder)
-		if n := srv.Children("/tasks"); len(n) != 0 {
-			t.Errorf("when all have released the nodes %v are left, want none", n)
-		}
+		expect(t, len(srv.Children("/tasks")) == 0, "when all have released %v are left", srv.Children("/tasks"))
 	})
 }
 
@@ -104,21 +94,17 @@ func TestUnfairTry(t *testing.T) {
 				t.Fatalf("a try of a lock that is held: %v, want a HeldError that is ErrNotAcquired", err)
 			}
 			h := held.Holder
-			if h.Node != taskPath || h.Session != grant.Session || string(h.Data) != "worker 3" || !h.Holding || h.Kind != events.KindUnfair || h.Since.IsZero() {
-				t.Errorf("the try says that %+v holds, want the holder %+v", h, grant)
-			}
+			expect(t, h.Node == taskPath && h.Session == grant.Session && string(h.Data) == "worker 3" && h.Holding &&
+				h.Kind == events.KindUnfair && !h.Since.IsZero(), "the try says that %+v holds, want %+v", h, grant)
 			held.Holder.Session = math.MinInt64 + 1 // as of a server whose number is above 127
-			if text := held.Error(); !strings.Contains(text, " session 0x8000000000000001 ") {
-				t.Errorf("the error says %q, want the session as the servers write it", text)
-			}
+			expect(t, strings.Contains(held.Error(), " session 0x8000000000000001 "),
+				"the error says %q, want the session as the servers write it", held.Error())
 		}
-		if took := time.Since(start); srv.Watches() != 0 || took > time.Second/10 {
-			t.Errorf("three tries leave %d watches, and took %v; want none, and no wait", srv.Watches(), took)
-		}
+		expect(t, srv.Watches() == 0 && time.Since(start) <= time.Second/10,
+			"three tries leave %d watches, and took %v; want none, and no wait", srv.Watches(), time.Since(start))
 		free, _ := coordtest.Hold(t, c.Unfair("/tasks/8"), coordinator.Try())
-		if coordtest.NotLost(t, free); !srv.Exists("/app/tasks/8") {
-			t.Error("a try of a free lock is granted, and it has no node")
-		}
+		coordtest.NotLost(t, free)
+		expect(t, srv.Exists("/app/tasks/8"), "a try of a free lock is granted, and it has no node")
 	})
 }
 
@@ -128,10 +114,7 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 	const waiting = 100
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var tries atomic.Int32
-		var cs []*coordinator.Coordinator
-		for range 4 {
-			cs = append(cs, coordtest.Connect(t, srv))
-		}
+		cs, _ := sessions(t, srv, 4, 0)
 		holder, _ := coordtest.Hold(t, cs[0].Unfair(taskPath))
 		granted := make(chan *coordinator.Acquisition, waiting)
 		var wait sync.WaitGroup
@@ -162,18 +145,14 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 		wait.Wait()
 		reads = srv.Requests(zktest.OpGetData) - reads
 		t.Logf("%d handoffs: %d creates, %d at most in one; %d reads", waiting, tries.Load(), most, reads)
-		if each := waiting * (waiting + 1) / 2; 2*reads > 3*each {
-			t.Errorf("%d reads, want at most one and a half times the %d of one look each", reads, each)
-		}
+		const each = waiting * (waiting + 1) / 2
+		expect(t, 2*reads <= 3*each, "%d reads, want at most 1.5 times the %d of one look each", reads, each)
 		// 191 to 204 were seen, and 313 to 328 where the pauses do not grow.
-		if 2*tries.Load() > 5*waiting {
-			t.Errorf("%d creates for %d handoffs, want at most two and a half each", tries.Load(), waiting)
-		}
+		expect(t, 2*tries.Load() <= 5*waiting, "%d creates for %d handoffs, want 2.5 each", tries.Load(), waiting)
 	})
 }
 
-// TestUnfairWithoutWrite: if no client may write the nodes, it costs two requests more,
-// and holds.
+// TestUnfairWithoutWrite: where no client may write the nodes.
 func TestUnfairWithoutWrite(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -192,42 +171,26 @@ func TestUnfairWithoutWrite(t *testing.T) {
 		if second.Valid() {
 			waiter = second
 		}
-		if g := <-waiter.Granted(); g.Token <= grant.Token {
-			t.Errorf("%+v is granted after %+v, want a greater token", g, grant)
-		}
+		g := <-waiter.Granted()
+		expect(t, g.Token > grant.Token, "%+v is granted after %+v, want a greater token", g, grant)
 	})
 }
 
-// TestUnfairDeleteWaitsForTransactions: the node is not given up before a transaction
-// that rests on it is answered.
 func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a := coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, a.Unfair(taskPath))
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if len(r.Parts) > 1 {
-				return zktest.Delay(time.Second)
-			}
-			return zktest.Pass()
+		strike(srv, zktest.Delay(time.Second), func(r zktest.Request) bool { return len(r.Parts) > 1 })
+		done := inBackground(func() error {
+			return txnErr(holder.Txn(t.Context(), &zk.CreateRequest{Path: "/made", Acl: zk.WorldACL(zk.PermAll)}))
 		})
-		done := make(chan error, 1)
-		go func() {
-			_, err := holder.Txn(context.Background(), &zk.CreateRequest{Path: "/made", Acl: zk.WorldACL(zk.PermAll)})
-			done <- err
-		}()
 		synctest.Wait()
 		holder.Release()
 		time.Sleep(time.Second / 2)
-		if !srv.Exists(taskPath) || !srv.Exists("/made") {
-			t.Error("the node was deleted, or the transaction not made, while the answer to the transaction is under way; want neither")
-		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		expect(t, srv.Exists(taskPath) && srv.Exists("/made"), "before it is answered there are %v", srv.Tree())
+		eventstest.Check(t, <-done)
 		<-holder.Done()
-		if srv.Exists(taskPath) {
-			t.Error("the node is there when the release is done, want it gone")
-		}
+		expect(t, !srv.Exists(taskPath), "the node is there when the release is done, want it gone")
 	})
 }
 
@@ -240,43 +203,36 @@ func TestANodeDeletedUnderALostLockLetsTheNextIn(t *testing.T) {
 		m := coordtest.NewMeter(srv)
 		c := coordtest.Connect(t, srv, coordinator.WithDialer(m.Dial), coordinator.WithLossOnSuspend())
 		started, lost, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		returned := make(chan error, 1)
-		go func() {
-			returned <- c.Unfair(taskPath).Do(context.Background(), func(ctx context.Context, _ events.Grant) error {
+		returned := inBackground(func() error {
+			return c.Unfair(taskPath).Do(context.Background(), func(ctx context.Context, _ events.Grant) error {
 				close(started)
 				<-ctx.Done()
 				close(lost)
 				<-goOn
 				return nil
 			})
-		}()
+		})
 		<-started
 		waiter := coordtest.Queue(c.Unfair(taskPath))
 		srv.CutAll()
 		<-lost
 		time.Sleep(10 * time.Second) // there is a connection again
 		if waiter.Valid() || !srv.Exists(taskPath) {
-			t.Fatalf("while the function runs the waiter is valid: %t, and the node is there: %t; want it to wait for the node", waiter.Valid(), srv.Exists(taskPath))
+			t.Fatalf("while the function runs the waiter is valid: %t, and there are %v", waiter.Valid(), srv.Tree())
 		}
 		before := m.Read()
 		eventstest.Must(t, srv.Delete(taskPath))
 		time.Sleep(time.Second) // the waiters step back for a third of a second at most
-		if spent := m.Read().Minus(before).Requests; !waiter.Valid() || spent > 3 {
-			t.Errorf("a second after the deletion of the node the waiter is valid: %t, after %d requests; want it to hold, after at most 3", waiter.Valid(), spent)
-		}
-		before = m.Read()
-		time.Sleep(time.Minute)
-		// A holder checks its node once a second.
-		if spent := m.Read().Minus(before).Requests; spent > 65 {
-			t.Errorf("in the minute after that the session makes %d requests, want a probe a second", spent)
-		}
+		spent := m.Read().Minus(before).Requests
+		expect(t, waiter.Valid() && spent <= 3, "a second after the deletion of the node the waiter is valid: %t, "+
+			"after %d requests; want it to hold, after at most 3", waiter.Valid(), spent)
+		time.Sleep(time.Minute) // a holder checks its node once a second
+		spent = m.Read().Minus(before).Requests - spent
+		expect(t, spent <= 65, "in the minute after that %d requests, want a probe a second", spent)
 		close(goOn)
-		if err := <-returned; !errors.Is(err, coordinator.ErrSuspended) {
-			t.Errorf("Do = %v, want the loss", err)
-		}
+		expectError(t, <-returned, coordinator.ErrSuspended, "Do")
 		synctest.Wait()
-		if !waiter.Valid() || !srv.Exists(taskPath) {
-			t.Errorf("after the end of the function the waiter is valid: %t, and its node is there: %t; want both", waiter.Valid(), srv.Exists(taskPath))
-		}
+		expect(t, waiter.Valid() && srv.Exists(taskPath), "after that the waiter is valid: %t, and there are %v",
+			waiter.Valid(), srv.Tree())
 	})
 }
