@@ -1,20 +1,18 @@
 package coordinator_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"sync/atomic"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -28,55 +26,37 @@ func TestAWaiterIsWokenAlthoughItsWatchesWereNotRestored(t *testing.T) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		holder, _ := coordtest.Hold(t, other.Mutex(lockPath))
 		w := coordtest.Queue(c.Mutex(lockPath))
-		var refused atomic.Bool
-		srv.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpSetWatches && refused.CompareAndSwap(false, true) {
-				return zktest.Fail(zktest.Throttled)
-			}
-			return zktest.Pass()
-		})
+		once(srv, zktest.Fail(zktest.Throttled), isA(zktest.OpSetWatches))
 		srv.Cut(c.SessionID())
 		time.Sleep(time.Minute)
 		holder.Release()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		if _, err := w.Wait(ctx); err != nil {
-			t.Errorf("an hour after the release: %v, with the nodes %v; want a grant", err, srv.Children(lockPath))
-		}
+		_, err := w.Wait(within(t, time.Hour))
+		expectError(t, err, nil, "the waiter, an hour after the release")
 	})
 }
 
-// A server that is overloaded, or answers with an unknown code, turns requests away for a second: they are
-// retried, with pauses.
+// A server that is overloaded, or answers with an unknown code, turns requests away for a
+// second: they are retried, with pauses.
 func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
 	forEach(t, map[string]zktest.Code{
 		"throttled": zktest.Throttled, "moved": zktest.SessionMoved, "unknown": zktest.MarshallingError,
 	}, func(t *testing.T, srv *zktest.Server, code zktest.Code) {
-		c, refused := coordtest.Connect(t, srv), 0
-		strike(srv, zktest.Fail(code), func(r zktest.Request) bool {
-			meant := isA(zktest.OpCreate, zktest.OpMulti, zktest.OpDelete)(r)
-			if meant {
-				refused++
-			}
-			return meant
-		})
+		c := coordtest.Connect(t, srv)
+		refused := striking(srv, zktest.Fail(code), isA(zktest.OpCreate, zktest.OpMulti, zktest.OpDelete))
 		a := c.Mutex(lockPath).Acquire(t.Context())
 		time.Sleep(time.Second)
 		srv.Intercept(nil)
-		if refused < 2 || refused > 50 {
-			t.Errorf("%d requests in a second of refusals, want 2 to 50", refused)
-		}
-		if _, err := a.Wait(t.Context()); err != nil {
-			t.Errorf("when requests are served again: %v, want a grant", err)
-		}
+		n := refused.Load()
+		expect(t, n >= 2 && n <= 50, "%d requests in a second of refusals, want 2 to 50", n)
+		_, err := a.Wait(t.Context())
+		expectError(t, err, nil, "when requests are served again")
 	})
 }
 
-// Sessions that end right after they were made, as behind a front that spreads connections over two ensembles: new
-// ones are not asked for in a storm.
+// Sessions that end right after they were made, as behind a front that spreads connections
+// over two ensembles: new ones are not asked for in a storm.
 func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		var made atomic.Int64
 		c := coordtest.Connect(t, srv)
 		go func() {
 			for time.Now().Before(time.Date(2000, 1, 1, 0, 0, 20, 0, time.UTC)) {
@@ -86,34 +66,25 @@ func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		}()
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Op == zktest.OpConnect && r.Session == 0 {
-				made.Add(1)
-			}
-			return zktest.Pass()
-		})
+		made := counting(srv, func(r zktest.Request) bool { return r.Op == zktest.OpConnect && r.Session == 0 })
 		time.Sleep(10 * time.Second)
-		if made.Load() > 40 { // with the dialer's own back-off, up to 1 s, it would be about 15
-			t.Errorf("%d sessions in 10 s, want at most 40", made.Load())
-		}
+		// With the dialer's own back-off, up to 1 s, it would be about 15.
+		expect(t, made.Load() <= 40, "%d sessions in 10 s, want at most 40", made.Load())
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
-		if c.State() != coordinator.StateConnected {
-			t.Errorf("when sessions live again the coordinator is %v, want it connected", c.State())
-		}
+		expect(t, c.State() == coordinator.StateConnected, "when sessions live again it is %v", c.State())
 	})
 }
 
-// A node that may not be deleted blocks other contenders while the session lives, so it is logged.
+// A node that may not be deleted blocks others while the session lives, so it is logged.
 func TestARefusedDeleteIsLogged(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		core, logs := observer.New(zap.ErrorLevel)
-		c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
+		c, logs := logged(t, srv, zap.ErrorLevel)
 		strike(srv, zktest.Fail(zktest.NoAuth), isA(zktest.OpDelete))
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		if coordtest.End(a); !errors.Is(a.Err(), coordinator.ErrNoAuth) || logs.Len() != 1 {
-			t.Errorf("Err = %v, logged %v; want ErrNoAuth, and one line of it", a.Err(), logs.All())
-		}
+		coordtest.End(a)
+		expectError(t, a.Err(), coordinator.ErrNoAuth, "the release")
+		expect(t, logs.Len() == 1, "logged %v, want one line", logs.All())
 		srv.Intercept(nil)
 	})
 }
@@ -125,27 +96,22 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 		zapcore.InfoLevel:  {"lock lost": 10, "session expired": 1, "lock granted": 0},
 		zapcore.ErrorLevel: {"": 0},
 	} {
-		t.Run(level.String(), func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				core, logs := observer.New(level)
-				c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
-				for i := range locks {
-					coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/%d", i)))
-				}
-				expire(t, srv, c)
-				time.Sleep(time.Second)
-				for message, n := range want {
-					if got := logs.FilterMessageSnippet(message).Len(); got != n {
-						t.Errorf("%d lines with %q are logged, want %d", got, message, n)
-					}
-				}
-			})
+		coordtest.Case(t, level.String(), func(t *testing.T, srv *zktest.Server) {
+			c, logs := logged(t, srv, level)
+			granted(t, burst(c, locks))
+			expire(t, srv, c)
+			time.Sleep(time.Second)
+			for message, n := range want {
+				got := logs.FilterMessageSnippet(message).Len()
+				expect(t, got == n, "%d lines with %q are logged, want %d", got, message, n)
+			}
 		})
 	}
 }
 
-// TestRealSmoke runs wherever a real server is found, also if real tests are not asked for. Twenty contenders in
-// four sessions are granted one at a time, in the order of arrival, with growing tokens, and leave nothing.
+// TestRealSmoke runs wherever a real server is found, also if real tests are not asked
+// for. Twenty contenders in four sessions are granted one at a time, in the order of
+// arrival, with growing tokens, and leave nothing.
 func TestRealSmoke(t *testing.T) {
 	t.Parallel()
 	e := coordtest.Servers(t, 1)
@@ -170,4 +136,79 @@ func TestRealSmoke(t *testing.T) {
 	e.Needs(t, ensemble.Containers)
 	// The directory was made as a container, and goes by itself.
 	eventstest.Eventually(t, "the directory is gone", func() bool { return !exists(lockPath) })
+}
+
+// TestRealStorms has crowds of contenders meet at one ensemble. In virtual time schedules
+// and the explorer have them.
+func TestRealStorms(t *testing.T) {
+	eventstest.NeedsServers(t)
+	t.Parallel()
+	e := coordtest.Servers(t, 3)
+	for name, test := range map[string]func(*testing.T, *ensemble.Ensemble){
+		"elections": realElections,
+		"watchers":  realWatch, "contended": realContended,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, e)
+		})
+	}
+}
+
+// Directories that other clients fill, and that other clients remove.
+
+// sessions returns n coordinators with a session each, and acquisitions that wait for the
+// lock, of one after the other.
+func sessions(t *testing.T, srv *zktest.Server, n, waiters int) (cs []*coordinator.Coordinator, all []*coordinator.Acquisition) {
+	t.Helper()
+	for range n {
+		cs = append(cs, coordtest.Connect(t, srv))
+	}
+	for i := range waiters {
+		all = append(all, coordtest.Queue(cs[i%len(cs)].Mutex(lockPath)))
+	}
+	return cs, all
+}
+
+// TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted. Only the next in
+// line may be granted by the end of the holder's node, and then loses the lock with its own.
+func TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		cs, all := sessions(t, srv, 3, 31)
+		first, all := all[0], all[1:]
+		last := coordtest.Soon(t, first).Token
+		stream := cs[1].Events(t.Context())
+		srv.MuteAll(true) // or they would be back before the directory is empty
+		for _, child := range srv.Children(lockPath) {
+			eventstest.Must(t, srv.Delete(lockPath+"/"+child))
+		}
+		eventstest.Must(t, srv.Delete(lockPath))
+		eventstest.Must(t, srv.Delete("/locks"))
+		srv.MuteAll(false)
+		lost := <-first.Lost()
+		expect(t, lost.Reason == events.ReasonNodeRemoved, "the holder hears %+v, want NodeRemoved", lost)
+		for requeued := map[uint64]bool{}; len(requeued) < 10; {
+			switch ev := (<-stream).(type) {
+			case events.Requeued, events.Grant: // which replaces the former, unless that was read
+				requeued[ev.AcquisitionID()] = true
+			}
+		}
+		synctest.Wait()
+		if errors.Is(all[0].Err(), coordinator.ErrNodeRemoved) {
+			all = all[1:]
+		}
+		for range all {
+			synctest.Wait()
+			i := slices.IndexFunc(all, (*coordinator.Acquisition).Valid)
+			if i < 0 || slices.ContainsFunc(all[i+1:], (*coordinator.Acquisition).Valid) {
+				t.Fatal("none or two of those that queue again hold the lock, want one")
+			}
+			grant := coordtest.Soon(t, all[i])
+			expect(t, grant.Token > last, "%+v is granted, want a token above %d", grant, last)
+			last = grant.Token
+			all[i].Release()
+		}
+		synctest.Wait()
+		expect(t, len(srv.Children(lockPath)) == 0, "%v are left, want no node", srv.Children(lockPath))
+	})
 }
