@@ -15,6 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 // An acquisition that is given up before it was sent is never sent, and nothing of it
@@ -30,7 +31,6 @@ type trier struct {
 	ends    func(a *coordinator.Acquisition, cancel context.CancelFunc) // nil: with its wait
 }
 
-// try asks for the lock at the path, gives up, and waits for the end.
 func (x trier) try(c *coordinator.Coordinator, at string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -44,13 +44,19 @@ func (x trier) try(c *coordinator.Coordinator, at string) {
 func triers() map[string]trier {
 	mutex := func(c *coordinator.Coordinator, at string) handle { return c.Mutex(at) }
 	permits := func(c *coordinator.Coordinator, at string) handle { return c.Semaphore(at, 2) }
+	reader := func(c *coordinator.Coordinator, at string) handle { return c.ReadWrite(at).Read() }
+	multi := func(c *coordinator.Coordinator, at string) handle { return mutexes(c, at+"a", at+"b") }
+	unfair := func(c *coordinator.Coordinator, at string) handle { return c.Unfair(at) }
+	crash := coordinator.DetectCrash()
+	detects := func(c *coordinator.Coordinator, at string) handle { return c.Mutex(at, crash) }
 	released := func(a *coordinator.Acquisition, _ context.CancelFunc) {
 		synctest.Wait() // it has asked for what it begins with
 		a.Release()
 	}
 	atOnce := func(a *coordinator.Acquisition, _ context.CancelFunc) { a.Release() }
 	cancelled := func(_ *coordinator.Acquisition, cancel context.CancelFunc) { cancel() }
-	brief, try := []coordinator.AcquireOption{coordinator.MaxWait(time.Millisecond)}, []coordinator.AcquireOption{coordinator.Try()}
+	brief := []coordinator.AcquireOption{coordinator.MaxWait(time.Millisecond)}
+	try := []coordinator.AcquireOption{coordinator.Try()}
 	return map[string]trier{
 		"a bounded wait":       {mutex, brief, nil},
 		"the end of a context": {mutex, nil, cancelled},
@@ -59,22 +65,13 @@ func triers() map[string]trier {
 		"a try":                {mutex, try, released},
 		"permits":              {permits, nil, released},
 		"permits, a try":       {permits, try, released},
-		"a reader": {func(c *coordinator.Coordinator, at string) handle {
-			return c.ReadWrite(at).Read()
-		}, nil, released},
-		"a multi-lock": {func(c *coordinator.Coordinator, at string) handle {
-			return c.Multi(c.Mutex(at+"a"), c.Mutex(at+"b"))
-		}, nil, released},
-		"an unfair lock": {func(c *coordinator.Coordinator, at string) handle {
-			return c.Unfair(at)
-		}, nil, released},
-		"a lock that detects": {func(c *coordinator.Coordinator, at string) handle {
-			return c.Mutex(at, coordinator.DetectCrash())
-		}, nil, released},
+		"a reader":             {reader, nil, released},
+		"a multi-lock":         {multi, nil, released},
+		"an unfair lock":       {unfair, nil, released},
+		"a lock that detects":  {detects, nil, released},
 	}
 }
 
-// heap returns what is in use.
 func heap() int {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -83,32 +80,20 @@ func heap() int {
 	return int(stats.HeapAlloc)
 }
 
-// noted notes the requests for the tried locks, and returns a function that reads them.
-func noted(srv *zktest.Server) (read func() int) {
-	var n atomic.Int32
-	srv.Intercept(func(r zktest.Request) zktest.Action {
-		paths := []string{r.Path}
-		for _, p := range r.Parts {
-			paths = append(paths, p.Path)
-		}
-		if slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(p, inTheOutage) }) {
-			n.Add(1)
-		}
-		return zktest.Pass()
+func isTried(r zktest.Request) bool {
+	return slices.ContainsFunc(append(r.Parts, zktest.Part{Path: r.Path}), func(p zktest.Part) bool {
+		return strings.HasPrefix(p.Path, inTheOutage)
 	})
-	return func() int { return int(n.Load()) }
 }
 
-// TestATryInAnOutageLeavesNothing: while no server can be reached a caller asks for
-// locks, and gives each up. Afterwards nothing of that is left: no memory, and no request
-// at the next connection.
+// TestATryInAnOutageLeavesNothing: no memory, and no request at the next connection.
 func TestATryInAnOutageLeavesNothing(t *testing.T) {
 	tries := eventstest.Many(1000, 20_000)
 	const most = 100 // bytes
 	forEach(t, triers(), func(t *testing.T, srv *zktest.Server, x trier) {
 		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
 		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
-		requests := noted(srv)
+		requests := counting(srv, isTried)
 		srv.Down(true)
 		synctest.Wait()
 		tryFor := func(n int) {
@@ -124,15 +109,11 @@ func TestATryInAnOutageLeavesNothing(t *testing.T) {
 			tryFor(tries)
 			kept = (heap() - before) / tries
 		}
-		if kept > most {
-			t.Errorf("each of %d tries keeps %d bytes when it is done, want at most %d", tries, kept, most)
-		}
+		expect(t, kept <= most, "each of %d tries keeps %d bytes afterwards, want at most %d", tries, kept, most)
 		srv.Down(false)
 		coordtest.Hold(t, c.Mutex("/locks/fresh"))
 		time.Sleep(time.Second)
-		if got := requests(); got > 0 {
-			t.Errorf("%d requests are made for locks that were given up, want none", got)
-		}
+		expect(t, requests.Load() == 0, "%d requests for locks that were given up, want none", requests.Load())
 		coordtest.NotLost(t, held)
 	})
 }
@@ -148,17 +129,13 @@ func TestATryBehindABurstLeavesNothing(t *testing.T) {
 		start := time.Now()
 		all := burst(c, 200)
 		synctest.Wait()
-		requests := noted(srv)
+		requests := counting(srv, isTried)
 		for i := range 100 {
 			x.try(c, fmt.Sprint(inTheOutage, i))
 		}
-		if took := time.Since(start); took > rtt/2 {
-			t.Errorf("they are done after %v, want it before any answer", took)
-		}
+		expect(t, time.Since(start) <= rtt/2, "they are done after %v, want before any answer", time.Since(start))
 		granted(t, all)
-		if got := requests(); got > 0 {
-			t.Errorf("%d requests are made for locks that were given up, want none", got)
-		}
+		expect(t, requests.Load() == 0, "%d requests for locks that were given up, want none", requests.Load())
 	})
 }
 
@@ -170,18 +147,10 @@ func TestReleasedWhileItIsSent(t *testing.T) {
 	}, func(t *testing.T, srv *zktest.Server, lost zktest.Action) {
 		c := coordtest.Connect(t, srv)
 		coordtest.Warm(t, c)
-		strike(srv, lost, func(r zktest.Request) (meant bool) {
-			if meant = coordtest.Creates(r); meant {
-				srv.Intercept(nil)
-			}
-			return meant
-		})
-		a := c.Mutex(lockPath).Acquire(context.Background())
-		coordtest.End(a)
+		once(srv, lost, coordtest.Creates)
+		coordtest.End(c.Mutex(lockPath).Acquire(context.Background()))
 		time.Sleep(5 * time.Second)
-		if got := srv.Children(lockPath); len(got) > 0 {
-			t.Errorf("%v is left, want nothing", got)
-		}
+		expect(t, len(srv.Children(lockPath)) == 0, "%v is left, want nothing", srv.Children(lockPath))
 	})
 }
 
@@ -196,27 +165,99 @@ func TestAReleaseWithoutTheAcquireBehindIt(t *testing.T) {
 		srv.Down(true)
 		synctest.Wait()
 		held.Release()
-		given := coordtest.Queue(c.Mutex(lockPath))
-		given.Release()
-		<-given.Done()
+		coordtest.End(coordtest.Queue(c.Mutex(lockPath)))
 		next := coordtest.Queue(c.Mutex(lockPath))
-		var creates, multis atomic.Int32
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Op == zktest.OpMulti {
-				multis.Add(1)
-			}
-			if coordtest.Creates(r) {
-				creates.Add(1)
-			}
-			return zktest.Pass()
-		})
+		multis, alone := srv.Requests(zktest.OpMulti), counting(srv, coordtest.Creates)
 		srv.Down(false)
 		grant := coordtest.Soon(t, next)
-		if got := srv.Children(lockPath); len(got) != 1 || !strings.HasSuffix(grant.Node, got[0]) {
-			t.Errorf("%v are there, want the node of %+v", got, grant)
-		}
-		if creates.Load() != 0 || multis.Load() != 1 {
-			t.Errorf("%d transactions and %d creates of their own are made, want one that releases and makes the next one's node", multis.Load(), creates.Load())
-		}
+		got := srv.Children(lockPath)
+		expect(t, len(got) == 1 && strings.HasSuffix(grant.Node, got[0]), "%v are there, granted %+v", got, grant)
+		multis = srv.Requests(zktest.OpMulti) - multis
+		expect(t, alone.Load() == 0 && multis == 1, "%d transactions and %d creates of their own are made, "+
+			"want one that releases and makes the next one's node", multis, alone.Load())
 	})
+}
+
+// TestAWithdrawnCreateMakesNoNodeLater: an acquisition is released while its directories
+// are being made, and a fault follows. Its caller acquires the lock again. From then on
+// there are no nodes but those of the second acquisition.
+func TestAWithdrawnCreateMakesNoNodeLater(t *testing.T) {
+	const lag = 20 * time.Millisecond // each way
+	kinds := map[string]struct {
+		of    func(c *coordinator.Coordinator, dir string) handle
+		nodes int
+	}{
+		"mutex":     {func(c *coordinator.Coordinator, dir string) handle { return c.Mutex(dir + "/a") }, 1},
+		"semaphore": {func(c *coordinator.Coordinator, dir string) handle { return c.Semaphore(dir+"/s", 1) }, 1},
+		"multi":     {func(c *coordinator.Coordinator, d string) handle { return mutexes(c, d+"/b", d+"/c") }, 2},
+	}
+	type fault struct {
+		direction faultnet.Direction
+		verdict   faultnet.Verdict
+		cut       time.Duration // the connection ends so much later; 0: never
+	}
+	swallowed, dropped := faultnet.Swallow(), faultnet.Drop()
+	faults := []fault{
+		{faultnet.Up, swallowed, 0}, {faultnet.Up, dropped, time.Second},
+		{faultnet.Down, swallowed, 0}, {faultnet.Down, dropped, time.Second},
+		{faultnet.Down, faultnet.CutBefore(), 0}, {faultnet.Down, faultnet.CutAfter(), 0},
+	}
+	play := func(t *testing.T, srv *zktest.Server, kind string, dir string, released time.Duration, f fault, nth int32) {
+		of, most := kinds[kind].of, kinds[kind].nodes
+		nodes := func() (n int) {
+			for _, node := range srv.Tree() {
+				if srv.Owner(node) != 0 {
+					n++
+				}
+			}
+			return n
+		}
+		var phase, frames atomic.Int32 // phase: 1 acquiring, 2 released, 3 acquiring again
+		var network *faultnet.Network
+		network = faultnet.New(srv.DialContext, func(x faultnet.Frame) faultnet.Verdict {
+			expect(t, phase.Load() != 3 || nodes() <= most, "%d nodes, want %d at most", nodes(), most)
+			// A frame upwards is judged when it is sent, and one downwards when it arrives. What the client sends
+			// after the end of a connection waits in its queue, and no one can take it back.
+			if x.Op == zktest.OpPing || x.Direction != f.direction || phase.Load() < int32(f.direction) || frames.Add(1) != nth {
+				return faultnet.Pass()
+			}
+			if f.cut > 0 {
+				time.AfterFunc(f.cut, network.Cut)
+			}
+			return f.verdict
+		})
+		c := coordtest.Connect(t, srv, coordinator.WithDialer(network.Dial))
+		holdAgainAndAgain(t, c.Mutex("/locks/first"), 1) // from now on the session knows that there are containers
+		network.Lag(faultnet.Up, lag)
+		network.Lag(faultnet.Down, lag)
+		phase.Store(1)
+		first := of(c, dir).Acquire(context.Background())
+		time.Sleep(released)
+		phase.Store(2)
+		coordtest.End(first)
+		for nodes() > 0 {
+			time.Sleep(lag)
+		}
+		phase.Store(3)
+		holdAgainAndAgain(t, of(c, dir), 1)
+		time.Sleep(time.Minute)
+		expect(t, nodes() == 0, "%d nodes are left, want none", nodes())
+	}
+	for kind := range kinds {
+		for _, f := range faults {
+			if kind != "mutex" && f.verdict != faultnet.CutAfter() {
+				continue
+			}
+			for nth := int32(1); nth <= 4; nth++ {
+				for _, dir := range []string{"/locks", "/more"} {
+					for _, released := range []time.Duration{lag / 2, lag/2 + 2*lag} {
+						name := fmt.Sprintf("%s in %s, released after %v, frame %d %v: %v", kind, dir, released, nth, f.direction, f.verdict)
+						coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+							play(t, srv, kind, dir, released, f, nth)
+						})
+					}
+				}
+			}
+		}
+	}
 }
