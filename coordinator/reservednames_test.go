@@ -2,6 +2,8 @@ package coordinator_test
 
 import (
 	"errors"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -19,13 +22,10 @@ import (
 // what to do.
 func tell(t *testing.T, what string, err, want error, component string) {
 	t.Helper()
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if !errors.Is(err, want) || !strings.Contains(text, `"`+component+`"`) || !strings.Contains(text, "PathEscape") {
-		t.Errorf("%s: %v; want %v, with the component %q and PathEscape", what, err, want, component)
-	}
+	text := fmt.Sprint(err)
+	expectError(t, err, want, what)
+	expect(t, strings.Contains(text, `"`+component+`"`) && strings.Contains(text, "PathEscape"),
+		"%s: %v; want the component %q and PathEscape", what, err, component)
 }
 
 // namedLikeAContender makes every call that makes nodes, where a component is a
@@ -37,8 +37,7 @@ func namedLikeAContender(t *testing.T, s *site) {
 	c := s.connect()
 	before, _, err := s.raw.Children(s.root + "/r/" + name)
 	eventstest.Must(t, err)
-	held := c.Mutex("/held").Acquire(t.Context())
-	coordtest.GrantOf(t, held)
+	held, _ := coordtest.HoldReal(t, c.Mutex("/held"))
 	create := func(path string, flags int32) error {
 		_, err := held.Txn(t.Context(), &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll), Flags: flags})
 		return err
@@ -91,13 +90,12 @@ func TestRealNamesOfContenders(t *testing.T) {
 	namedLikeAContender(t, s)
 	c := s.connect()
 	for _, text := range awkward() {
-		component := coordinator.PathEscape(text)
-		for what, a := range map[string]*coordinator.Acquisition{
-			"semaphore": c.Semaphore("/tenants/"+component, 1).Acquire(t.Context()), "crash": c.Mutex("/jobs/"+component, coordinator.DetectCrash()).Acquire(t.Context()),
+		tenant, job := "/tenants/"+coordinator.PathEscape(text), "/jobs/"+coordinator.PathEscape(text)
+		for path, l := range map[string]coordinator.Handle{
+			tenant: c.Semaphore(tenant, 1), job: c.Mutex(job, coordinator.DetectCrash()),
 		} {
-			coordtest.GrantOf(t, a)
-			expect(t, strings.HasPrefix(a.Grant().Node, map[string]string{"semaphore": "/tenants/", "crash": "/jobs/"}[what]+component+"/"),
-				"%s of %q: granted as %s, want a node below %s", what, text, a.Grant().Node, component)
+			a, grant := coordtest.HoldReal(t, l)
+			expect(t, strings.HasPrefix(grant.Node, path+"/"), "%q: granted %s, want below %s", text, grant.Node, path)
 			coordtest.End(a)
 		}
 	}
@@ -110,8 +108,7 @@ func TestRealNamesOfContenders(t *testing.T) {
 func besideASemaphore(t *testing.T, s *site) {
 	t.Helper()
 	c, other := s.connect(), s.connect()
-	first := c.Semaphore("/sem", 1).Acquire(t.Context())
-	coordtest.GrantOf(t, first)
+	first, _ := coordtest.HoldReal(t, c.Semaphore("/sem", 1))
 	refused := func(l coordinator.Handle, component string) {
 		t.Helper()
 		err := coordtest.EndOf(t, l.Acquire(t.Context()))
@@ -129,8 +126,7 @@ func besideASemaphore(t *testing.T, s *site) {
 	coordtest.End(first)
 	coordtest.GrantOf(t, second)
 
-	lock := c.Mutex("/q/locks").Acquire(t.Context())
-	coordtest.GrantOf(t, lock)
+	lock, _ := coordtest.HoldReal(t, c.Mutex("/q/locks"))
 	refused(c.Semaphore("/q", 1), "locks")
 	err := c.Semaphore("/q", 1).Resize(t.Context(), 2)
 	tell(t, "Resize", err, coordinator.ErrKind, "locks")
@@ -142,5 +138,75 @@ func TestALockIsNoPartOfASemaphore(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { besideASemaphore(t, onTheDouble(t, srv)) })
 }
 
-// TestRealPartsOfASemaphore is the same on a real server.
 func TestRealPartsOfASemaphore(t *testing.T) { besideASemaphore(t, onARealServer(t)) }
+
+// awkward are texts that mean something in a directory, or cannot be a component as they
+// are.
+func awkward() []string {
+	return []string{
+		"", ".", "..", "/", "a/b", "a%2Fb", "%", "%~", "%2E", "\x00", "\xff\xfe", "ü🔒", "plain-1.example", " \n",
+		"locks", "leases", "size", "zookeeper", ".holder", "r.holder", "lock-0000000000", "r/lock-0000000000", "x-1-0000000001",
+		"lock--2147483648", "lock--000000005", "__READ__0000000001", "_c_4f1c0a52-lease-0000000000", "latch-0000000007", "1234567890", "thread-1234567890",
+		strings.Repeat("a", 200), strings.Repeat("a", 201), strings.Repeat("ü", 34), strings.Repeat("ü", 100), strings.Repeat("ü", 101), strings.Repeat("9", 300),
+		strings.Repeat("a", 199) + "/", strings.Repeat("a", 190) + "0000000000",
+	}
+}
+
+// numbered is how a server may end a name: it may be a contender's, of a library that
+// nobody here knows.
+var numbered = regexp.MustCompile(`[-0-9][0-9]{9}$`)
+
+// wantComponent fails the test unless the text has a component with every promise of
+// PathEscape.
+func wantComponent(t *testing.T, text string) (component string) {
+	t.Helper()
+	c := coordinator.PathEscape(text)
+	_, contends := events.ParseName(c)
+	strange := strings.ContainsFunc(c, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' || r == ',' })
+	switch c {
+	case "", ".", "..", "locks", "leases", "size", "zookeeper":
+		strange = true
+	}
+	if strange || contends || numbered.MatchString(c) || strings.HasSuffix(c, ".holder") || len(c) > 200 {
+		t.Errorf("%q becomes %q of %d bytes, want a component of at most 200 bytes that means nothing", text, c, len(c))
+	}
+	back, err := coordinator.PathUnescape(c)
+	if long := strings.Contains(c, "%~"); long != errors.Is(err, coordinator.ErrPath) || !long && (back != text || err != nil) {
+		t.Errorf("%q becomes %q and then %q, %v; want the text, or ErrPath of a hash", text, c, back, err)
+	}
+	return c
+}
+
+func TestPathEscapeMakesOneComponentOfAnyText(t *testing.T) {
+	texts := map[string]string{}
+	for _, text := range awkward() {
+		c := wantComponent(t, text)
+		other, twice := texts[c]
+		expect(t, !twice, "%q and %q both become %q", other, text, c)
+		texts[c] = text
+	}
+	for text, want := range map[string]string{
+		"": "%", "a b/c": "a%20b%2Fc", "orders-2026": "orders-2026", "..": ".%2E", "locks": "lock%73", "r.holder": "r.holde%72",
+		"lock-0000000000": "lock-000000000%30", "12345678": "12345678",
+		strings.Repeat("a", 200): strings.Repeat("a", 200),
+	} {
+		got := coordinator.PathEscape(text)
+		expect(t, got == want, "PathEscape(%q) = %q, want %q", text, got, want)
+	}
+	for _, c := range []string{"", "a/b", "ü", "%zz", "%61", "locks", "lock-0000000000", "%2e", strings.Repeat("a", 201)} {
+		_, err := coordinator.PathUnescape(c)
+		expectError(t, err, coordinator.ErrPath, fmt.Sprintf("PathUnescape(%.20q)", c))
+	}
+}
+
+// FuzzPathEscape: every text has a component of its own, which no library takes for a
+// contender.
+func FuzzPathEscape(f *testing.F) {
+	for _, text := range awkward() {
+		f.Add(text, text+"x")
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		ca, cb := wantComponent(t, a), wantComponent(t, b)
+		expect(t, (ca == cb) == (a == b), "%q and %q become %q and %q", a, b, ca, cb)
+	})
+}
