@@ -16,65 +16,57 @@ import (
 )
 
 // TestTheReleaseOfDoIsBounded: by its context while that lives, else by a probe interval.
-// A server that answers after answersAfter comes in time for the first and too late for
-// the second.
 func TestTheReleaseOfDoIsBounded(t *testing.T) {
 	const ctxEnds, answersAfter, probe = 3 * time.Second, 2 * time.Second, timeoutOfAll / 10
 	errOfWork := errors.New("half done")
 	for _, ctxEnd := range []string{"alive", "ended before", "ends during"} {
 		for _, server := range []string{"answers", "is late", "is mute", "has expired the session"} {
 			for _, work := range []error{nil, errOfWork} {
-				t.Run(fmt.Sprint(ctxEnd, ", ", server, ", ", work), func(t *testing.T) {
-					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-						c := coordtest.Connect(t, srv)
-						ctx, cancel := context.WithCancel(t.Context())
-						defer cancel()
-						var returned time.Time
-						err := c.Mutex(lockPath).Do(ctx, func(inside context.Context, _ events.Grant) error {
-							switch server {
-							case "is late":
-								strike(srv, zktest.Delay(answersAfter), isA(zktest.OpDelete))
-							case "is mute":
-								srv.Mute(c.SessionID(), true)
-							case "has expired the session":
-								eventstest.Must(t, srv.Expire(c.SessionID()))
-								<-inside.Done()
-							}
-							switch ctxEnd {
-							case "ended before":
-								cancel()
-							case "ends during":
-								time.AfterFunc(ctxEnds, cancel)
-							default:
-								time.AfterFunc(time.Minute, func() { srv.Mute(c.SessionID(), false) })
-							}
-							returned = time.Now()
-							return work
-						})
-						took := time.Since(returned)
-						pending := errors.Is(err, coordinator.ErrReleasePending)
-						if server == "has expired the session" != errors.Is(err, coordinator.ErrSessionExpired) {
-							t.Errorf("Do returns %v, want the loss if there is one", err)
+				coordtest.Case(t, fmt.Sprint(ctxEnd, ", ", server, ", ", work), func(t *testing.T, srv *zktest.Server) {
+					c := coordtest.Connect(t, srv)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					var returned time.Time
+					err := c.Mutex(lockPath).Do(ctx, func(inside context.Context, _ events.Grant) error {
+						switch server {
+						case "is late":
+							strike(srv, zktest.Delay(answersAfter), isA(zktest.OpDelete))
+						case "is mute":
+							srv.Mute(c.SessionID(), true)
+						case "has expired the session":
+							eventstest.Must(t, srv.Expire(c.SessionID()))
+							<-inside.Done()
 						}
-						if errors.Is(err, errOfWork) != (work != nil) || err != nil && strings.Contains(err.Error(), "\n") {
-							t.Errorf("Do returns %q, want the error of its function with it, on one line", err)
+						switch ctxEnd {
+						case "ended before":
+							cancel()
+						case "ends during":
+							time.AfterFunc(ctxEnds, cancel)
+						default:
+							time.AfterFunc(time.Minute, func() { srv.Mute(c.SessionID(), false) })
 						}
-						var most time.Duration
-						want := false
-						switch {
-						case server == "is late" && ctxEnd != "ended before":
-							most = answersAfter
-						case (server == "is late" || server == "is mute") && ctxEnd == "ended before":
-							most = probe // it is logged, and no error
-						case server == "is mute" && ctxEnd == "ends during":
-							most, want = ctxEnds, true
-						case server == "is mute":
-							most = 2 * time.Minute // until servers answer
-						}
-						if took > most || pending != want {
-							t.Errorf("Do returns %v after %v, want ErrReleasePending: %v, after at most %v", err, took, want, most)
-						}
+						returned = time.Now()
+						return work
 					})
+					took := time.Since(returned)
+					expired := server == "has expired the session"
+					expect(t, expired == errors.Is(err, coordinator.ErrSessionExpired), "%v, want the loss if any", err)
+					expect(t, errors.Is(err, errOfWork) == (work != nil) && !strings.Contains(fmt.Sprint(err), "\n"),
+						"Do returns %q, want the error of its function with it, on one line", err)
+					var most time.Duration
+					want := false
+					switch {
+					case server == "is late" && ctxEnd != "ended before":
+						most = answersAfter
+					case (server == "is late" || server == "is mute") && ctxEnd == "ended before":
+						most = probe // it is logged, and no error
+					case server == "is mute" && ctxEnd == "ends during":
+						most, want = ctxEnds, true
+					case server == "is mute":
+						most = 2 * time.Minute // until servers answer
+					}
+					expect(t, took <= most && errors.Is(err, coordinator.ErrReleasePending) == want,
+						"Do returns %v after %v, want ErrReleasePending: %v, after at most %v", err, took, want, most)
 				})
 			}
 		}
@@ -82,15 +74,11 @@ func TestTheReleaseOfDoIsBounded(t *testing.T) {
 }
 
 // TestReleaseAndWait returns the servers' word, or says that there is none yet, as often
-// as it is called.
+// as it is called. What is confirmed does not depend on its context.
 func TestReleaseAndWait(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		brief := func() context.Context {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			t.Cleanup(cancel)
-			return ctx
-		}
+		brief := func() context.Context { return within(t, time.Second) }
 		held, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		waits := coordtest.Queue(other.Mutex(lockPath))
 		expectError(t, waits.ReleaseAndWait(t.Context()), coordinator.ErrNotAcquired, "one that waits")
@@ -108,7 +96,11 @@ func TestReleaseAndWait(t *testing.T) {
 		srv.Mute(c.SessionID(), false)
 		eventstest.Must(t, held.ReleaseAndWait(t.Context()))
 		expect(t, len(srv.Children(lockPath)) == 0, "%v is left, want nothing once it is confirmed", srv.Children(lockPath))
-		eventstest.Must(t, held.ReleaseAndWait(brief()))
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 50 { // a choice between two channels would fail one in two
+			eventstest.Must(t, held.ReleaseAndWait(over))
+		}
 
 		lost, grant := coordtest.Hold(t, c.Mutex(lockPath))
 		eventstest.Must(t, srv.Delete(grant.Node))
@@ -148,25 +140,10 @@ func TestTermsSayThatAReleaseIsPending(t *testing.T) {
 					time.AfterFunc(time.Second, func() { cancel(errOfFunction) })
 				}
 			}
-			if len(told) != 1 || !errors.Is(told[0], errOfFunction) || errors.Is(told[0], coordinator.ErrReleasePending) == before {
-				t.Errorf("Terms yield %v, want the cause, and ErrReleasePending: %v", told, !before)
-			}
-			if took := time.Since(start); took > time.Second+time.Second/100 {
-				t.Errorf("they end after %v, want a second at most", took)
-			}
+			err := errors.Join(told...)
+			expect(t, len(told) == 1 && errors.Is(err, errOfFunction), "Terms yield %v, want the cause", told)
+			expect(t, errors.Is(err, coordinator.ErrReleasePending) != before, "%v; ended before: %v", told, before)
+			expect(t, time.Since(start) <= 1010*time.Millisecond, "they end after %v, want 1 s", time.Since(start))
 		})
 	}
-}
-
-// TestReleaseAndWaitOfWhatIsConfirmed does not depend on a context that ends after it.
-func TestReleaseAndWaitOfWhatIsConfirmed(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
-		ctx, cancel := context.WithCancel(t.Context())
-		eventstest.Must(t, a.ReleaseAndWait(ctx))
-		cancel()
-		for range 50 { // a choice between two channels would fail one in two
-			eventstest.Must(t, a.ReleaseAndWait(ctx))
-		}
-	})
 }

@@ -2,8 +2,8 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,9 +41,8 @@ func wantNothing(t *testing.T, srv *zktest.Server) {
 	t.Helper()
 	time.Sleep(time.Second)
 	synctest.Wait()
-	if queue, leases := srv.Children(semQueue), srv.Children(semLeases); len(queue)+len(leases) != 0 {
-		t.Errorf("when all have released the queue is %v and the leases are %v, want none", queue, leases)
-	}
+	left := slices.Concat(srv.Children(semQueue), srv.Children(semLeases))
+	expect(t, len(left) == 0, "when all have released %v are left, want none", left)
 }
 
 // permitStorm has callers want one to three permits each, some times. It returns the
@@ -60,19 +59,15 @@ func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, caller
 				err := s.Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
 					now := held.Add(int64(n))
 					defer held.Add(int64(-n))
-					if now > size || ctx.Err() != nil {
-						t.Errorf("caller %d, round %d: %d of %d permits are held; the lock has ended: %v, want no more than there are, and nil",
-							i, round, now, size, ctx.Err())
-					}
+					expect(t, now <= size && ctx.Err() == nil, "caller %d, round %d: %d of %d permits are held; "+
+						"the lock has ended: %v", i, round, now, size, ctx.Err())
 					for seen := most.Load(); seen < now && !most.CompareAndSwap(seen, now); {
 						seen = most.Load()
 					}
 					time.Sleep(rand.N(10 * time.Millisecond))
 					return nil
 				}, coordinator.Permits(n))
-				if err != nil {
-					t.Errorf("caller %d, round %d: %v, want nil", i, round, err)
-				}
+				expect(t, err == nil, "caller %d, round %d: %v, want nil", i, round, err)
 			}
 		})
 	}
@@ -88,34 +83,33 @@ func TestNoMorePermitsThanThereAre(t *testing.T) {
 		for range 4 {
 			sems = append(sems, coordtest.Connect(t, srv).Semaphore(semPath, permits))
 		}
-		if most := permitStorm(t, sems, permits, 100, 5); most != permits {
-			t.Errorf("%d permits were held at most, want all %d", most, permits)
-		}
+		most := permitStorm(t, sems, permits, 100, 5)
+		expect(t, most == permits, "%d permits were held at most, want all %d", most, permits)
 		wantNothing(t, srv)
 	})
 }
 
 // TestResizeBesideAcquire: an acquisition beside Resize, with the same handle, is not
-// refused for its size.
+// refused for its size. A Resize counts, too, when the servers have lost all data, and
+// count their transactions anew.
 func TestResizeBesideAcquire(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
 		take(t, s, 1)
 		for size := 2; size < 12; size++ {
 			all := []*coordinator.Acquisition{s.Acquire(t.Context())}
-			resized := make(chan error)
-			go func() { resized <- s.Resize(t.Context(), size) }()
+			resized := inBackground(func() error { return s.Resize(t.Context(), size) })
 			all = append(all, s.Acquire(t.Context()))
 			eventstest.Must(t, <-resized)
 			all = append(all, s.Acquire(t.Context()))
-			for i, a := range all {
+			for _, a := range all {
 				synctest.Wait()
-				if coordtest.IsClosed(a.Done()) {
-					t.Errorf("Resize to %d: acquisition %d of 3 ended with %v, want it to wait or hold", size, i, a.Err())
-				}
-				coordtest.End(a)
+				waitsOrHolds(t, a)
 			}
 		}
+		srv.Wipe()
+		eventstest.Must(t, s.Resize(t.Context(), 3))
+		wantRoom(t, s, 3)
 	})
 }
 
@@ -126,12 +120,9 @@ func TestTheSizeThatWasWrittenLastCounts(t *testing.T) {
 		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
 		take(t, s, 1)
 		ctx := lateContext{t.Context(), make(chan struct{})}
-		late := make(chan error)
-		go func() { late <- s.Resize(ctx, 2) }()
+		late := inBackground(func() error { return s.Resize(ctx, 2) })
 		synctest.Wait()
-		if data, _ := srv.Data(semSize); string(data) != "2" {
-			t.Fatalf("the size is %q before the call returns, want 2", data)
-		}
+		expectData(t, srv, semSize, "2") // before the call returns
 		eventstest.Must(t, s.Resize(t.Context(), 3))
 		close(ctx.reads)
 		eventstest.Must(t, <-late)
@@ -141,27 +132,16 @@ func TestTheSizeThatWasWrittenLastCounts(t *testing.T) {
 	})
 }
 
-// TestAResizeCountsAfterTheServersHaveLostAllData, and count their transactions anew.
-func TestAResizeCountsAfterTheServersHaveLostAllData(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
-		for size := 2; size < 20; size++ {
-			eventstest.Must(t, s.Resize(t.Context(), size))
-		}
-		srv.Wipe()
-		eventstest.Must(t, s.Resize(t.Context(), 3))
-		wantRoom(t, s, 3)
-	})
-}
-
-// wantRoom checks that the servers and the handle have the size: an acquisition of all
-// permits waits or holds.
+// wantRoom checks that the servers and the handle have the size.
 func wantRoom(t *testing.T, s *coordinator.Semaphore, size int) {
 	t.Helper()
-	a := take(t, s, size)[0]
-	if coordtest.IsClosed(a.Done()) {
-		t.Errorf("an acquisition of %d permits ended with %v, want it to wait or hold", size, a.Err())
-	}
+	waitsOrHolds(t, take(t, s, size)[0])
+}
+
+// waitsOrHolds checks that an acquisition was not refused, and ends it.
+func waitsOrHolds(t *testing.T, a *coordinator.Acquisition) {
+	t.Helper()
+	expect(t, !coordtest.IsClosed(a.Done()), "the acquisition ended with %v, want it to wait or hold", a.Err())
 	coordtest.End(a)
 }
 
@@ -178,8 +158,7 @@ func (c lateContext) Done() <-chan struct{} {
 
 // The faults of a semaphore, and how they are reported.
 
-// TestAPermitThatMayNotBeTaken: if a session may not read the size, list the leases or
-// make one, Acquire ends with ErrNoAuth and leaves nothing.
+// TestAPermitThatMayNotBeTaken leaves nothing.
 func TestAPermitThatMayNotBeTaken(t *testing.T) {
 	forEach(t, map[string]func(zktest.Request) bool{
 		"the size":   func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semSize },
@@ -188,15 +167,12 @@ func TestAPermitThatMayNotBeTaken(t *testing.T) {
 	}, func(t *testing.T, srv *zktest.Server, denied func(zktest.Request) bool) {
 		s := coordtest.Connect(t, srv).Semaphore(semPath, 2)
 		strike(srv, zktest.Fail(zktest.NoAuth), denied)
-		if err := coordtest.EndOf(t, s.Acquire(t.Context())); !errors.Is(err, coordinator.ErrNoAuth) {
-			t.Errorf("the acquisition ended with %v, want ErrNoAuth", err)
-		}
+		expectError(t, coordtest.EndOf(t, s.Acquire(t.Context())), coordinator.ErrNoAuth, "the acquisition ended")
 		wantNothing(t, srv)
 		srv.Intercept(nil)
 		coordtest.Soon(t, take(t, s, 2)[0])
-		if n := len(srv.Children(semLeases)); n != 2 {
-			t.Errorf("two permits are held with %d leases, want 2", n)
-		}
+		n := len(srv.Children(semLeases))
+		expect(t, n == 2, "two permits are held with %d leases, want 2", n)
 	})
 }
 
@@ -225,26 +201,20 @@ func TestAPermitOutOfTurnIsSeenInTime(t *testing.T) {
 			eventstest.Must(t, srv.Create(semLeases, nil))
 		}
 		coordtest.End(take(t, s, 1)[0]) // from here on the directories are there, and known
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Op != zktest.OpMulti || len(r.Parts) < 3 || srv.Exists(stray) {
-				return zktest.Pass()
-			}
-			eventstest.Must(t, srv.Create(stray, nil))
-			if x.lost {
-				return zktest.CutAfter()
-			}
-			return zktest.Pass()
+		action := zktest.Pass()
+		if x.lost {
+			action = zktest.CutAfter()
+		}
+		strike(srv, action, func(r zktest.Request) bool {
+			return r.Op == zktest.OpMulti && len(r.Parts) > 2 && srv.Create(stray, nil) == nil
 		})
 		a := s.Acquire(t.Context(), x.options...)
 		time.Sleep(5 * time.Second)
 		if got := srv.Children(semLeases); a.Valid() || len(got) != 1 || !strings.HasSuffix(stray, got[0]) {
-			t.Fatalf("beside a lease out of turn it holds: %v, and the leases are %v, want only the other one",
-				a.Valid(), got)
+			t.Fatalf("beside a lease out of turn it holds: %v; the leases are %v, want the other one", a.Valid(), got)
 		}
 		if x.options != nil {
-			if err := coordtest.EndOf(t, a); !errors.Is(err, coordinator.ErrNotAcquired) {
-				t.Errorf("the try ends with %v, want ErrNotAcquired", err)
-			}
+			expectError(t, coordtest.EndOf(t, a), coordinator.ErrNotAcquired, "the try ends")
 			return
 		}
 		srv.Intercept(nil)
@@ -263,8 +233,7 @@ func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
 	t.Helper()
 	for range 2 {
 		for _, c := range cs {
-			a := take(t, c.Semaphore(semPath, size), 1)[0]
-			coordtest.End(a)
+			holdAgainAndAgain(t, c.Semaphore(semPath, size), 1)
 		}
 	}
 }
@@ -279,10 +248,7 @@ func TestAFreePermitTakesOneRoundTrip(t *testing.T) {
 		for _, permits := range []int{1, 3} {
 			cycle := func() (granted, released time.Duration) {
 				start := time.Now()
-				a := cs[0].Semaphore(semPath, size).Acquire(t.Context(), coordinator.Permits(permits))
-				if _, err := a.Wait(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				a, _ := coordtest.HoldReal(t, cs[0].Semaphore(semPath, size), coordinator.Permits(permits))
 				granted = time.Since(start)
 				coordtest.End(a)
 				return granted, time.Since(start) - granted
@@ -291,32 +257,30 @@ func TestAFreePermitTakesOneRoundTrip(t *testing.T) {
 			for range cycles {
 				cycle()
 			}
-			if n := coordtest.Total(ms).Minus(before); n.Requests != 2*cycles || n.Events != 0 {
-				t.Errorf("%d cycles of %d permits took %+v, want 2 requests each and no event", cycles, permits, n)
-			}
+			n := coordtest.Total(ms).Minus(before)
+			expect(t, n.Requests == 2*cycles && n.Events == 0, "%d cycles of %d permits took %+v, want 2 each",
+				cycles, permits, n)
 			ms[0].Lag(faultnet.Up, lag)
-			if granted, released := cycle(); granted != lag || released != lag {
-				t.Errorf("%d permits were granted after %v and given back after %v, want %v for each", permits, granted, released, lag)
-			}
+			granted, released := cycle()
+			expect(t, granted == lag && released == lag, "%d permits granted after %v, given back after %v, want %v",
+				permits, granted, released, lag)
 			ms[0].Lag(faultnet.Up, 0)
 		}
 		held := take(t, cs[0].Semaphore(semPath, size), size)
 		synctest.Wait()
-		for i, want := range []int64{7, 6} { // at first the session expects that there is room
+		for i, want := range []int{7, 6} { // at first the session expects that there is room
 			before := ms[1].Read().Requests
 			waiting := cs[1].Semaphore(semPath, size).Acquire(t.Context())
 			time.Sleep(time.Second)
-			if n := ms[1].Read().Requests - before; int64(n) != want {
-				t.Errorf("wait %d behind %d holders took %d requests, want %d", i, len(held), n, want)
-			}
+			n := ms[1].Read().Requests - before
+			expect(t, n == want, "wait %d behind %d holders took %d requests, want %d", i, len(held), n, want)
 			coordtest.End(waiting)
 		}
 	})
 }
 
 // TestPermitsThatAreGivenBack: a contender that expects a free semaphore, and finds a
-// waiter, does not hold for a moment, and shows in no queue as a holder. It comes after
-// the waiter, and a Try of another one does not fail because of it.
+// waiter, does not hold for a moment, and shows in no queue as a holder.
 func TestPermitsThatAreGivenBack(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 3)
@@ -331,24 +295,20 @@ func TestPermitsThatAreGivenBack(t *testing.T) {
 			t.Fatalf("%d permits, want that of the holder, and one that is to be given back", n)
 		}
 		queue, err := cs[0].Semaphore(semPath, 2).Queue(t.Context())
-		if err != nil || len(queue) != 2 || !queue[0].Holding || queue[1].Holding {
-			t.Errorf("the queue is %+v, %v; want one holder and one that waits", queue, err)
-		}
+		expect(t, err == nil && len(queue) == 2 && queue[0].Holding && !queue[1].Holding,
+			"the queue is %+v, %v; want one holder and one that waits", queue, err)
 		ms[2].Lag(faultnet.Down, 0)
 		time.Sleep(20 * time.Second)
 		coordtest.End(held[0])
 		coordtest.GrantOf(t, waiting)
-		if late.Valid() {
-			t.Error("a latecomer holds beside a contender that has all permits")
-		}
+		expect(t, !late.Valid(), "a latecomer holds beside a contender that has all permits")
 		coordtest.End(waiting)
 		coordtest.GrantOf(t, late)
 		coordtest.End(late)
 	})
 }
 
-// TestAReturnedPermitWakesTheFirst of many, and the second, which is the first then. It
-// costs as much with a queue of 20.
+// TestAReturnedPermitWakesTheFirst of many, and the second, at the cost of a short queue.
 func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 	const permits, rounds = 11, 10
 	for _, sessions := range []int{1, 5} {
@@ -376,10 +336,9 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 		}
 		t.Logf("%d sessions: %d rounds behind 20 and behind many: %+v", sessions, rounds, costs)
 		for i, c := range costs {
-			if c.Requests != costs[0].Requests || c.Events != costs[0].Events || c.Events > 3*rounds || c.Requests > 12*rounds {
-				t.Errorf("%d sessions, queue %d: %+v, want as much as in queue 0, at most %d events and %d requests",
-					sessions, i, c, 3*rounds, 12*rounds)
-			}
+			c.Bytes = costs[0].Bytes
+			expect(t, c == costs[0] && c.Events <= 3*rounds && c.Requests <= 12*rounds, "%d sessions, queue %d: %+v, "+
+				"want as in queue 0, %d events and %d requests at most", sessions, i, c, 3*rounds, 12*rounds)
 		}
 	}
 }
