@@ -52,13 +52,10 @@ func TestRealScenarios(t *testing.T) {
 			"one of many tries":                      oneOfManyTries,
 			"a hundred callers and eleven permits":   manyCallersForPermits,
 			"twenty readers and eight writers":       readersAndWriters,
-			"five candidates lead three times":       func(t *testing.T, s *site) { candidatesTakeTurns(t, s, 5, 3) },
-			"a hundred candidates lead":              func(t *testing.T, s *site) { candidatesTakeTurns(t, s, 100, 1) },
 			"terms after losses, and after an error": termsAfterLosses,
 			"foreign nodes":                          foreignNodes,
 			"Lost is read late":                      lostIsReadLate,
 			"access list of lock and parents":        accessLists,
-			"data are the caller's":                  dataAreTheCallers,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -97,11 +94,9 @@ func (s *site) frail(t *testing.T, options ...coordinator.Option) *frail {
 	return f
 }
 
-// next has the verdict strike the next request with one of the operations, or the next
+// next has the fate strike the next request with one of the operations, or the next
 // answer to one that the server has executed. The channel delivers it.
-func (f *frail) next(
-	d faultnet.Direction, verdict func() faultnet.Verdict, ops ...zktest.Op,
-) <-chan faultnet.Frame {
+func (f *frail) next(d faultnet.Direction, fate func() faultnet.Verdict, ops ...zktest.Op) chan faultnet.Frame {
 	struck, once := make(chan faultnet.Frame, 1), atomic.Bool{}
 	rule := faultnet.Rule(func(frame faultnet.Frame) faultnet.Verdict {
 		if frame.Direction != d || frame.Code != 0 || !slices.Contains(ops, frame.Op) ||
@@ -109,7 +104,7 @@ func (f *frail) next(
 			return faultnet.Pass()
 		}
 		struck <- frame
-		return verdict()
+		return fate()
 	})
 	f.rule.Store(&rule)
 	return struck
@@ -126,9 +121,7 @@ func (f *frail) suspended(t *testing.T) {
 	t.Helper()
 	f.Refuse(true)
 	f.Cut()
-	eventstest.Eventually(t, "the session is suspended", func() bool {
-		return f.State() == coordinator.StateSuspended
-	})
+	eventstest.Eventually(t, "a suspension", func() bool { return f.State() == coordinator.StateSuspended })
 }
 
 // creating are the requests that make a contender's node.
@@ -157,8 +150,7 @@ func (s *site) owned(t *testing.T, g events.Grant, session int64) {
 	t.Helper()
 	there, stat, err := s.raw.Exists(s.root + g.Node)
 	expect(t, err == nil && there && stat.EphemeralOwner == session && g.Session == session,
-		"granted %+v, and its node is there: %v, %v, of %+v; want it there, of session %#x",
-		g, there, err, stat, session)
+		"granted %+v, its node is there: %v, %v, %+v; want it there, of session %#x", g, there, err, stat, session)
 }
 
 // answersAreLost plays a grant, a release and a handoff, once for each kind of request on
@@ -171,14 +163,14 @@ func answersAreLost(t *testing.T, s *site) {
 		{zktest.OpCreateContainer, false}, {zktest.OpCreate, false}, {zktest.OpDelete, false},
 		{zktest.OpGetChildren2, true}, {zktest.OpGetData, true}, {zktest.OpMulti, true},
 	} {
-		dir, token := "/"+c.op.String(), int64(0)
+		dir := "/" + c.op.String()
 		f, other := s.frail(t), s.connect()
 		var options []coordinator.LockOption
 		var first *coordinator.Acquisition
+		var before events.Grant
 		if c.waits {
 			options = []coordinator.LockOption{coordinator.DetectCrash()}
-			first = other.Mutex(dir).Acquire(t.Context())
-			token = coordtest.GrantOf(t, first).Token
+			first, before = coordtest.HoldReal(t, other.Mutex(dir))
 		}
 		lost := f.next(faultnet.Down, faultnet.CutBefore, c.op)
 		a := f.Mutex(dir, options...).Acquire(t.Context())
@@ -194,9 +186,9 @@ func answersAreLost(t *testing.T, s *site) {
 		coordtest.End(a)
 		next := coordtest.GrantOf(t, last)
 		expect(t, len(lost) == 1, "no answer to %v was lost, want one", c.op)
-		expect(t, a.Err() == nil && next.Abandoned == nil && token < grant.Token && grant.Token < next.Token,
-			"%v: the release ended with %v, and the next Grant is %+v after %+v, %d; want no error, no crash, and greater tokens",
-			c.op, a.Err(), next, grant, token)
+		expect(t, a.Err() == nil && next.Abandoned == nil && before.Token < grant.Token && grant.Token < next.Token,
+			"%v: released: %v; the next Grant is %+v after %+v, %+v; want no error, no crash, and greater tokens",
+			c.op, a.Err(), next, grant, before)
 		coordtest.End(last)
 		s.queued(t, dir, 0)
 	}
@@ -227,37 +219,34 @@ func sessionEndsBeforeTheClaim(t *testing.T, s *site) {
 func sessionEndsBeforeTheFunction(t *testing.T, s *site) {
 	f := s.frail(t, brief())
 	answer := f.next(faultnet.Down, f.partition, creating...)
-	old, ran, done := f.SessionID(), 0, make(chan error, 1)
-	go func() {
-		done <- f.Mutex(lockPath).Do(coordtest.RealContext(t), func(ctx context.Context, g events.Grant) error {
+	old, ran := f.SessionID(), 0
+	done := inBackground(func() error {
+		return f.Mutex(lockPath).Do(coordtest.RealContext(t), func(ctx context.Context, g events.Grant) error {
 			ran++
 			s.owned(t, g, f.SessionID())
 			return ctx.Err()
 		})
-	}()
+	})
 	eventstest.Receive(t, answer, "the answer to the create")
 	s.queued(t, lockPath, 1)
 	s.queued(t, lockPath, 0)
 	f.Heal()
 	err := eventstest.Receive(t, done, "the end of the function")
 	expect(t, err == nil && ran == 1 && f.SessionID() != old,
-		"Do = %v, and the function ran %d times, in session %#x after %#x; want nil, once, in another session",
-		err, ran, f.SessionID(), old)
+		"Do = %v after %d runs, in session %#x after %#x; want nil, one, another", err, ran, f.SessionID(), old)
 }
 
 // leadersSessionEnds: the leader that is cut off has lost when the next one leads, and
 // does not lead again until that one has released.
 func leadersSessionEnds(t *testing.T, s *site) {
 	f := s.frail(t, brief())
-	first := f.Election(lockPath).Acquire(t.Context())
-	coordtest.GrantOf(t, first)
+	first, _ := coordtest.HoldReal(t, f.Election(lockPath))
 	second := s.connect().Election(lockPath).Acquire(t.Context())
 	s.queued(t, lockPath, 2)
 	f.Partition()
 	coordtest.GrantOf(t, second)
 	expect(t, !first.Valid() && len(first.Lost()) == 1,
-		"the second leads, and the first is valid: %v, and was told of %d losses; want false, 1",
-		first.Valid(), len(first.Lost()))
+		"the second leads; the first is valid: %v, told of %d losses", first.Valid(), len(first.Lost()))
 	f.Heal()
 	again := f.Election(lockPath).Acquire(t.Context())
 	s.queued(t, lockPath, 2)
@@ -297,8 +286,8 @@ func reapedBeforeTheCreate(t *testing.T, s *site) {
 // removedDuringAListing: other clients remove the directory and all that is in it while a
 // contender lists it. The contender queues again.
 func removedDuringAListing(t *testing.T, s *site) {
-	f, held := s.frail(t), s.connect().Mutex(lockPath).Acquire(t.Context())
-	token := coordtest.GrantOf(t, held).Token
+	f := s.frail(t)
+	held, before := coordtest.HoldReal(t, s.connect().Mutex(lockPath))
 	listing := f.next(faultnet.Up, faultnet.Hold, zktest.OpGetChildren, zktest.OpGetChildren2)
 	a := f.Mutex(lockPath).Acquire(t.Context())
 	eventstest.Receive(t, listing, "the listing")
@@ -314,18 +303,18 @@ func removedDuringAListing(t *testing.T, s *site) {
 	expect(t, lost.Reason == events.ReasonNodeRemoved, "lost: %v, want %v", lost.Reason, events.ReasonNodeRemoved)
 	grant := coordtest.GrantOf(t, a)
 	s.owned(t, grant, f.SessionID())
-	expect(t, grant.Token > token, "the token is %d after %d, want a greater one", grant.Token, token)
+	expect(t, grant.Token > before.Token, "granted %+v after %+v, want a greater token", grant, before)
 	coordtest.End(a)
 	s.queued(t, lockPath, 0)
 }
 
 // closedDuringTheCreate: nothing is left when Close has returned.
 func closedDuringTheCreate(t *testing.T, s *site) {
-	f, closed := s.frail(t), make(chan error, 1)
+	f := s.frail(t)
 	create := f.next(faultnet.Up, faultnet.Hold, creating...)
 	a := f.Mutex(lockPath).Acquire(t.Context())
 	eventstest.Receive(t, create, "the create")
-	go func() { closed <- f.Coordinator.Close() }()
+	closed := inBackground(f.Coordinator.Close)
 	eventstest.Eventually(t, "Close has begun", func() bool {
 		return errors.Is(f.Mutex("/other").Acquire(t.Context()).Err(), coordinator.ErrClosed)
 	})
@@ -357,8 +346,7 @@ func acquiredAnewDuringTheCreate(t *testing.T, s *site) {
 // lives on. A waiter of the same session keeps its node.
 func releasedInAnOutage(t *testing.T, s *site) {
 	f, other := s.frail(t), s.connect()
-	a := f.Mutex(lockPath).Acquire(t.Context())
-	coordtest.GrantOf(t, a)
+	a, _ := coordtest.HoldReal(t, f.Mutex(lockPath))
 	waiter, session := other.Mutex(lockPath).Acquire(t.Context()), f.SessionID()
 	s.queued(t, lockPath, 2)
 	behind := f.Mutex(lockPath).Acquire(t.Context())
@@ -376,8 +364,7 @@ func releasedInAnOutage(t *testing.T, s *site) {
 	expect(t, f.SessionID() == session, "the session is %#x after %#x, want the same", f.SessionID(), session)
 	coordtest.End(waiter)
 	grant := coordtest.GrantOf(t, behind)
-	expect(t, path.Base(grant.Node) == nodes[2],
-		"the waiter is granted %s, want the last node before the outage, of %v", grant.Node, nodes)
+	expect(t, path.Base(grant.Node) == nodes[2], "the waiter has %s, want the last of %v", grant.Node, nodes)
 }
 
 // contextEndsInAnOutage: the session ends in the middle of an acquisition, and then its
@@ -400,35 +387,33 @@ func contextEndsInAnOutage(t *testing.T, s *site) {
 // eventsOfAnOutage: what a holder's stream says, in which order, when its connection
 // breaks, refused dials and all.
 func eventsOfAnOutage(t *testing.T, s *site) {
-	const over = "Suspended Lost Ended SessionExpired Connected"
+	const over = " Suspended Lost Ended SessionExpired Connected"
 	suspension := coordinator.WithLossOnSuspend()
 	for name, c := range map[string]struct {
 		lasting bool
 		options []coordinator.Option
 		want    string
 	}{
-		"brief":                  {false, nil, "Suspended Resumed"},
-		"brief, loss on suspend": {false, []coordinator.Option{suspension}, "Suspended Lost Ended Resumed"},
+		"brief":                  {false, nil, " Suspended Resumed"},
+		"brief, loss on suspend": {false, []coordinator.Option{suspension}, " Suspended Lost Ended Resumed"},
 		"long":                   {true, []coordinator.Option{brief()}, over},
 		"long, loss on suspend":  {true, []coordinator.Option{brief(), suspension}, over},
 	} {
 		dir := "/" + strings.ReplaceAll(name, " ", "_")
 		f := s.frail(t, c.options...)
-		a := f.Mutex(dir).Acquire(t.Context())
-		grant := coordtest.GrantOf(t, a)
+		a, grant := coordtest.HoldReal(t, f.Mutex(dir))
 		stream := f.Events(t.Context())
 		f.suspended(t)
 		if c.lasting {
 			s.queued(t, dir, 0) // the server has ended the session
 		}
 		f.Heal()
-		var told []string
-		for last := ""; !strings.HasSuffix(c.want, " "+last); {
-			last = strings.TrimPrefix(fmt.Sprintf("%T", eventstest.Receive(t, stream, c.want)), "events.")
-			told = append(told, last)
+		told, last := "", ""
+		for ; last == "" || !strings.HasSuffix(c.want, last); told += last {
+			last = strings.Replace(fmt.Sprintf("%T", eventstest.Receive(t, stream, c.want)), "events.", " ", 1)
 		}
-		expect(t, strings.Join(told, " ") == c.want, "%s: the stream says %v, want %s", name, told, c.want)
-		if c.want == "Suspended Resumed" {
+		expect(t, told == c.want, "%s: the stream says%s, want%s", name, told, c.want)
+		if c.want == " Suspended Resumed" {
 			coordtest.NotLost(t, a)
 			s.owned(t, grant, f.SessionID())
 		}
@@ -482,8 +467,8 @@ func readersAndWriters(t *testing.T, s *site) {
 	for range 4 {
 		rw := s.connect().ReadWrite(lockPath)
 		for range 5 {
-			readers = append(readers, rw.Read().Acquire(t.Context()))
-			coordtest.GrantOf(t, readers[len(readers)-1])
+			a, _ := coordtest.HoldReal(t, rw.Read())
+			readers = append(readers, a)
 		}
 	}
 	c := s.connect().ReadWrite(lockPath)
@@ -509,33 +494,6 @@ func readersAndWriters(t *testing.T, s *site) {
 	}
 }
 
-// candidatesTakeTurns: all candidates lead once in each round, one at a time, in the same
-// order. They are in five sessions.
-func candidatesTakeTurns(t *testing.T, s *site, candidates, rounds int) {
-	elections := make([]*coordinator.Election, 5)
-	for i := range elections {
-		elections[i] = s.connect().Election(lockPath)
-	}
-	var queue []*coordinator.Acquisition
-	for i := range candidates {
-		queue = append(queue, elections[i%len(elections)].Acquire(t.Context()))
-		s.queued(t, lockPath, i+1)
-	}
-	token := int64(0)
-	for n := range candidates * rounds {
-		grant := coordtest.GrantOf(t, queue[n])
-		expect(t, grant.Token > token, "term %d has the token %d after %d", n, grant.Token, token)
-		token = grant.Token
-		if n < candidates*(rounds-1) {
-			queue = append(queue, elections[n%len(elections)].Acquire(t.Context()))
-			s.queued(t, lockPath, candidates+1)
-		}
-		expect(t, !slices.ContainsFunc(queue[n+1:], (*coordinator.Acquisition).Valid), "two lead in term %d", n)
-		coordtest.End(queue[n])
-	}
-	s.queued(t, lockPath, 0)
-}
-
 // termsAfterLosses: a candidate that loses twice leads a third time, and the next one
 // leads when its function has failed. The stream has each Grant, loss and end once.
 func termsAfterLosses(t *testing.T, s *site) {
@@ -558,18 +516,15 @@ func termsAfterLosses(t *testing.T, s *site) {
 	})
 	expectError(t, err, failed, "Do")
 	coordtest.GrantOf(t, waits)
-	var told []string
-	for ends := 0; ends < 4; {
+	const want = " Grant Lost Ended Grant Lost Ended Grant Ended Grant Ended"
+	told := ""
+	for strings.Count(told, "Ended") < 4 {
 		switch ev := eventstest.Receive(t, stream, "the end of each term").(type) {
-		case events.Ended:
-			ends++
-			told = append(told, "Ended")
-		case events.Grant, events.Lost:
-			told = append(told, strings.TrimPrefix(fmt.Sprintf("%T", ev), "events."))
+		case events.Ended, events.Grant, events.Lost:
+			told += strings.Replace(fmt.Sprintf("%T", ev), "events.", " ", 1)
 		}
 	}
-	want := "Grant Lost Ended Grant Lost Ended Grant Ended Grant Ended"
-	expect(t, strings.Join(told, " ") == want, "the stream says %v, want %s", told, want)
+	expect(t, told == want, "the stream says%s, want%s", told, want)
 }
 
 // foreignNodes: of other clients' nodes those that are contenders count, with a session
@@ -597,20 +552,16 @@ func foreignNodes(t *testing.T, s *site) {
 // lostIsReadLate: the next contender does not wait for a caller that does not read Lost.
 // The caller still finds it.
 func lostIsReadLate(t *testing.T, s *site) {
-	held := s.connect().Mutex(lockPath).Acquire(t.Context())
-	grant := coordtest.GrantOf(t, held)
+	held, grant := coordtest.HoldReal(t, s.connect().Mutex(lockPath))
 	next := s.connect().Mutex(lockPath).Acquire(t.Context())
 	s.queued(t, lockPath, 2)
 	eventstest.Must(t, s.raw.Delete(s.root+grant.Node, -1))
 	coordtest.GrantOf(t, next)
-	eventstest.Receive(t, held.Done(), "the end of the acquisition")
-	select {
-	case lost := <-held.Lost():
-		expect(t, lost.Token == grant.Token && lost.Reason == events.ReasonNodeRemoved,
-			"lost %+v, want %+v, because its node was removed", lost, grant)
-	default:
-		t.Error("when the next contender holds no loss is to be read")
-	}
+	expectError(t, coordtest.EndOf(t, held), coordinator.ErrNodeRemoved, "the acquisition")
+	expect(t, len(held.Lost()) == 1, "when the next contender holds no loss is to be read")
+	lost := coordtest.LossOf(t, held)
+	expect(t, lost.Token == grant.Token && lost.Reason == events.ReasonNodeRemoved,
+		"lost %+v, want %+v, because its node was removed", lost, grant)
 }
 
 // accessLists: the lock's access list is that of its node and of each parent made for it.
@@ -626,21 +577,6 @@ func accessLists(t *testing.T, s *site) {
 	coordtest.End(a)
 }
 
-// dataAreTheCallers: what the caller does with its bytes later does not matter.
-func dataAreTheCallers(t *testing.T, s *site) {
-	mine := []byte("mine")
-	a := s.connect().Mutex(lockPath).Acquire(t.Context(), coordinator.Data(mine))
-	copy(mine, "yours")
-	stored := func(want string) {
-		t.Helper()
-		data, _, err := s.raw.Get(s.root + coordtest.GrantOf(t, a).Node)
-		expect(t, err == nil && string(data) == want, "the node has %q, %v; want %q", data, err, want)
-	}
-	stored("mine")
-	eventstest.Must(t, a.SetData(t.Context(), mine))
-	stored("your")
-}
-
 // cancelledWaits: ten thousand of them leave no goroutine, no node and no watch.
 func cancelledWaits(t *testing.T, e *ensemble.Ensemble) {
 	const rounds, together = 100, 100
@@ -650,9 +586,9 @@ func cancelledWaits(t *testing.T, e *ensemble.Ensemble) {
 	var before int
 	for round := range rounds {
 		waiting, cancel := context.WithCancel(ctx)
-		var all []*coordinator.Acquisition
-		for range together {
-			all = append(all, lock.Acquire(waiting))
+		all := make([]*coordinator.Acquisition, together)
+		for i := range all {
+			all[i] = lock.Acquire(waiting)
 		}
 		coordtest.Queued(t, raw, lockPath, 1+together)
 		cancel()
