@@ -14,7 +14,7 @@ func TestDirectoriesAreNotRememberedWithoutBound(t *testing.T) {
 	for i := range mostDirectories + 1000 {
 		d.read(fmt.Sprint("/locks/", i), recipes.Marker(), &zk.Stat{Czxid: 1})
 	}
-	equal(t, len(d.known), mostDirectories, "directories are remembered")
+	equal(t, len(d.known), mostDirectories, "remembered directories")
 	if last := fmt.Sprint("/locks/", mostDirectories+999); d.book(last).Writable() != 1 {
 		t.Error("the latest directory is forgotten, want it among those that are remembered")
 	}

@@ -84,9 +84,8 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 			if len(got) != 1 {
 				r.Fatalf("told %+v, want one answer", got)
 			}
-			if first, fresh := grants(got[0]); !first || fresh {
-				r.Errorf("told %+v, want a proof that is not fresh", got)
-			}
+			first, fresh := grants(got[0])
+			expect(r, first && !fresh, "told %+v, want a proof that is not fresh", got)
 		})
 	}
 }

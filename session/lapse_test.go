@@ -156,9 +156,8 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 		r.Once(zktest.CutBefore(), isA(zktest.OpMulti))
 		ask[recipes.Unknown](s, claim)
 		s.Asks(claim, recipes.Claimed{Epoch: 1, Fresh: true})
-		if err := transacts(r.Context(), s); err != nil {
-			t.Errorf("a transaction of the holder: %v, want success", err)
-		}
+		err := transacts(r.Context(), s)
+		expect(t, err == nil, "a transaction of the holder: %v, want success", err)
 	}, strictly())
 }
 
@@ -199,9 +198,8 @@ func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 // refusesAPlace checks that the reader does not get the place of a writer.
 func refusesAPlace(r *rig, reader *seat) {
 	r.Helper()
-	if in := answerOf[recipes.Refused](reader); in.Op != recipes.OpCreate {
-		r.Errorf("answered %+v, want the create refused", in)
-	}
+	in := answerOf[recipes.Refused](reader)
+	expect(r, in.Op == recipes.OpCreate, "answered %+v, want the create refused", in)
 }
 
 // TestAPlaceIsGivenByAHolderOnly: a seat that does not hold, or is about to leave, may
@@ -222,7 +220,7 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 			later.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		})
 		refusesAPlace(r, later)
-		equal(r, len(asked()), 1, "kinds of requests")
+		equal(r, len(asked()), 1, "kinds of requests, of which one is the release")
 	})
 }
 
@@ -234,9 +232,8 @@ func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
 		made := r.InPlaceOf(w).Makes(1)
 		expect(r, made.Node.Seq == node.Seq && made.Alone,
 			"the reader has %+v, want the place of %v, and no older contender", made, node)
-		if owner := r.Server.Owner(lockDir + "/" + made.Node.Text); owner != r.Only() {
-			r.Errorf("%s is owned by 0x%x, want a node of the session", made.Node.Text, owner)
-		}
+		owner := r.Server.Owner(lockDir + "/" + made.Node.Text)
+		expect(r, owner == r.Only(), "%s is owned by 0x%x, want a node of the session", made.Node.Text, owner)
 		w.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 		w.Want("Deleted")
 		r.WantData(ourData)

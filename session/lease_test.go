@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
@@ -85,19 +84,6 @@ func TestAClaimAfterALongIdleTimeIsFresh(t *testing.T) {
 			s.WantLease(leaseTime-sessionTimeout/3-window, leaseTime)
 			s.WriteNothing() // and the seat holds nothing any more
 		}
-	})
-}
-
-func TestSuspendedHasTheDeadline(t *testing.T) {
-	inSession(t, func(r *rig) {
-		s := r.Seat()
-		time.Sleep(3 * time.Second)
-		r.Server.Down(true)
-		synctest.Wait()
-		if got := r.Heard[1]; got != (events.Suspended{Session: r.Session.ID(), Deadline: s.Deadline(1)}) {
-			t.Errorf("told %+v, want Suspended until the end of the lease, %v", got, s.Deadline(1))
-		}
-		s.WantLease(leaseTime-3*time.Second-greeting, leaseTime-3*time.Second-greeting)
 	})
 }
 

@@ -283,5 +283,5 @@ func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
 		t.Errorf("%v goes first, want a listing that no waiter needs at once behind the handover", next)
 	}
 	lists(s, true, "d")
-	equal(t, s.pending.next(), request(s.client.listings["d"]), "next is when the turn of one may have come")
+	equal(t, s.pending.next(), request(s.client.listings["d"]), "when the turn of a waiter may have come, the next request")
 }

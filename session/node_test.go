@@ -45,9 +45,8 @@ func TestAGraceIsKeptInMilliseconds(t *testing.T) {
 		-1: 0, 0: 0, 1: time.Millisecond, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond,
 		math.MaxInt64: mostGrace, time.Hour: time.Hour,
 	} {
-		if got := within(grace); got.grace != want || !got.bounded || !got.stands {
-			t.Errorf("within %v: %+v, want %v", grace, got, want)
-		}
+		got := within(grace)
+		expect(t, got.grace == want && got.bounded && got.stands, "within %v: %+v, want %v", grace, got, want)
 	}
 }
 

@@ -216,9 +216,8 @@ func TestWhatIsNotWantedIsNotSent(t *testing.T) {
 		if err := <-resized; !errors.Is(err, context.Canceled) {
 			r.Errorf("the size: %v, want %v", err, context.Canceled)
 		}
-		if word, told := <-words; told {
-			r.Errorf("the observer is told %+v, want nothing", word)
-		}
+		word, told := <-words
+		expect(r, !told, "the observer is told %+v, want nothing", word)
 		synctest.Wait()
 		asked := r.Asked()
 		r.Server.Down(false)

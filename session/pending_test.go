@@ -141,12 +141,11 @@ func TestRemovalsOfDirectoriesGoLast(t *testing.T) {
 	}
 	for u := range cleaning {
 		r := q.next()
-		if got := r.(*waiter).urgent; got != u {
-			t.Errorf("urgency %d goes before urgency %d", got, u)
-		}
+		got := r.(*waiter).urgent
+		expect(t, got == u, "urgency %d goes before urgency %d", got, u)
 		q.remove(r)
 	}
-	equal(t, beginAll(&q), mostCleaning, "removals are under way")
+	equal(t, beginAll(&q), mostCleaning, "removals under way")
 }
 
 // TestNeitherHalfStarvesTheOther: however many requests of one half wait, and are made anew

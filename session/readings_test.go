@@ -41,6 +41,6 @@ func TestWindow(t *testing.T) {
 			}
 		}
 		w.resume(now.Add(c.pause))
-		equal(t, min(w.width(), mostReadings), c.want, "%s readings may be under way", c.what)
+		equal(t, min(w.width(), mostReadings), c.want, "%s: readings that may be under way", c.what)
 	}
 }

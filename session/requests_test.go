@@ -90,9 +90,8 @@ func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 			synctest.Wait()
 			fail = c.fail
 			s.Asks(c.request, c.want)
-			if err := s.LastErr(); c.err != nil && !errors.Is(err, c.err) {
-				t.Errorf("%v: %v, want %v", c.fail, err, c.err)
-			}
+			err := s.LastErr()
+			expect(t, c.err == nil || errors.Is(err, c.err), "%v: %v, want %v", c.fail, err, c.err)
 		}
 	})
 }
@@ -150,9 +149,8 @@ func TestParentsAreContainers(t *testing.T) {
 				r.Errorf("made %v, want %v", got, want)
 			}
 			s.DeleteNode(node)
-			if n := r.Server.Reap(); n != c.reaps {
-				r.Errorf("%d containers are reaped, want %d; left %v", n, c.reaps, r.Server.Tree())
-			}
+			n := r.Server.Reap()
+			expect(r, n == c.reaps, "%d containers are reaped, want %d; left %v", n, c.reaps, r.Server.Tree())
 			expect(r, r.Server.Exists("/x/y/z") == (c.reaps == 0),
 				"after the reaping there are %v, want the parents kept: %v", r.Server.Tree(), c.reaps == 0)
 			s.Makes(2) // and the container again, which went while no contender was there
@@ -220,9 +218,8 @@ func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 		s.Do(recipes.Discard{Node: named("a")})
 		s.Do(recipes.Discard{Node: named("none")})
 		synctest.Wait()
-		if got := r.Server.Children(lockDir); !slices.Equal(got, []string{"b", "c"}) {
-			t.Errorf("after the discard there are %v, want b and c", got)
-		}
+		got := r.Server.Children(lockDir)
+		expect(t, slices.Equal(got, []string{"b", "c"}), "after the discard there are %v, want b and c", got)
 		r.Times(3, zktest.CutBefore(), isA(zktest.OpDelete))
 		s.Do(recipes.Discard{Node: named("b")})
 		s.Close()

@@ -30,8 +30,7 @@ const (
 	serverTick     = 10 * time.Second
 
 	lockDir  = "/locks/a"
-	task     = "/tasks/7" // a lock of one node
-	taskNode = "/tasks/a" // another one
+	taskNode = "/tasks/a" // a lock of one node
 
 	permitsAt = "/permits" // a semaphore
 	queueAt   = permitsAt + "/locks"
@@ -240,9 +239,8 @@ func (r *rig) Multis() func(least, most int, when string) {
 		synctest.Wait()
 		before := seen
 		seen = r.Server.Requests(zktest.OpMulti)
-		if n := seen - before; n < least || n > most {
-			r.Errorf("%d Multis %s, want %d to %d", n, when, least, most)
-		}
+		n := seen - before
+		expect(r, n >= least && n <= most, "%d Multis %s, want %d to %d", n, when, least, most)
 	}
 }
 
@@ -301,22 +299,20 @@ func (r *rig) Write(data string) {
 
 func (r *rig) WantData(want string) {
 	r.Helper()
-	if got, _ := r.Server.Data(lockDir); string(got) != want {
-		r.Errorf("the directory's data are %q, want %q", got, want)
-	}
+	got, _ := r.Server.Data(lockDir)
+	expect(r, string(got) == want, "the directory's data are %q, want %q", got, want)
 }
 
 func (r *rig) WantChildren(n int) {
 	r.Helper()
 	synctest.Wait()
-	if got := r.Server.Children(lockDir); len(got) != n {
-		r.Errorf("the directory has %v, want %d nodes", got, n)
-	}
+	got := r.Server.Children(lockDir)
+	expect(r, len(got) == n, "the directory has %v, want %d nodes", got, n)
 }
 
 func (r *rig) WantWatches(n int) {
 	r.Helper()
-	equal(r, r.Server.Watches(), n, "the server has watches")
+	equal(r, r.Server.Watches(), n, "watches at the server")
 }
 
 // WantPermits checks how many nodes there are in the queue and among the permits.

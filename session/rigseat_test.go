@@ -63,12 +63,6 @@ func (r *rig) Owner() *seat {
 	return r.SeatedAt(session.Place{Dir: taskNode, Kind: events.KindUnfair})
 }
 
-// Single is a seat that asks for a lock of one node, with data of its own.
-func (r *rig) Single() *seat {
-	r.Helper()
-	return r.SeatedAt(session.Place{Dir: task, Kind: events.KindUnfair, Data: []byte("me")})
-}
-
 func (r *rig) Watching(name string) *seat {
 	r.Helper()
 	s := r.Seated()

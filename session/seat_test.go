@@ -14,7 +14,7 @@ func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	s := &Seat{content: &content{}}
 	s.nameOwn(c, recipes.Epoch(2), []string{"/dir/new"}, 0)
 	s.nameOwn(c, recipes.Epoch(1), []string{"/dir/old"}, 0)
-	equal(t, s.ownNode(), "/dir/new", "the own node is behind that of a past epoch")
+	equal(t, s.ownNode(), "/dir/new", "the own node, after the listing of a past epoch")
 	s.subscribe(c, ofNode, "/dir/new")
 	s.subscribe(c, ofNode, "/dir/old")
 	expect(t, slices.Equal(c.watches.Fired("/dir/new"), []*Seat{s}), "the seat does not follow the new node")

@@ -70,9 +70,8 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 			s.Want("Claimed")
 			permits := r.Server.Children(takenAt)
 			r.Must(r.Server.Delete(takenAt + "/" + permits[1])) // not the one by which the machine knows them
-			if gone := s.Want("Gone")[0].(recipes.Gone); !gone.Node.Same(own) {
-				r.Errorf("%+v", gone)
-			}
+			gone := s.Want("Gone")[0].(recipes.Gone)
+			expect(r, gone.Node.Same(own), "%+v", gone)
 			s.Asks(recipes.Claim{Epoch: 1, Node: own}, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
 			s.Do(recipes.Delete{Epoch: 1, Node: own})
 			s.Want("Gone Gone Deleted")
@@ -166,9 +165,8 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 			r.Fatalf("the seat is told %+v, want Entered, and before it at most Gone", got)
 		}
 		multis(1, 1, "for an Enter")
-		if data, _ := r.Server.Data(queueAt); string(data) != floorOf(own.Token) {
-			t.Errorf("data %q, want %q", data, floorOf(own.Token))
-		}
+		data, _ := r.Server.Data(queueAt)
+		expect(t, string(data) == floorOf(own.Token), "data %q, want %q", data, floorOf(own.Token))
 	})
 }
 
@@ -239,9 +237,8 @@ func TestAResizeTouchesThePermits(t *testing.T) {
 			default:
 				expect(r, c.denied, "the waiter was not told of the resize, want an event at the permits")
 			}
-			if left := r.Server.Children(takenAt); len(left) != 0 {
-				r.Errorf("among the permits are %v, want nothing", left)
-			}
+			left := r.Server.Children(takenAt)
+			expect(r, len(left) == 0, "among the permits are %v, want nothing", left)
 		})
 	}
 }

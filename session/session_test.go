@@ -23,7 +23,7 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 		wantState := func(want session.State) {
 			r.Helper()
 			synctest.Wait()
-			equal(r, r.Session.State(), want, "session is")
+			equal(r, r.Session.State(), want, "the session's state")
 		}
 		first := r.Session.ID()
 		early := r.Seat()
@@ -35,6 +35,8 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 		// An outage: a seat that comes in it is told as well.
 		r.Server.Down(true)
 		early.Want("Suspended")
+		suspended := events.Suspended{Session: first, Deadline: early.Deadline(1)}
+		equal[events.Event](t, r.Heard[1], suspended, "the event of an outage")
 		wantState(session.Suspended)
 		late := r.Seat()
 		late.WantOnly(recipes.Opened{Epoch: 1, Session: first, Suspended: true})
@@ -59,7 +61,7 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 					s.Session(1), s.Deadline(1), s.Session(2), second)
 			}
 		}
-		equal(t, typesOf(r.Heard), "Connected Suspended Resumed Suspended SessionExpired Connected", "told")
+		equal(t, typesOf(r.Heard), "Connected Suspended Resumed Suspended SessionExpired Connected", "the events")
 		connected := events.Connected{Session: first, Timeout: sessionTimeout, Server: r.Server.Addr()}
 		equal[events.Event](t, r.Heard[0], connected, "the first event is")
 		if got := r.Heard[4].(events.SessionExpired); got.Session != first {
@@ -79,7 +81,7 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 		wantState(session.Closed)
 		expect(t, r.Session.ID() == 0 && early.Session(2) == 0 && early.Deadline(2).IsZero(),
 			"there is a session after Close, want none")
-		equal(t, len(r.Server.Sessions()), 0, "the server has sessions after Close")
+		equal(t, len(r.Server.Sessions()), 0, "sessions at the server after Close")
 		r.Close(time.Second)
 		after := r.Seat() // opened after the end, and answered all the same
 		after.Asks(recipes.Create{Epoch: 1, Attempt: 1}, recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
@@ -151,7 +153,7 @@ func TestIdentitiesComeFirst(t *testing.T) {
 			c.ACL = zk.DigestACL(zk.PermAll, "ann", "secret")
 		}))
 		auths := func() int { return r.Server.Requests(zktest.OpAuth) }
-		equal(t, auths(), 2, "identities were sent")
+		equal(t, auths(), 2, "identities that were sent")
 		s := r.Seat()
 		s.CreateNode(1)
 		r.Server.Cut(r.Only())
@@ -159,7 +161,7 @@ func TestIdentitiesComeFirst(t *testing.T) {
 		r.Settle()
 		s.ListNodes(1) // no other client may list them
 		s.ExpireBefore(2)
-		equal(t, auths(), 6, "identities sent")
+		equal(t, auths(), 6, "identities that were sent by the next session, too")
 		s.Fresh()
 		s.CreateNode(2)
 
@@ -226,9 +228,8 @@ func TestCloseIsBounded(t *testing.T) {
 			r.Close(grace)
 			twice.Wait()
 			r.Group.Close()
-			if took := time.Since(start); took > c.want {
-				r.Errorf("took %v, want at most %v", took, c.want)
-			}
+			took := time.Since(start)
+			expect(r, took <= c.want, "took %v, want at most %v", took, c.want)
 			for _, s := range seats {
 				if answers := s.FreshAnswers(); len(answers) != 2 {
 					r.Fatalf("%d answers to 2 requests, want 2: %+v", len(answers), answers)
@@ -289,9 +290,8 @@ func TestTheLastFlightIsSent(t *testing.T) {
 		s.WantAnswer(recipes.Deleted{Epoch: 1})
 		s.Do(recipes.List{Epoch: 1})
 		r.WantAsked(asked(), zktest.OpDelete)
-		if gone := r.Close(time.Second); !gone {
-			t.Error("Close says that something may be left, want nothing: the server has answered")
-		}
+		gone := r.Close(time.Second)
+		expect(t, gone, "Close says that something may be left, want nothing: the server has answered")
 	})
 }
 

@@ -34,7 +34,7 @@ func TestAListingServesTheRequestsBeforeIt(t *testing.T) {
 			}
 		}
 		equal(t, r.Server.Requests(zktest.OpGetChildren2)-before, 1,
-			"two seats that asked together took listings")
+			"listings for two seats that asked together")
 	})
 }
 
@@ -83,7 +83,7 @@ func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 					r.Errorf("seat %d is told of %d nodes, want %d in the order of all others", i, len(in.Queue), dirs*seats)
 				}
 			}
-			equal(r, r.Server.Requests(zktest.OpGetChildren2)-before, dirs, "%d seats took listings", seats)
+			equal(r, r.Server.Requests(zktest.OpGetChildren2)-before, dirs, "listings for %d seats", seats)
 		})
 	}
 }
@@ -133,9 +133,8 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 				}
 			})
 			for _, s := range seats {
-				if in := answerOf[recipes.Listed](s); len(in.Queue) != children {
-					t.Errorf("%d nodes are listed, want %d", len(in.Queue), children)
-				}
+				in := answerOf[recipes.Listed](s)
+				expect(t, len(in.Queue) == children, "%d nodes are listed, want %d", len(in.Queue), children)
 			}
 			if top != most {
 				t.Errorf("%d directories of %d nodes: %d listings were under way at a time, want %d", dirs, children, top, most)

@@ -14,14 +14,14 @@ import (
 // TestALookAtTheOneNodeArmsItsWatch, so a loser that waits needs no further request.
 func TestALookAtTheOneNodeArmsItsWatch(t *testing.T) {
 	inSession(t, func(r *rig) {
-		a, b := r.Single(), r.Single()
+		a, b := r.Owner(), r.Owner()
 		a.MakesAlone()
 		makeOf[recipes.Occupied](b, 1)
 		b.Look(0, false)
 		asked := r.Asked()
-		b.Watches("7")
+		b.Watches("a")
 		r.WantAsked(asked())
-		a.Deletes("7")
+		a.Deletes("a")
 		b.Want("Gone")
 		b.Makes(2)
 	})
@@ -36,7 +36,7 @@ func TestSingleLostCreate(t *testing.T) {
 	}{"executed": {zktest.CutAfter(), true}, "not executed": {zktest.CutBefore(), false}} {
 		run(t, name, func(r *rig) {
 			r.Make("/tasks", "")
-			a, b := r.Single(), r.Single()
+			a, b := r.Owner(), r.Owner()
 			r.Once(c.action, func(q zktest.Request) bool {
 				return q.Op == zktest.OpMulti && len(q.Parts) > 1 && q.Parts[0].Op == zktest.OpCreate
 			})
@@ -54,8 +54,8 @@ func TestSingleLostCreate(t *testing.T) {
 				r.Fatalf("behind a barrier the seat finds %+v, want a node of its own: %v", own, c.made)
 			}
 			if c.made {
-				a.ClaimNode(1, "7")
-				a.Do(recipes.Delete{Epoch: 1, Node: named("7")})
+				a.ClaimNode(1, "a")
+				a.Do(recipes.Delete{Epoch: 1, Node: named("a")})
 				a.Want("Gone Deleted") // the look has armed a watch
 				b.Fresh()
 			}
@@ -75,17 +75,17 @@ func TestSingleLostDelete(t *testing.T) {
 		"not executed": {zktest.CutBefore(), false}, "turned away": {zktest.Fail(zktest.Throttled), false},
 	} {
 		run(t, name, func(r *rig) {
-			a := r.Single()
+			a := r.Owner()
 			a.Makes(1)
 			r.Once(c.action, isA(zktest.OpDelete))
-			ask[recipes.Unknown](a, recipes.Delete{Epoch: 1, Node: named("7")})
+			ask[recipes.Unknown](a, recipes.Delete{Epoch: 1, Node: named("a")})
 			if c.other {
-				r.Make(task, "")
+				r.Make(taskNode, "")
 			}
 			r.Settle()
 			a.Fresh()
-			a.Asks(recipes.Delete{Epoch: 1, Node: named("7")}, recipes.Deleted{Epoch: 1})
-			if there := r.Server.Exists(task); there != c.other {
+			a.Asks(recipes.Delete{Epoch: 1, Node: named("a")}, recipes.Deleted{Epoch: 1})
+			if there := r.Server.Exists(taskNode); there != c.other {
 				r.Errorf("after the second delete a node is there: %v; want it deleted unless it is another's", there)
 			}
 		})
@@ -97,13 +97,13 @@ func TestSingleLostDelete(t *testing.T) {
 // name.
 func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 	inSession(t, func(r *rig) {
-		a := r.Single()
-		a.FindGone("7")
+		a := r.Owner()
+		a.FindGone("a")
 		a.Want("Gone") // it has no node: this is about the one that it waits for
 		a.MakesAlone()
-		a.FindGone("7")
+		a.FindGone("a")
 		a.Want("")
-		r.Must(r.Server.Delete(task))
+		r.Must(r.Server.Delete(taskNode))
 		a.Want("Gone") // the session has looked again, and watches it
 	})
 }

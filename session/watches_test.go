@@ -258,9 +258,8 @@ func TestReconnectsAddNoWatches(t *testing.T) {
 				r.Errorf("after 20 reconnects the client keeps %d channels for watches, want %d, and some", after, before)
 			}
 			r.DeleteNode("lock-0000000007")
-			if leader := <-leaders; leader.Node != "" {
-				r.Errorf("after the leader's end %+v leads, want nobody", leader)
-			}
+			leader := <-leaders
+			expect(r, leader.Node == "", "after the leader's end %+v leads, want nobody", leader)
 		})
 	}
 }

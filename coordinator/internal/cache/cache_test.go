@@ -335,32 +335,6 @@ func TestAChangedDirectoryIsReadOnceAnInterval(t *testing.T) {
 	})
 }
 
-// TestAVerificationEndsNoRest: after a reconnect the machine asks by itself whether it still
-// holds. That makes no holder of a node for which the session renews no lease. A turn is
-// granted when the claim that does has been answered.
-func TestAVerificationEndsNoRest(t *testing.T) {
-	withRig(t, func(t *testing.T, r *rig) {
-		holder := r.holder()
-		next := r.waiter()
-		holder.Withdraw(recipes.WhyReleased)
-		r.say(recipes.Armed{Epoch: epoch})
-		r.mustTake(next)
-		next.Withdraw(recipes.WhyReleased)
-		time.Sleep(2 * time.Second) // it rests
-		r.say(recipes.Suspended{})
-		waits := r.waiter()
-		r.claims(1, waits, "without a connection")
-		r.say(recipes.Reconnected{})
-		r.claims(2, waits, "on the next connection")
-		r.say(recipes.Armed{Epoch: epoch})
-		r.claims(3, waits, "when it is watched")
-		r.say(recipes.Claimed{Epoch: epoch, Fresh: true, Held: true})
-		r.claims(3, waits, "when it is verified")
-		r.say(recipes.Claimed{Epoch: epoch, Fresh: true})
-		r.mustTake(waits)
-	})
-}
-
 // TestAClaimIsProofForOneTurn where no answered write is recent, because a round trip takes
 // longer.
 func TestAClaimIsProofForOneTurn(t *testing.T) {

@@ -121,9 +121,8 @@ func TestEachAddressIsAServer(t *testing.T) {
 		h.note("zk:1", addr)
 	}
 	want := []server{{"other:1", "", 0}, {"zk:1", "10.0.0.3:1", 1}, {"zk:1", "10.0.0.1:1", 2}}
-	if got := h.others("zk:1", "10.0.0.2:1"); !slices.Equal(got, want) {
-		t.Errorf("the others are %v, want %v", got, want)
-	}
+	got := h.others("zk:1", "10.0.0.2:1")
+	expect(t, slices.Equal(got, want), "the others are %v, want %v", got, want)
 	h.prefer(want[2])
 	if name, _ := h.Next(); name != "zk:1" || h.addresses(name)[0] != "10.0.0.1:1" {
 		t.Errorf("%s at %v is dialled next, want the address that is preferred", name, h.addresses(name))

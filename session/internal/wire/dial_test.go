@@ -163,9 +163,8 @@ func TestHostsGoRoundInOneShuffledOrder(t *testing.T) {
 	first := all[:len(names)]
 	expect(t, slices.Equal(sorted(first), given) && slices.Equal(all, slices.Repeat(first, 3)),
 		"the order is %v, want each of %v once in a round, and all rounds alike", all, given)
-	if err := NewHosts(nil, testRand()).Init([]string{"a:1"}); err == nil {
-		t.Error("an empty list of hosts is accepted, want an error")
-	}
+	err := NewHosts(nil, testRand()).Init([]string{"a:1"})
+	expect(t, err != nil, "an empty list of hosts is accepted, want an error")
 }
 
 // TestHostsAreShuffledByTheGivenSource, and so are the addresses of a name: many clients
@@ -185,13 +184,11 @@ func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
 			starts[first(rng)]++
 		}
 		for _, name := range names {
-			if n := starts[name]; n < 60 {
-				t.Errorf("%s %s is first %d times of 300, want 60 or more", what, name, n)
-			}
+			n := starts[name]
+			expect(t, n >= 60, "%s %s is first %d times of 300, want 60 or more", what, name, n)
 		}
-		if one, two := first(testRand()), first(testRand()); one != two {
-			t.Errorf("with the same seed %s and %s are the first %s, want one", one, two, what)
-		}
+		one, two := first(testRand()), first(testRand())
+		expect(t, one == two, "with the same seed %s and %s are the first %s, want one", one, two, what)
 	}
 }
 

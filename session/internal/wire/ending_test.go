@@ -117,9 +117,8 @@ func TestNoClientLeavesOnAConnectionKnownToHaveEnded(t *testing.T) {
 		expect(t, greeting.leave(), "a client in its handshake cannot leave, want that it can")
 		eventstest.Check(t, errors.Join(up.hangUp(), greeting.peer.Close()))
 		for _, p := range []*played{up, greeting} {
-			if _, err := p.Read(make([]byte, 1)); err == nil {
-				t.Error("a closed connection has no end for its client, want an error")
-			}
+			_, err := p.Read(make([]byte, 1))
+			expect(t, err != nil, "a closed connection has no end for its client, want an error")
 			expect(t, !p.leave(),
 				"a client that knows of the end can leave on the connection, want another one")
 		}
@@ -145,8 +144,7 @@ func TestNoPingBehindTheLastRequest(t *testing.T) {
 			synctest.Wait()
 		}
 		eventstest.Check(t, p.Close())
-		if got, want := <-sent, slices.Concat(handshake, ping, end); !bytes.Equal(got, want) {
-			t.Errorf("sent % x, want % x: the second ping is left out", got, want)
-		}
+		got, want := <-sent, slices.Concat(handshake, ping, end)
+		expect(t, bytes.Equal(got, want), "sent % x, want % x: the second ping is left out", got, want)
 	})
 }

@@ -300,9 +300,8 @@ func TestAnnouncedLengthsAreNotTrusted(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		f()
 		runtime.ReadMemStats(&after)
-		if got := after.TotalAlloc - before.TotalAlloc; got > most {
-			t.Errorf("%s has the process allocate %d bytes, want at most %d", what, got, most)
-		}
+		got := after.TotalAlloc - before.TotalAlloc
+		expect(t, got <= most, "%s has the process allocate %d bytes, want at most %d", what, got, most)
 	}
 	for op, n := range map[int32]int32{opcode.GetData: announced, opcode.GetChildren2: names} {
 		measure(opcode.Name(op), func() {
@@ -362,7 +361,7 @@ func TestRequestsCostNothing(t *testing.T) {
 					read += n
 				}
 			})
-			equal(t, n, 0, "%s the allocations for %s", what, c.what)
+			equal(t, n, 0, "%s, allocations for %s", what, c.what)
 		}
 	}
 }

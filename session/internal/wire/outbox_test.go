@@ -110,7 +110,7 @@ func TestOutboxMakesAWriterWaitWhenItIsFull(t *testing.T) {
 			t.Errorf("%d puts did not wait, want 2", n)
 		}
 		o.turns(nil)
-		equal(t, len(put), 4, "were put when there was room again")
+		equal(t, len(put), 4, "frames that were put when there was room again")
 		o.turns(os.ErrDeadlineExceeded)
 	})
 }
