@@ -23,47 +23,55 @@ type story struct {
 	until  time.Duration
 }
 
-// play calls Next at each time that Next has named, and when something happens.
-func (s story) play(clock *time.Duration) string {
-	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	d := &Duty{Grace: s.grace, Timeout: 10 * time.Second, Leaves: s.leaves, Lease: start.Add(9 * time.Second)}
+// step is an act, and when it was due.
+type step struct {
+	at  time.Duration
+	act Act
+}
+
+func (s step) String() string { return fmt.Sprint(s.at, " ", s.act) }
+
+// play calls Next at each time that Next has named, and when something happens. The clock shows
+// the time meanwhile.
+func (s story) play(clock *time.Duration) (d *Duty, did []step) {
+	d = &Duty{Grace: s.grace, Timeout: 10 * time.Second, Leaves: s.leaves, Lease: origin(9 * time.Second)}
 	if s.until > 0 {
-		d.Until = start.Add(s.until)
+		d.Until = origin(s.until)
 	}
-	var told strings.Builder
-	next := start
-	const step = time.Millisecond
-	for at := time.Duration(0); at < 40*time.Second; at += step {
-		now := start.Add(at)
+	kills := 0
+	for at := time.Duration(0); at < 40*time.Second; {
 		*clock = at
-		happens := s.at[at]
-		if happens != nil {
+		if happens := s.at[at]; happens != nil {
 			happens(d)
-		} else if now.Before(next) {
-			continue
 		}
-		do, again := d.Next(now)
-		next = again
+		do, again := d.Next(origin(at))
 		for _, act := range do {
-			if act == Kill && strings.Count(told.String(), "kill") == 3 {
-				continue
+			if act != Kill || kills < 3 {
+				did = append(did, step{at, act})
 			}
-			fmt.Fprintf(&told, "%v %v\n", at, act)
 			switch act {
 			case Release, Leave:
-				return told.String()
+				return d, did
 			case Ask:
 				d.Empty = !s.deaf
 			case Kill:
+				kills++
 				d.Empty = !s.tough
 			case Lose, Remind, Stay:
 			}
 		}
-		if d.Empty && !d.Done() {
-			next = now.Add(step)
+		next := at + time.Millisecond
+		if !d.Empty || d.Done() {
+			next = max(next, again.Sub(origin(0)))
 		}
+		for other := range s.at {
+			if other > at {
+				next = min(next, other)
+			}
+		}
+		at = next
 	}
-	return told.String()
+	return d, did
 }
 
 func origin(at time.Duration) time.Time {
@@ -148,8 +156,8 @@ func TestEachEnd(t *testing.T) {
 		{"the lock is lost before the command's end", story{grace: 1 * s, until: 12 * s, at: events{2 * s: lost}}, "2s ask, 2s lose, 2.001s release"},
 		{"it ends and the lock is lost", story{grace: 1 * s, at: events{2 * s: func(d *Duty) { d.Empty, d.Lost = true, true }}}, "2s lose, 2s release"},
 	} {
-		if got := strings.ReplaceAll(strings.TrimSpace(test.story.play(&now)), "\n", ", "); got != test.want {
-			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		if _, did := test.story.play(&now); fmt.Sprint(did) != "["+strings.ReplaceAll(test.want, ",", "")+"]" {
+			t.Errorf("%s: %v, want %s", test.name, did, test.want)
 		}
 	}
 }
@@ -190,56 +198,46 @@ func TestAfterAHaltThereIsNoTimeToAsk(t *testing.T) {
 // In every order of what can happen, KILL comes no later than the lease and the deadline of
 // a revocation, unless the command is dead, and the signal comes once at most.
 func TestKillIsNeverLate(t *testing.T) {
-	const ends = 4 * time.Second
+	const ends, due, renewed, every = 9 * time.Second, 8 * time.Second, 10 * time.Second, 500 * time.Millisecond
 	happen := []func(d *Duty){
 		func(d *Duty) { d.Lost = true },
-		func(d *Duty) { d.Revoked, d.Due = true, origin(3*time.Second) },
+		func(d *Duty) { d.Revoked, d.Due = true, origin(due) },
 		func(d *Duty) { d.Revoked = true },
-		func(d *Duty) { d.Lease = origin(5 * time.Second) },
+		func(d *Duty) { d.Lease = origin(renewed) },
+	}
+	check := func(first, second int, a, b, grace time.Duration) {
+		t.Helper()
+		at := map[time.Duration]func(d *Duty){a: happen[first], b: happen[second]}
+		if a == b {
+			at[a] = func(d *Duty) { happen[first](d); happen[second](d) }
+		}
+		d, did := story{grace: grace, deaf: true, at: at}.play(new(time.Duration))
+		asked, killed := 0, time.Duration(-1)
+		for _, step := range did {
+			if step.act == Ask {
+				asked++
+			} else if step.act == Kill {
+				killed = step.at
+			}
+		}
+		latest := ends
+		if !d.Due.IsZero() {
+			latest = due - lead
+		} else if d.Lease.After(origin(ends)) {
+			latest = renewed
+		}
+		late := max(latest, a, b) // what comes after its own deadline
+		if killed < 0 || killed > late || asked > 1 {
+			t.Errorf("grace %v, %d at %v, %d at %v: KILL at %v after %d signals, want it at %v at the latest",
+				grace, first, a, second, b, killed, asked, late)
+		}
 	}
 	for first := range happen {
 		for second := range happen {
-			for a := time.Duration(0); a < ends; a += 250 * time.Millisecond {
-				for b := a; b < ends; b += 250 * time.Millisecond {
-					for _, grace := range []time.Duration{0, time.Second} {
-						d := &Duty{Grace: grace, Timeout: 4 * time.Second, Lease: origin(ends)}
-						latest, asked, killed := ends, 0, time.Duration(0)
-						next := origin(0)
-						for at := time.Duration(0); at < 6*time.Second && killed == 0; at += 10 * time.Millisecond {
-							if at == a {
-								happen[first](d)
-							}
-							if at == b {
-								happen[second](d)
-							}
-							if at != a && at != b && origin(at).Before(next) {
-								continue
-							}
-							do, again := d.Next(origin(at))
-							next = again
-							for _, act := range do {
-								if act == Ask {
-									asked++
-								} else if act == Kill {
-									killed = at
-								}
-							}
-						}
-						if d.Lease.After(origin(ends)) && !d.given {
-							latest = 5 * time.Second
-						}
-						if !d.Due.IsZero() {
-							latest = min(latest, 3*time.Second-lead)
-						}
-						if d.Lease.After(origin(ends)) && d.Due.IsZero() {
-							latest = 5 * time.Second
-						}
-						late := max(latest, a, b) // what comes after its own deadline
-						if killed == 0 || killed > late || asked > 1 {
-							t.Errorf("grace %v, %d at %v, %d at %v: KILL at %v after %d signals, want it at %v at the latest",
-								grace, first, a, second, b, killed, asked, late)
-						}
-					}
+			for a := time.Duration(0); a < ends; a += every {
+				for b := a; b < ends; b += every {
+					check(first, second, a, b, 0)
+					check(first, second, a, b, time.Second)
 				}
 			}
 		}
@@ -248,19 +246,9 @@ func TestKillIsNeverLate(t *testing.T) {
 
 // Not begun is not done: the record of an earlier crash stays, and no other one is left.
 func TestWhichEndReleases(t *testing.T) {
-	for _, test := range []struct {
-		end             End
-		crashed, spends bool
-	}{
-		{Done, false, true},
-		{Done, true, true},
-		{NotBegun, false, true},
-		{NotBegun, true, false},
-		{Broken, false, false},
-		{Broken, true, false},
-	} {
-		if got := test.end.Releases(test.crashed); got != test.spends {
-			t.Errorf("%d releases, after a crash %t: %t, want %t", test.end, test.crashed, got, test.spends)
+	for end, want := range map[End][2]bool{Done: {true, true}, NotBegun: {true, false}, Broken: {false, false}} {
+		if got := [2]bool{end.Releases(false), end.Releases(true)}; got != want {
+			t.Errorf("%d releases without a crash and after one: %t, want %t", end, got, want)
 		}
 	}
 }
