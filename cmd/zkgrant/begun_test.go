@@ -132,8 +132,7 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 // The data of a crashed holder may be longer than a variable. The command runs all the
 // same.
 func TestTheDataOfACrashIsLong(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	_, end := g.former(coordinator.Data(bytes.Repeat([]byte{1}, 500<<10)))
 	end(true)
 	g.ends(0, "run --detect-crash "+lockPath+" -- env", "ZKGRANT_ABANDONED={", `\u0001","cut":true}`)

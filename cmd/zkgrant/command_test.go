@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -92,25 +93,16 @@ func play(part string, args []string) int {
 		endFirstThread()
 
 	case "windows": // that change all the time; TERM comes after them
-		s := listen()
-		seen := make(chan os.Signal, 1)
+		s, seen := listen(), make(chan os.Signal, 1)
 		signal.Notify(seen, syscall.SIGWINCH, syscall.SIGTERM)
-		for n := range 50 {
-			sig := syscall.SIGWINCH
-			if n == 49 {
-				sig = syscall.SIGTERM
-			}
+		for _, sig := range append(slices.Repeat([]syscall.Signal{syscall.SIGWINCH}, 49), syscall.SIGTERM) {
 			must(syscall.Kill(os.Getpid(), sig))
 			<-seen
 		}
-		for late := time.After(10 * time.Second); ; {
-			select {
-			case sig := <-s.c:
-				if sig == syscall.SIGTERM {
-					return 0
-				}
-			case <-late:
-				return 1
+		time.AfterFunc(10*time.Second, func() { os.Exit(1) })
+		for sig := range s.c {
+			if sig == syscall.SIGTERM {
+				break
 			}
 		}
 

@@ -163,8 +163,7 @@ func TestTheLockIsHeldForTheWholeGroup(t *testing.T) {
 // With --release-on-exit the lock is given back when the command itself has ended, and others
 // of its group go on.
 func TestReleaseOnExit(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	run := g.begin("run -v --release-on-exit " + lockPath + " -- part leader FILE obedient 7")
 	pid := g.pid(run, "command")
 	run.Await(t, "released /locks/run", 1)
@@ -239,7 +238,7 @@ func TestABrokenConnection(t *testing.T) {
 			if ignored := maskOf(t, pid, "SigIgn"); ignored&(1<<(syscall.SIGPIPE-1)) != 0 {
 				t.Errorf("the command ignores the signals %x, PIPE among them, want its default", ignored)
 			}
-			g.stop(run, syscall.SIGUSR2, 5)
+			g.stop(run.Process, syscall.SIGUSR2, 5)
 		})
 	}
 }
@@ -273,8 +272,7 @@ func TestALossOfAHaltedRun(t *testing.T) {
 
 // A supervisor that is halted goes on at once: otherwise nobody would hear of the command's end.
 func TestTheSupervisorIsHalted(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	run := g.works("run -v " + lockPath + " -- part wait")
 	eventstest.Check(t, syscall.Kill(childOf(t, run.Pid()), syscall.SIGSTOP))
 	g.stop(run, syscall.SIGTERM, 0)
@@ -283,8 +281,7 @@ func TestTheSupervisorIsHalted(t *testing.T) {
 
 // That the lock was given back is said when the servers have said it, and not before.
 func TestGivenBackIsSaidWhenItIsTrue(t *testing.T) {
-	t.Parallel()
-	g := brief(t)
+	g := brief(parallel(t))
 	run := g.works("run -v " + lockPath + " -- part wait")
 	g.MuteAll(true)
 	run.Send(syscall.SIGTERM)

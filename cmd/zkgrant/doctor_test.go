@@ -219,8 +219,7 @@ func TestDoctorAddsUpTheNodesOfASession(t *testing.T) {
 
 // A server that is slow to answer four-letter words has a session all the same.
 func TestDoctorOfAServerThatAnswersNoWords(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	eventstest.Must(t, err)
 	addr := accepts(t, listener, func(near net.Conn) {

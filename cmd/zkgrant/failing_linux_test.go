@@ -50,8 +50,7 @@ const beside = " -- 'part climber FILE & echo command $$ ready; wait'"
 // For kill(2) a signal to the group is a success if it reaches some process of it. The failure is
 // reported all the same, and the lock is held until the process has ended.
 func TestASignalThatReachesOnlySome(t *testing.T) {
-	t.Parallel()
-	g := strangers(t)
+	g := strangers(parallel(t))
 	run := g.works("run --shell " + lockPath + beside)
 	climber, kill := g.root(run, "climber")
 	g.handsOver(func() {
@@ -101,8 +100,7 @@ func TestASignalThatReachesOnlySomeAndALoss(t *testing.T) {
 // A TERM that reaches nobody does not count as the cause of the command's end: nothing of its
 // group is killed for it.
 func TestATermThatReachesNobody(t *testing.T) {
-	t.Parallel()
-	g := strangers(t)
+	g := strangers(parallel(t))
 	run := g.works("run " + lockPath + " -- part climbers FILE")
 	leader, _ := g.root(run, "command")
 	climber, kill := g.root(run, "climber")
@@ -120,8 +118,7 @@ func TestATermThatReachesNobody(t *testing.T) {
 // The supervisor is killed, and the command has become root's: the kernel does not kill it with
 // the supervisor then, and zkgrant may not. The lock is held until it has ended.
 func TestTheSupervisorOfAStrangerIsKilled(t *testing.T) {
-	t.Parallel()
-	g := strangers(t)
+	g := strangers(parallel(t))
 	run := g.begin("run " + lockPath + " -- part climber FILE")
 	climber, kill := g.root(run, "climber")
 	eventstest.Check(t, syscall.Kill(childOf(t, run.Pid()), syscall.SIGKILL))

@@ -35,8 +35,7 @@ func figure(t *testing.T, file, name string) float64 {
 
 // Each end of run is in the file, and the latest success and the losses stay there.
 func TestTextfile(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	file := filepath.Join(t.TempDir(), "backup.prom")
 	run := "run --textfile " + file + " " + lockPath
 	began := time.Now()

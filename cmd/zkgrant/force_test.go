@@ -18,8 +18,7 @@ import (
 // Without a terminal and --yes, revoke --force does nothing. With --yes it says what it does, and
 // removes the node of a holder that has not agreed, after the grace. The holder hears of it.
 func TestRevokeByForce(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	run := g.works("run " + lockPath + " --data holder -- part wait")
 	const firm = "revoke --grace 200ms " + lockPath
 	g.ends(codeFailed, firm, "is not revocable")
@@ -65,8 +64,7 @@ func TestForceOnWhatCannotBeAsked(t *testing.T) {
 // The holder that was shown leaves while the question stands. The next one, of a library whose
 // holders are evicted, was not shown, and keeps its node.
 func TestForceLeavesALaterHolderAlone(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	run := g.works("run " + lockPath + " -- part wait")
 	const kazoos = lockPath + "/0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f__lock__0000000007"
 	create(t, client(t, g.servers), zk.FlagEphemeral, kazoos)
@@ -110,8 +108,7 @@ func TestForceIsNotNeeded(t *testing.T) {
 // Beside a holder that is not revocable, a revocable one is asked all the same. One of another
 // library is asked, too, and keeps its node when the grace is over and the others lose theirs.
 func TestForceAsksTheOtherHolders(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	const reads = "run --kind read " + lockPath + " -- part wait"
 	firm := g.works(reads)
 	revocable := g.works("run --revocable --kind read " + lockPath + " -- part wait")
@@ -142,8 +139,7 @@ func TestForceAsksTheOtherHolders(t *testing.T) {
 
 // A holder of several permits loses all of them.
 func TestForceRemovesEveryPermit(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	run := g.works("run --size 3 --permits 2 /locks/permits -- part wait")
 	forced := g.ends(0, "revoke --force --yes --grace 0 /locks/permits", "is no longer held")
 	if n := forced.Count("deleted /locks/permits/leases/"); n != 2 {
@@ -155,8 +151,7 @@ func TestForceRemovesEveryPermit(t *testing.T) {
 // The holder that was shown releases an unfair lock just before the removal, and its session
 // acquires it again. The node has the same name and the same session, and is left alone.
 func TestForceLeavesALaterNodeAlone(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	const unfair = "/locks/unfair"
 	lock := g.coordinator().Unfair(unfair)
 	hold := func() *coordinator.Acquisition {
@@ -181,8 +176,7 @@ func TestForceLeavesALaterNodeAlone(t *testing.T) {
 
 // On a terminal, --force asks. Only yes is yes.
 func TestForceOnATerminal(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	run := g.works("run " + lockPath + " -- part wait")
 	for _, test := range []struct {
 		env, answer string

@@ -103,7 +103,7 @@ func TestProcess1Reaps(t *testing.T) {
 		}
 	}
 	eventstest.Eventually(t, "the orphans are reaped", func() bool { return len(left()) == 1 })
-	g.stop(elect, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
+	g.stop(elect.Process, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
 }
 
 // A zombie in the group does not count as alive, though its parent has left the group and never
@@ -165,8 +165,7 @@ func (g *rig) hiding(hides, line string) *exec.Cmd {
 // the message says why a name does not. With few files the pipes to the supervisor get numbers
 // that there are.
 func TestWithLess(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	const noProc, noDNS = "mount -t tmpfs none /proc", "mount -t tmpfs none /etc"
 	const run = " run " + lockPath + " -- part exit 3"
 	unnamed := ` bash -c 'exec -a zkgrant-that-is-not-there "$0" "$@"' `

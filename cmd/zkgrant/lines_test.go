@@ -129,7 +129,7 @@ func testLines(t *testing.T, g *rig) {
 	g.stop(holder, syscall.SIGTERM, 0)
 	if g.Server != nil { // --quiet leaves losses alone
 		lost := g.works("run -q /lines/held -- part wait")
-		g.expireAt("/lines/held")
+		g.expire("/lines/held")
 		lost.Exits(codeLost)
 		lost.Must(t, "LOST /lines/held: session expired")
 	}

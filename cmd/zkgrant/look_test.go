@@ -244,8 +244,7 @@ func testExporter(t *testing.T, g *rig) {
 // The exporter says where it serves for programs, too, and by default it serves this
 // machine alone.
 func TestExporterSaysWhereItServes(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	p, url := g.serves("exporter --json /")
 	var line struct{ Event, URL string }
 	err := json.Unmarshal([]byte(p.String()), &line)
@@ -261,8 +260,7 @@ func TestExporterSaysWhereItServes(t *testing.T) {
 // In an outage the exporter answers each scrape at once, after some seconds with the
 // errors and no locks, and it ends when it is asked to.
 func TestExporterInAnOutage(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	eventstest.Must(t, g.Create("/locks/a/lock-0000000000", nil))
 	p, url := g.serves("exporter --session-timeout 4s --interval 1ms --poll-timeout 100ms /")
 	const held = `zkgrant_queue_held{kind="unknown",lock="/locks/a"} 1`
@@ -302,8 +300,7 @@ func (g *rig) reads() int { return g.Requests(zktest.OpGetChildren2) + g.Request
 // A walk has a root, unless the servers have a chroot. What does not exist is said to,
 // unlike a path without locks.
 func TestAWalkNeedsARoot(t *testing.T) {
-	t.Parallel()
-	g := forest(t, 0)
+	g := forest(parallel(t), 0)
 	view := g.terminal("zkgrant top")
 	view.shows("give the path to search below")
 	view.exits(codeFailed)
@@ -377,8 +374,7 @@ func TestAWalkPrintsAsItGoes(t *testing.T) {
 
 // queue looks at one path, and reads nothing below it.
 func TestAQueueReadsNothingBelow(t *testing.T) {
-	t.Parallel()
-	g := forest(t, 300)
+	g := forest(parallel(t), 300)
 	for path, want := range map[string]string{"/app": "no holders, no waiters", "/app/a": "holds"} {
 		before := g.reads()
 		g.ends(0, "queue "+path, want)
@@ -391,8 +387,7 @@ func TestAQueueReadsNothingBelow(t *testing.T) {
 // A path is offered to a shell only if the shell takes it as it is: any client that may create nodes chooses their names, and
 // bash evaluates what it has completed.
 func TestNoPathIsOfferedThatAShellWouldRun(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	for _, name := range []string{
 		"plain-1_ä:a@b%2F", "p`touch${IFS}x`a", "p`touch${IFS}x`b", "p$(x)", "p${x}", "p;x", "p|x", "p>x", "p&x", "p x", "p'x", `p"x`, `p\x`, "p*", "p!x",
 		"p~x", "p{x,y}", "p#x",
@@ -405,8 +400,7 @@ func TestNoPathIsOfferedThatAShellWouldRun(t *testing.T) {
 
 // A semaphore that no process uses has contenders all the same for a program that reads a list: none.
 func TestNoContendersAreAList(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	g.ends(0, "run --size 2 /limits/exports -- true")
 	g.ends(0, "ls --json /limits", `"path":"/limits/exports"`, `"contenders":[]`)
 }

@@ -31,11 +31,8 @@ func TestMain(m *testing.M) {
 	if part {
 		os.Exit(play(os.Args[1], os.Args[2:]))
 	}
-	code, err := tested(m)
-	if err == nil {
-		err = goleak.Find()
-	}
-	if err != nil {
+	code := tested(m)
+	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
@@ -43,25 +40,17 @@ func TestMain(m *testing.M) {
 }
 
 // tested builds the program, and runs the tests.
-func tested(m *testing.M) (code int, err error) {
+func tested(m *testing.M) (code int) {
 	folder, err := os.MkdirTemp("", "zkgrant")
-	if err != nil {
-		return 1, err
-	}
+	must(err)
 	defer func() { _ = os.RemoveAll(folder) }()
 	program = filepath.Join(folder, "zkgrant")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("%w\n%s", err, out)
-	}
+	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
+	fmt.Fprint(os.Stderr, string(out))
+	must(err)
 	self, err := os.Executable()
-	if err != nil {
-		return 1, err
-	}
-	if err := os.Symlink(self, filepath.Join(folder, "part")); err != nil {
-		return 1, err
-	}
-	if err := os.Setenv("PATH", folder+":"+os.Getenv("PATH")); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	must(err)
+	must(os.Symlink(self, filepath.Join(folder, "part")))
+	must(os.Setenv("PATH", folder+":"+os.Getenv("PATH")))
+	return m.Run()
 }

@@ -130,8 +130,7 @@ func TestEachKindIsReadyInTheQueue(t *testing.T) {
 // With a watchdog there are signs of life while the loop turns, and none of a process that is
 // halted, nor for another process's watchdog.
 func TestTheWatchdogIsTold(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	m := g.reader("WATCHDOG_USEC=150000")
 	run := g.works("run " + lockPath + " -- part wait")
 	m.Await(t, "WATCHDOG=1", 6) // four of them are the loop's own, whatever else turns it
@@ -159,8 +158,7 @@ func TestTheWatchdogIsTold(t *testing.T) {
 // A manager that does not read holds nothing up: the command is dead before the next holder
 // starts. What was dropped is sent when there is room again.
 func TestAManagerThatDoesNotRead(t *testing.T) {
-	t.Parallel()
-	g := brief(t)
+	g := brief(parallel(t))
 	m := g.manager(false, "WATCHDOG_USEC=30000")
 	filler, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.address, Net: "unixgram"})
 	eventstest.Must(t, err)

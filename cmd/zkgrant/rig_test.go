@@ -49,6 +49,13 @@ func double(t *testing.T, settings ...zktest.Setting) *rig {
 	return g
 }
 
+// parallel makes the test run beside others. What a rig is made of comes after that.
+func parallel(t *testing.T) *testing.T {
+	t.Helper()
+	t.Parallel()
+	return t
+}
+
 // brief is double, with sessions of a second.
 func brief(t *testing.T) *rig {
 	t.Helper()
@@ -124,11 +131,7 @@ func (g *rig) ends(code int, line string, texts ...string) *eventstest.Process {
 }
 
 // stop sends a process the signal, and checks the exit code.
-func (g *rig) stop(p interface {
-	Send(os.Signal)
-	Exits(int)
-}, sig os.Signal, code int,
-) {
+func (g *rig) stop(p *eventstest.Process, sig os.Signal, code int) {
 	g.t.Helper()
 	p.Send(sig)
 	p.Exits(code)
@@ -156,15 +159,10 @@ func (g *rig) nodes(want int, when string) {
 	}
 }
 
-// queued waits until so many contenders are in the queue.
-func (g *rig) queued(n int) {
+// first returns the node that is first in the queue at the path, or of the lock, and its session.
+func (g *rig) first(at ...string) (node string, session int64) {
 	g.t.Helper()
-	eventstest.Eventually(g.t, fmt.Sprint(n, " are in the queue"), func() bool { return len(g.Children(lockPath)) == n })
-}
-
-// firstAt returns the node that is first in the queue at the path, and its session.
-func (g *rig) firstAt(path string) (node string, session int64) {
-	g.t.Helper()
+	path := append(at, lockPath)[0]
 	nodes := g.Children(path)
 	if len(nodes) == 0 {
 		g.t.Fatalf("%s has no node, want one", path)
@@ -173,16 +171,12 @@ func (g *rig) firstAt(path string) (node string, session int64) {
 	return path + "/" + first, g.Owner(path + "/" + first)
 }
 
-func (g *rig) first() (node string, session int64) { g.t.Helper(); return g.firstAt(lockPath) }
-
-// expireAt ends the session of the first in the queue at the path.
-func (g *rig) expireAt(path string) {
+// expire ends the session of the first in the queue.
+func (g *rig) expire(at ...string) {
 	g.t.Helper()
-	_, session := g.firstAt(path)
+	_, session := g.first(at...)
 	eventstest.Must(g.t, g.Expire(session))
 }
-
-func (g *rig) expire() { g.t.Helper(); g.expireAt(lockPath) }
 
 // handsOver lets end happen to the holder of the lock, whose command works on the file. The work
 // has ended when the next one in the queue starts its own.

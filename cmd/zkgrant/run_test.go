@@ -44,8 +44,7 @@ func TestArgumentsAreNotInTheNode(t *testing.T) {
 // Without a server that answers, a try ends with the code of a failure and the cause, and never
 // with the code of a lock that another process has.
 func TestATryWithoutServers(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	g.MuteAll(true)
 	const rest = " -E 0 /locks/run -- true"
 	for _, flags := range []string{"--try --wait 300ms", "--wait 300ms"} {
@@ -84,8 +83,7 @@ func TestManySignalsDropNoOther(t *testing.T) {
 // A command that steers ends with the signal's code, and says nothing of it. A revocation that was
 // asked for stands.
 func TestInterruptedWhileAsking(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	holder := g.works("run --revocable --grace 0 " + lockPath + " -- part stubborn")
 	revoke := g.begin("revoke -v --grace 4s " + lockPath)
 	holder.Await(t, "is being revoked", 1)
@@ -135,8 +133,7 @@ func TestAskedByCurator(t *testing.T) {
 // The lock is held for a least time after the grant, and run ends then with the command's code.
 // A process whose clock is behind finds it held.
 func TestMinHold(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	began := time.Now()
 	run := g.begin("run -v --min-hold 1s " + lockPath + " -- part exit 7")
 	run.Await(t, "the command has ended, and /locks/run stays held for another", 1)
@@ -155,8 +152,7 @@ func TestMinHold(t *testing.T) {
 // TERM, a revocation and a loss cut the least time short, also if they end the command. The code
 // is the command's, which has ended under the lock.
 func TestMinHoldIsCutShort(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	const line = "run -v --min-hold 1h --revocable " + lockPath + " -- part "
 	for name, cut := range map[string]func(*rig, *situated){
 		"TERM": sends(syscall.SIGTERM), "HUP": sends(syscall.SIGHUP), "QUIT": sends(syscall.SIGQUIT),
@@ -221,20 +217,18 @@ func TestARunInsideARun(t *testing.T) {
 // The outer lock is lost, and its command is a zkgrant in a session of its own, as under cron. What
 // the inner one runs is dead before the next holder of the inner lock starts.
 func TestALossAroundAnInnerRun(t *testing.T) {
-	t.Parallel()
-	g := brief(t)
+	g := brief(parallel(t))
 	run := g.situate("session-leader", "run /locks/outer -- zkgrant run "+lockPath+" -- part leader FILE deaf")
 	pid := g.pid(run.Process, "command")
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // it may have ended
-	_, holder := g.firstAt("/locks/outer")
+	_, holder := g.first("/locks/outer")
 	g.handsOver(func() { g.Mute(holder, true) })
 	run.Exits(codeLost)
 }
 
 // A signal reaches the command of an inner run once, by that one.
 func TestASignalThroughAnInnerRun(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	run := g.works("run /locks/outer -- zkgrant run /locks/inner -- part wait")
 	const rounds = 5 // two of a kind that come together are one
 	for n := range rounds {
@@ -249,8 +243,7 @@ func TestASignalThroughAnInnerRun(t *testing.T) {
 
 // After a TERM that the command ignores, a loss is the end: what was stopped does not lead again.
 func TestAStoppedLeaderDoesNotCampaignAgain(t *testing.T) {
-	t.Parallel()
-	g := brief(t)
+	g := brief(parallel(t))
 	run := g.works("elect --again -v " + lockPath + " -- part stubborn")
 	run.Send(syscall.SIGTERM)
 	run.Await(t, "command got "+syscall.SIGTERM.String(), 1)

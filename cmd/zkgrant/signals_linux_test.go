@@ -69,28 +69,24 @@ func (c cell) String() string { return c.signal + "/" + c.where + "/" + c.phase 
 
 func (c cell) number() syscall.Signal { return unix.SignalNum("SIG" + c.signal) }
 
-// cells returns every cell, ordered by signal, situation and phase.
+// cells returns every cell, ordered by signal.
 func cells() (all []cell) {
 	rows := strings.Split(strings.TrimSpace(signalTable), "\n")
 	phases := strings.Fields(rows[0])[2:]
-	var signals []string
+	seen := map[string]bool{}
 	for _, row := range rows[1:] {
-		if name := strings.Fields(row)[0]; !slices.Contains(signals, name) {
-			signals = append(signals, name)
-		}
-	}
-	for _, signal := range signals {
+		f := strings.Fields(row)
 		for _, where := range situations() {
-			for _, row := range rows[1:] {
-				if f := strings.Fields(row); f[0] == signal && (f[1] == where || f[1] == "*") {
-					for i, phase := range phases {
-						all = append(all, cell{signal, where, phase, f[2+i]})
-					}
-					break
-				}
+			if fits := f[1] == where || f[1] == "*"; !fits || seen[f[0]+where] {
+				continue
+			}
+			seen[f[0]+where] = true
+			for i, phase := range phases {
+				all = append(all, cell{f[0], where, phase, f[2+i]})
 			}
 		}
 	}
+	slices.SortStableFunc(all, func(a, b cell) int { return strings.Compare(a.signal, b.signal) })
 	return all
 }
 
@@ -113,14 +109,7 @@ func TestEachSignal(t *testing.T) {
 // comes sends the signal in its phase.
 func (c cell) comes(t *testing.T) {
 	t.Helper()
-	switch c.phase {
-	case "waiting":
-		c.waiting(t)
-	case "holding":
-		c.holding(t)
-	default:
-		c.losing(t)
-	}
+	map[string]func(*testing.T){"waiting": c.waiting, "holding": c.holding, "losing": c.losing}[c.phase](t)
 }
 
 func (c cell) waiting(t *testing.T) {
@@ -131,7 +120,7 @@ func (c cell) waiting(t *testing.T) {
 	held := holder.Mutex(lockPath).Acquire(context.Background())
 	eventstest.Receive(t, held.Granted(), "the lock")
 	run := g.situate(c.where, "run "+lockPath+" -- part player FILE")
-	g.queued(2)
+	eventstest.Eventually(t, "both are in the queue", func() bool { return len(g.Children(lockPath)) == 2 })
 	run.Send(c.number())
 	switch c.want {
 	case "ends":
@@ -192,7 +181,7 @@ func (c cell) holding(t *testing.T) {
 		run.Exits(5)
 	})
 	if c.want == "stops" {
-		g.stop(run, syscall.SIGCONT, codeLost)
+		g.stop(run.Process, syscall.SIGCONT, codeLost)
 	}
 }
 

@@ -135,8 +135,7 @@ func (term *terminal) exits(code int) {
 
 // A terminal that shows no colours can be typed on all the same.
 func TestADumbTerminal(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	run := g.terminal("env TERM=dumb zkgrant run --stdin --shell "+lockPath+" --", `echo name?; read name; echo "hello $name"`)
 	run.shows("name?")
 	run.types("ann\r")
@@ -165,7 +164,7 @@ func testTerminals(t *testing.T, g *rig) {
 		holder.types("\x1c") // Ctrl-\
 		holder.shows("command got " + syscall.SIGQUIT.String())
 		if g.Server != nil {
-			g.expireAt("/terminal")
+			g.expire("/terminal")
 			holder.shows("zkgrant: LOST /terminal: session expired")
 			holder.exits(codeLost)
 			if got := strings.Contains(holder.printed(), red); got != colours {
@@ -219,8 +218,7 @@ func TestAHaltedCommandGetsTheTerminal(t *testing.T) {
 // needs it, and hands it on in the foreground. Ctrl-Z there halts both, and the shell
 // continues both.
 func TestTheTerminalInAShell(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	g.env = append(g.env, "PS1=prompt> ", "ENV=")
 	term := g.terminal("sh -i")
 	types := func(line, shows string) {
@@ -352,8 +350,7 @@ func (term *terminal) isLeft() {
 // q and TERM end the view and its session as Ctrl-C does. NO_COLOR removes the colours,
 // whatever its value. Flags that cannot be right end it at once.
 func TestTopEnds(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	for _, colours := range []bool{true, false} {
 		view := g.terminal("zkgrant top /")
 		view.shows("no locks below /", "connected")

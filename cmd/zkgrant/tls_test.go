@@ -152,8 +152,7 @@ func testEncrypted(t *testing.T, g *rig) {
 // runs then keeps its lock, and the identity that has made the node. Before, the files are broken for
 // a while, and what was read before is used.
 func TestRenewedCertificatesAreRead(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	theirs, ours := newCertificate(t), newCertificate(t)
 	theirs.copied(t, ours)
 	identities := write(t, "identities", "digest:ann:old\n")
@@ -179,8 +178,7 @@ func TestRenewedCertificatesAreRead(t *testing.T) {
 // The servers take only the new certificate from a moment on, and show a lock only to the new
 // identity. The exporter that runs has the lock at its next connection.
 func TestTheExporterReadsRenewedFiles(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	admin := client(t, g.servers)
 	eventstest.Must(t, admin.AddAuth("digest", []byte("ann:new")))
 	for _, node := range []string{"/locks", "/locks/a", "/locks/a/lock-0000000000"} {
