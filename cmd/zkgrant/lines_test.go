@@ -114,6 +114,8 @@ func testLines(t *testing.T, g *rig) {
 		{"env ZKGRANT_QUIET=true zkgrant queue -v /lines/held", 0, some},
 		{"queue /lines/held", 0, `one\\ntwo\\tthree`},
 		{"queue --json /lines/held", 0, `^[^\n]+\n$`}, // no waiter is left
+		{"run --size 2 /lines/limits/exports -- true", 0, ``},
+		{"ls --json /lines/limits", 0, `"path":"/lines/limits/exports".*"contenders":\[\]`}, // which is a list
 		{"ls /lines", 0, `one\\ntwo\\tthree`},
 		{"queue /lines/free", 0, `^no holders, no waiters\n$`}, // each of the lines above has given it back
 	} {

@@ -397,10 +397,3 @@ func TestNoPathIsOfferedThatAShellWouldRun(t *testing.T) {
 	const line = "__complete queue /locks/p"
 	matches(t, line, g.ends(0, line), `^/locks/plain-1_ä:a@b%2F\n:4\n`)
 }
-
-// A semaphore that no process uses has contenders all the same for a program that reads a list: none.
-func TestNoContendersAreAList(t *testing.T) {
-	g := double(parallel(t))
-	g.ends(0, "run --size 2 /limits/exports -- true")
-	g.ends(0, "ls --json /limits", `"path":"/limits/exports"`, `"contenders":[]`)
-}

@@ -137,12 +137,19 @@ func pipe(t *testing.T) (in, out *os.File) {
 // stoppedTerminal returns a terminal on which ^S was typed.
 func stoppedTerminal(t *testing.T) *os.File {
 	t.Helper()
-	master, tty, err := pty.Open()
-	eventstest.Must(t, err)
-	t.Cleanup(func() { eventstest.Check(t, tty.Close()); eventstest.Check(t, master.Close()) })
-	_, err = master.WriteString("\x13")
+	master, tty := openTerminal(t)
+	_, err := master.WriteString("\x13")
 	eventstest.Must(t, err)
 	return tty
+}
+
+// openTerminal returns both sides of a terminal, which the end of the test closes.
+func openTerminal(t *testing.T) (master, tty *os.File) {
+	t.Helper()
+	master, tty, err := pty.Open()
+	eventstest.Must(t, err)
+	t.Cleanup(func() { eventstest.Check(t, errors.Join(tty.Close(), master.Close())) })
+	return master, tty
 }
 
 // together runs a test for each of many, a few at the same time.

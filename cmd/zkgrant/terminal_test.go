@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -107,7 +106,6 @@ func (term *terminal) shows(want ...string) {
 	}
 }
 
-// resizes gives the terminal another size.
 func (term *terminal) resizes(width, height uint16) {
 	term.t.Helper()
 	term.mu.Lock()
@@ -116,12 +114,10 @@ func (term *terminal) resizes(width, height uint16) {
 	eventstest.Must(term.t, pty.Setsize(term.master, &pty.Winsize{Rows: height, Cols: width}))
 }
 
-// types types the keys.
 func (term *terminal) types(keys string) {
 	term.t.Helper()
-	if _, err := io.WriteString(term.master, keys); err != nil {
-		term.t.Fatal(err)
-	}
+	_, err := io.WriteString(term.master, keys)
+	eventstest.Must(term.t, err)
 }
 
 // exits waits for the end of the program, and checks its code.
@@ -295,8 +291,6 @@ func testTop(t *testing.T, g *rig) {
 		{"/b\r", "1 of 2 locks, filter b", "> /top/b"},
 		{"\x1b", "2 locks, 1 waiter"},
 		{"k", "> /top/a"},
-		{"r", "revoke /top/a? Grace 1m0s, 1 holder. y/n"},
-		{"n", "/top/a was not revoked"},
 	} {
 		view.types(step[0])
 		view.shows(step[1:]...)
@@ -306,8 +300,7 @@ func testTop(t *testing.T, g *rig) {
 	view.shows("revoking /top/a, with a grace of 1m0s")
 	holder.Release()
 	view.shows("/top/a is no longer held by the holders that were asked", "2 locks, 0 waiters")
-	view.types("r")
-	view.types("y") // the second holder has not agreed
+	view.types("ry") // the second holder has not agreed
 	view.shows("is not revocable")
 
 	view.resizes(40, 10)
@@ -331,9 +324,7 @@ func testTop(t *testing.T, g *rig) {
 func (term *terminal) isLeft() {
 	t := term.t
 	t.Helper()
-	other, slave, err := pty.Open()
-	eventstest.Must(t, err)
-	defer func() { eventstest.Check(t, errors.Join(slave.Close(), other.Close())) }()
+	other, _ := openTerminal(t)
 	want, err := xterm.GetState(int(other.Fd()))
 	eventstest.Must(t, err)
 	got, err := xterm.GetState(int(term.master.Fd()))
@@ -374,5 +365,52 @@ func TestTopEnds(t *testing.T) {
 		view := g.terminal("zkgrant top " + flag)
 		view.shows(want)
 		view.exits(codeFailed)
+	}
+}
+
+// onTerminal returns a console on a terminal of that many columns, and what it has printed.
+func onTerminal(t *testing.T, columns uint16) (c *console, printed func() string) {
+	t.Helper()
+	master, tty := openTerminal(t)
+	eventstest.Must(t, pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: columns}))
+	c = newConsole(tty, &settings{})
+	c.terminal, c.color = true, false // whatever TERM is here
+	return c, func() string {
+		_, err := tty.WriteString("end")
+		eventstest.Must(t, err)
+		all := ""
+		for buffer := make([]byte, 4096); !strings.Contains(all, "end"); {
+			n, err := master.Read(buffer)
+			eventstest.Must(t, err)
+			all += string(buffer[:n])
+		}
+		before, _, _ := strings.Cut(all, "end")
+		return before
+	}
+}
+
+// A line that follows a progress is printed only once the progress has been erased.
+func TestAProgressGivesWay(t *testing.T) {
+	c, printed := onTerminal(t, 80)
+	for range 20 {
+		c.progress("reading")
+		c.out.flush(long)
+		before := printed()
+		c.give()
+		if after := printed(); !strings.HasSuffix(before, "reading") || after != erase {
+			t.Fatalf("before give %q is printed, and then %q; want a progress, and then %q", before, after, erase)
+		}
+	}
+}
+
+// A progress stays one line, so that it can be removed.
+func TestAProgressIsOneLine(t *testing.T) {
+	const columns = 40
+	c, printed := onTerminal(t, columns)
+	c.progress("waiting for %s, 5s", strings.Repeat("10.255.255.1:2181,", 5))
+	c.out.flush(long)
+	line := strings.TrimPrefix(printed(), erase)
+	if n := len([]rune(line)); n == 0 || n >= columns || !strings.HasSuffix(line, "…") {
+		t.Errorf("on %d columns the progress is %q, want less than a line of it", columns, line)
 	}
 }
