@@ -130,7 +130,6 @@ func toInt(text string) int {
 
 func ready(name string) { fmt.Printf("%s %d ready\n", name, os.Getpid()) }
 
-// begin starts another part, and returns its process.
 func begin(attr *syscall.SysProcAttr, part string, args ...string) int {
 	child := exec.Command(os.Args[0], append([]string{part}, args...)...)
 	child.Stdout, child.Stderr, child.SysProcAttr = os.Stdout, os.Stderr, attr

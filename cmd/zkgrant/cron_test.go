@@ -127,7 +127,6 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 	}
 }
 
-// count counts lines of a file.
 func count(t *testing.T, file, line string) int {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -28,7 +28,6 @@ type ending struct {
 
 func (e ending) String() string { return e.name }
 
-// comes lets the ending come.
 func (e ending) comes(t *testing.T) {
 	t.Helper()
 	g := brief(t)
@@ -46,7 +45,6 @@ func (e ending) comes(t *testing.T) {
 	}
 }
 
-// record checks whether there is the record of a crash.
 func (g *rig) record(want bool) {
 	g.t.Helper()
 	if _, got := g.Data(lockPath + ".holder"); got != want {
@@ -65,7 +63,6 @@ func revokes(flag string) func(*rig, *situated) {
 	return func(g *rig, _ *situated) { g.begin("revoke " + flag + lockPath) }
 }
 
-// sends sends zkgrant a signal.
 func sends(sig syscall.Signal) func(*rig, *situated) {
 	return func(_ *rig, run *situated) { run.Send(sig) }
 }

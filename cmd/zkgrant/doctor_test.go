@@ -23,7 +23,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// found is what doctor has found.
 type found []doctor.Finding
 
 // examined runs doctor until it ends with the code, and returns what it has found.
@@ -52,7 +51,6 @@ func (all found) has(t *testing.T, level doctor.Level, check, subject, text stri
 	}
 }
 
-// create creates nodes.
 func create(t *testing.T, conn *zk.Conn, flags int32, paths ...string) {
 	t.Helper()
 	for _, path := range paths {

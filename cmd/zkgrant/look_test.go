@@ -38,7 +38,6 @@ func client(t *testing.T, servers string) *zk.Conn {
 	return conn
 }
 
-// coordinator connects a coordinator until the test ends.
 func (g *rig) coordinator() *coordinator.Coordinator {
 	g.t.Helper()
 	c, err := coordinator.Connect(g.t.Context(), g.servers, coordinator.WithSessionTimeout(10*time.Second))
@@ -131,7 +130,6 @@ func fetch(t *testing.T, method, url, body string, header ...string) (a answer) 
 	return a
 }
 
-// status checks the status of an answer.
 func (a answer) must(t *testing.T, what string, status int) {
 	t.Helper()
 	if a.status != status {

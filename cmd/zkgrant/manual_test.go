@@ -84,7 +84,6 @@ func blurred(text string) string {
 	return text
 }
 
-// contenders counts those of every lock.
 func contenders(t *testing.T, c *coordinator.Coordinator) int {
 	t.Helper()
 	n := 0
@@ -123,7 +122,6 @@ func (s *shell) run(line string) string {
 	return s.prints()
 }
 
-// types types a line, and does not wait.
 func (s *shell) types(line string) {
 	s.t.Helper()
 	s.lines++

@@ -67,7 +67,6 @@ func (s *probed) serve(conn net.Conn) {
 	}
 }
 
-// examine probes the server.
 func (s *probed) examine(t *testing.T, patience time.Duration, who session.Config) (seen doctor.Server) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -60,7 +60,6 @@ func TestRealServers(t *testing.T) {
 	t.Run("a server is killed", func(t *testing.T) { kill(t, e) }) // last: it does not come back
 }
 
-// matches checks that the text matches the pattern.
 func matches(t *testing.T, what string, text fmt.Stringer, pattern string) {
 	t.Helper()
 	if !regexp.MustCompile(pattern).MatchString(text.String()) {

@@ -151,7 +151,6 @@ func (g *rig) pid(p *eventstest.Process, name string) (pid int) {
 	return pid
 }
 
-// nodes checks how many nodes the lock has.
 func (g *rig) nodes(want int, when string) {
 	g.t.Helper()
 	if got := g.Children(lockPath); len(got) != want {
@@ -227,7 +226,6 @@ func gone(t *testing.T, pid int) bool {
 	return state == "" || strings.HasPrefix(state, "Z")
 }
 
-// halted waits until the processes are halted.
 func halted(t *testing.T, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
@@ -272,7 +270,6 @@ func childrenOf(t *testing.T, pid int) (children []int) {
 	return children
 }
 
-// write writes a file of that name, and returns its path.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

@@ -106,7 +106,6 @@ func TestEachSignal(t *testing.T) {
 	together(t, all, cell.comes)
 }
 
-// comes sends the signal in its phase.
 func (c cell) comes(t *testing.T) {
 	t.Helper()
 	map[string]func(*testing.T){"waiting": c.waiting, "holding": c.holding, "losing": c.losing}[c.phase](t)

@@ -84,14 +84,12 @@ func (term *terminal) text() string {
 	return strings.TrimRight(strings.Join(all, "\n"), "\n")
 }
 
-// alternate reports whether the program shows the alternate screen.
 func (term *terminal) alternate() bool {
 	term.mu.Lock()
 	defer term.mu.Unlock()
 	return term.screen.IsAltScreen()
 }
 
-// printed is all output so far.
 func (term *terminal) printed() string {
 	term.mu.Lock()
 	defer term.mu.Unlock()
