@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -70,9 +72,7 @@ func TestTheFileIsReplaced(t *testing.T) {
 	run := Run{Path: "/a", Ended: at(1), Ran: true}
 	for range 2 {
 		before, _ := os.Open(file)
-		if err := run.Write(file); err != nil {
-			t.Fatal(err)
-		}
+		eventstest.Must(t, run.Write(file))
 		if before != nil { // who has it open still reads all of the old one
 			text := make([]byte, 10_000)
 			n, _ := before.Read(text)
@@ -85,18 +85,14 @@ func TestTheFileIsReplaced(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("the file has %v (%v), want that every user may read it", info, err)
 	}
-	if err := os.Mkdir(filepath.Join(folder, "folder.prom"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, os.Mkdir(filepath.Join(folder, "folder.prom"), 0o700))
 	for _, wrong := range []string{filepath.Join(folder, "none", "a.prom"), filepath.Join(folder, "folder.prom")} {
 		if err := run.Write(wrong); err == nil {
 			t.Errorf("writing %s succeeds, want an error", wrong)
 		}
 	}
 	link := filepath.Join(folder, "link.prom")
-	if err := errors.Join(os.Symlink(file, link), os.Remove(file), os.WriteFile(file, nil, 0o600), run.Write(link)); err != nil {
-		t.Error(err)
-	}
+	eventstest.Check(t, errors.Join(os.Symlink(file, link), os.Remove(file), os.WriteFile(file, nil, 0o600), run.Write(link)))
 	if text, err := os.ReadFile(file); err != nil || !bytes.Equal(text, run.Text(nil)) {
 		t.Errorf("the file behind a link has %q (%v), want the figures", text, err)
 	}

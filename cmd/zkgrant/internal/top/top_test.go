@@ -18,6 +18,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,21 +35,24 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestScreens(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, file string) {
 		m, _ := begin(Options{Root: "/locks", Interval: time.Second, Grace: 10 * time.Second}, second(0))
+		hears := func(all ...tea.Msg) string {
+			var caused, effects []effect
+			for _, message := range all {
+				m, effects = m.update(message)
+				caused = append(caused, effects...)
+			}
+			return printed(caused)
+		}
 		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-			var all, effects []effect
 			switch d.Cmd {
 			case "hear":
-				for _, message := range messages(t, d.Input) {
-					m, effects = m.update(message)
-					all = append(all, effects...)
-				}
-				return printed(all)
+				return hears(messages(t, d.Input)...)
 			case "type":
+				var keys []tea.Msg
 				for _, key := range strings.Fields(d.Input) {
-					m, effects = m.update(pressing(key))
-					all = append(all, effects...)
+					keys = append(keys, pressing(key))
 				}
-				return printed(all)
+				return hears(keys...)
 			case "show", "looks":
 				screen := m.view()
 				fits(t, m, screen)
@@ -115,47 +119,42 @@ func pressing(key string) tea.Msg {
 // messages reads a script's messages.
 func messages(t *testing.T, script string) (all []tea.Msg) {
 	t.Helper()
-	number := func(text string) int {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	var walk *looked
 	for line := range strings.Lines(script) {
 		indent := len(line) - len(strings.TrimLeft(line, " "))
 		words := strings.Fields(line)
 		rest := strings.Join(words[1:], " ")
-		if walk != nil && indent == 0 {
-			all, walk = append(all, *walk), nil
-		}
+		var m tea.Msg
 		switch {
 		case indent == 1:
-			walk.locks = append(walk.locks, lockOf(t, words, number))
+			walk := all[len(all)-1].(looked)
+			walk.locks = append(walk.locks, lockOf(t, words))
+			all[len(all)-1] = walk
+			continue
 		case indent > 1:
-			last := &walk.locks[len(walk.locks)-1]
+			locks := all[len(all)-1].(looked).locks
+			last := &locks[len(locks)-1]
 			if words[0] == "error" {
 				last.err = fmt.Errorf("zkgrant: reading %s: %w", last.Path, errors.New(rest))
-				break
+			} else {
+				last.Contenders = append(last.Contenders, contenderOf(t, last.Path, words))
 			}
-			last.Contenders = append(last.Contenders, contenderOf(t, last.Path, words, number))
+			continue
 		case words[0] == "look":
-			walk = &looked{at: second(number(words[1]))}
+			m = looked{at: second(number(t, words[1]))}
 		case words[0] == "invalid":
-			all = append(all, looked{err: coordinator.ErrPath})
+			m = looked{err: coordinator.ErrPath}
 		case words[0] == "size":
-			all = append(all, tea.WindowSizeMsg{Width: number(words[1]), Height: number(words[2])})
+			m = tea.WindowSizeMsg{Width: number(t, words[1]), Height: number(t, words[2])}
 		case words[0] == "beat":
 			states := []coordinator.State{coordinator.StateConnecting, coordinator.StateConnected, coordinator.StateSuspended}
 			i := slices.IndexFunc(states, func(s coordinator.State) bool { return s.String() == words[2] })
-			all = append(all, beat{second(number(words[1])), states[i]})
+			m = beat{second(number(t, words[1])), states[i]}
 		case words[0] == "due":
-			all = append(all, due{})
+			m = due{}
 		case words[0] == "said":
-			all = append(all, said(unquoted(t, rest)))
+			m = said(unquoted(t, rest))
 		case words[0] == "paste":
-			all = append(all, tea.PasteMsg{Content: rest + "\n"})
+			m = tea.PasteMsg{Content: rest + "\n"}
 		case words[0] == "revoked":
 			r := revoked{path: words[1]}
 			switch {
@@ -164,24 +163,29 @@ func messages(t *testing.T, script string) (all []tea.Msg) {
 			case len(words) > 2:
 				r.err = errors.New(unquoted(t, strings.Join(words[2:], " ")))
 			}
-			all = append(all, r)
+			m = r
 		default:
 			t.Fatalf("unknown message %s", line)
 		}
-	}
-	if walk != nil {
-		all = append(all, *walk)
+		all = append(all, m)
 	}
 	return all
 }
 
-func lockOf(t *testing.T, words []string, number func(string) int) row {
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	eventstest.Must(t, err)
+	return n
+}
+
+func lockOf(t *testing.T, words []string) row {
 	t.Helper()
 	kinds := []events.LockKind{events.LockMutex, events.LockReadWrite, events.LockSemaphore, events.LockUnfair, events.LockUnknown}
 	i := slices.IndexFunc(kinds, func(k events.LockKind) bool { return k.String() == words[1] })
 	r := row{LockInfo: events.LockInfo{Path: unquoted(t, words[0]), Kind: kinds[i]}}
 	if len(words) > 2 {
-		r.Size = number(strings.TrimPrefix(words[2], "size="))
+		r.Size = number(t, strings.TrimPrefix(words[2], "size="))
 	}
 	return r
 }
@@ -190,31 +194,26 @@ func lockOf(t *testing.T, words []string, number func(string) int) row {
 func unquoted(t *testing.T, text string) string {
 	t.Helper()
 	out, err := strconv.Unquote(`"` + text + `"`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	return out
 }
 
-func contenderOf(t *testing.T, path string, words []string, number func(string) int) events.Contender {
+func contenderOf(t *testing.T, path string, words []string) events.Contender {
 	t.Helper()
-	data, node := unquoted(t, strings.Join(words[3:], " ")), number(words[2])
+	data, node := unquoted(t, strings.Join(words[3:], " ")), number(t, words[2])
 	return events.Contender{
-		Node: fmt.Sprintf("%s/%010d", path, node), Session: 0x100000 + int64(node), Since: second(number(words[1])), Data: []byte(data),
-		Kind: events.KindLock, Holding: words[0] != "waits", Cached: words[0] == "keeps", Token: 4294967296 + int64(node),
+		Node: fmt.Sprintf("%s/%010d", path, node), Session: 0x100000 + int64(node), Since: second(number(t, words[1])),
+		Data: []byte(data), Kind: events.KindLock, Holding: words[0] != "waits", Cached: words[0] == "keeps",
+		Token: 4294967296 + int64(node),
 	}
 }
 
 // The manual shows a screen of manual.txt.
 func TestManualShowsTop(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/command.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	script, err := os.ReadFile("testdata/manual.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	parts := strings.Split(string(script), "show\n----\n")
 	screen := strings.TrimSpace(regexp.MustCompile(` *\|\n`).ReplaceAllString(parts[1], "\n"))
 	if !strings.Contains(string(page), "```\n"+screen+"\n```") {
