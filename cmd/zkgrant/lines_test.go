@@ -149,7 +149,6 @@ func testEnvironment(t *testing.T, g *rig) {
 	const want = `ZKGRANT_KIND=mutex\nZKGRANT_NODE=/environment/\S+\nZKGRANT_PATH=/environment\n` +
 		`ZKGRANT_REAL=\nZKGRANT_SERVERS=\S+\nZKGRANT_SESSION=0x[0-9a-f]+\nZKGRANT_TOKEN=\d+\n` +
 		`from elsewhere --servers --help\n$`
-	if !regexp.MustCompile(want).MatchString(run.String()) || run.Count("outer") > 0 {
-		t.Errorf("the command found\n%s\nwant %s", run, want)
-	}
+	matches(t, "the command", run, want)
+	prints(t, run.String(), "outer", false)
 }

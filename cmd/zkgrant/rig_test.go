@@ -218,6 +218,24 @@ func (g *rig) alone() {
 	}
 }
 
+// prints checks whether the text has the part.
+func prints(t *testing.T, text, part string, want bool) {
+	t.Helper()
+	if got := strings.Contains(text, part); got != want {
+		t.Errorf("%q is printed: %t, want %t, in\n%s", part, got, want, text)
+	}
+}
+
+// lives checks that none of the processes has ended.
+func lives(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		if gone(t, pid) {
+			t.Errorf("process %d was ended, want it to work on", pid)
+		}
+	}
+}
+
 // gone reports whether the process has ended. A zombie has, too.
 func gone(t *testing.T, pid int) bool {
 	t.Helper()

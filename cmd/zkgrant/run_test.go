@@ -68,9 +68,7 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 		p := g.begin(line)
 		eventstest.Eventually(t, "there is a connection", func() bool { return g.Connections() > 0 })
 		g.stop(p, sig, codeSignal+int(sig))
-		if said := p.String(); said != "" {
-			t.Errorf("interrupted %s said %s, want nothing", line, said)
-		}
+		matches(t, "interrupted "+line, p, `^$`)
 	}
 }
 
@@ -91,10 +89,8 @@ func TestInterruptedWhileAsking(t *testing.T) {
 	g.nodes(1, "when the revocation was interrupted")
 	holder.Exits(codeLost)
 	holder.Must(t, "LOST "+lockPath+": revoked")
-	said := revoke.String()
-	if !regexp.MustCompile(`^zkgrant: revoking /locks/run: .* at the latest\n$`).MatchString(said) {
-		t.Errorf("it said %s, want when the lock is lost, and nothing of the interruption", said)
-	}
+	const when = `^zkgrant: revoking /locks/run: .* at the latest\n$` // and nothing of the interruption
+	matches(t, "revoke", revoke, when)
 }
 
 // Curator's Revoker asks every holder. A command ends for that only if it has agreed. A request
@@ -144,9 +140,7 @@ func TestMinHold(t *testing.T) {
 	}
 	run.Must(t, "released /locks/run after 1s")
 	late := g.ends(7, "run -v --min-hold 1ns "+lockPath+" -- part exit 7")
-	if late.Count("for another") > 0 {
-		t.Errorf("the least time is over, and run says %s", late)
-	}
+	prints(t, late.String(), "for another", false)
 }
 
 // TERM, a revocation and a loss cut the least time short, also if they end the command. The code
