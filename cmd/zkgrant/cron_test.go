@@ -90,10 +90,7 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 			eventstest.Must(t, os.WriteFile(filepath.Join(bin, "gate"), []byte("end\n"), 0))
 		}
 	}
-	code := codeSignal + int(syscall.SIGKILL)
-	if !hangs {
-		code = 0
-	}
+	code := map[bool]int{true: codeSignal + int(syscall.SIGKILL)}[hangs]
 	all := []*eventstest.Process{fires()}
 	logged("begins", 1)
 	if strings.Contains(line, "--wait") {

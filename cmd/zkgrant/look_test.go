@@ -38,9 +38,10 @@ func client(t *testing.T, servers string) *zk.Conn {
 	return conn
 }
 
-func (g *rig) coordinator() *coordinator.Coordinator {
+func (g *rig) coordinator(more ...coordinator.Option) *coordinator.Coordinator {
 	g.t.Helper()
-	c, err := coordinator.Connect(g.t.Context(), g.servers, coordinator.WithSessionTimeout(10*time.Second))
+	options := append(more, coordinator.WithSessionTimeout(10*time.Second))
+	c, err := coordinator.Connect(g.t.Context(), g.servers, options...)
 	eventstest.Must(g.t, err)
 	g.t.Cleanup(func() { eventstest.Check(g.t, c.Close()) })
 	return c

@@ -46,8 +46,8 @@ func (g *rig) manager(abstract bool, more ...string) *inbox {
 	return m
 }
 
-// read shows what is sent, line by line, until the test ends. each is called before that.
-func (m *inbox) read(t *testing.T, each func(line string)) *inbox {
+// read shows what is sent, line by line, until the test ends.
+func (m *inbox) read(t *testing.T) *inbox {
 	t.Helper()
 	over := make(chan struct{})
 	go func() {
@@ -59,7 +59,6 @@ func (m *inbox) read(t *testing.T, each func(line string)) *inbox {
 				return
 			}
 			for line := range strings.SplitSeq(string(datagram[:n]), "\n") {
-				each(line)
 				m.Say("%s", line)
 			}
 		}
@@ -74,7 +73,7 @@ func (m *inbox) read(t *testing.T, each func(line string)) *inbox {
 // reader is a manager that reads.
 func (g *rig) reader(more ...string) *inbox {
 	g.t.Helper()
-	return g.manager(false, more...).read(g.t, func(string) {})
+	return g.manager(false, more...).read(g.t)
 }
 
 // run is ready when it stands in the queue, says where, and says that it stops. The command
@@ -87,7 +86,7 @@ func TestTheManagerIsTold(t *testing.T) {
 		}
 		g := double(t)
 		first := g.works("run " + lockPath + " -- part wait")
-		m := g.manager(abstract, "WATCHDOG_USEC=60000000", "WATCHDOG_PID=1").read(t, func(string) {})
+		m := g.manager(abstract, "WATCHDOG_USEC=60000000", "WATCHDOG_PID=1").read(t)
 		g.MuteAll(true)
 		run := g.begin("run " + lockPath + " -- env")
 		m.Await(t, "STATUS=waiting for "+g.servers, 1)
@@ -171,7 +170,7 @@ func TestAManagerThatDoesNotRead(t *testing.T) {
 	run.Exits(codeLost)
 
 	late := g.works("run --session-timeout 10s /locks/other -- part wait")
-	m.read(t, func(string) {})
+	m.read(t)
 	m.Await(t, "READY=1\nSTATUS=holding /locks/other", 1)
 	g.stop(late, syscall.SIGUSR2, 5)
 }
@@ -193,14 +192,13 @@ func TestTheManagerOfHold(t *testing.T) {
 			first := g.works("run -v " + lockPath + " -- part wait")
 			started, dead := make(chan *eventstest.Process, 1), make(chan struct{})
 			managed := *g
-			m := managed.manager(false).read(t, func(line string) {
-				if line == "STOPPING=1" {
-					const timeoutStop = 150 * time.Millisecond // of work that does not obey TERM
-					time.AfterFunc(timeoutStop, func() {
-						defer close(dead)
-						(<-started).Send(syscall.SIGKILL)
-					})
-				}
+			m := managed.reader()
+			m.When("STOPPING=1", 1, func() {
+				const timeoutStop = 150 * time.Millisecond // of work that does not obey TERM
+				time.AfterFunc(timeoutStop, func() {
+					defer close(dead)
+					(<-started).Send(syscall.SIGKILL)
+				})
 			})
 			hold := managed.situate("job", "hold --revocable --lead 250ms "+lockPath)
 			m.Await(t, "STATUS=waiting for "+lockPath, 1)

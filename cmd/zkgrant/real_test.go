@@ -20,21 +20,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// parts are what is tried both on the server of zktest and on a real ensemble. Each has
+// playParts tries what is tried both on the server of zktest and on a real ensemble. Each part has
 // its own lock.
-func parts() map[string]func(*testing.T, *rig) {
-	return map[string]func(*testing.T, *rig){
+func playParts(t *testing.T, rigOf func(t *testing.T) *rig) {
+	t.Helper()
+	for name, part := range map[string]func(*testing.T, *rig){
 		"signals": testSignals, "environment": testEnvironment, "hold": testHold, "queue": testQueue, "idle": testIdle,
 		"watch": testWatch, "revoke": testRevoke, "semaphore": testSemaphore, "elect": testElect, "multi": testMulti,
 		"lines": testLines, "terminals": testTerminals, "json": testObjects, "identities": testIdentities,
 		"access": testAccess, "tls": testEncrypted, "top": testTop, "board": testBoard, "exporter": testExporter,
 		"not begun": testNotBegun,
-	}
-}
-
-func playParts(t *testing.T, rigOf func(t *testing.T) *rig) {
-	t.Helper()
-	for name, part := range parts() {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			part(t, rigOf(t))
@@ -224,10 +220,8 @@ func testObjects(t *testing.T, g *rig) {
 // A session that may not read a lock sees it with the identity in a file. A wrong line of
 // the file is not shown.
 func testIdentities(t *testing.T, g *rig) {
-	c, err := coordinator.Connect(t.Context(), g.servers, coordinator.WithAuth("digest", []byte("ann:secret")),
+	c := g.coordinator(coordinator.WithAuth("digest", []byte("ann:secret")),
 		coordinator.WithACL(zk.DigestACL(zk.PermAll, "ann", "secret")))
-	eventstest.Must(t, err)
-	defer func() { eventstest.Check(t, c.Close()) }()
 	lock := c.Mutex("/identities/lock").Acquire(t.Context(), coordinator.Data([]byte("ann's")))
 	defer lock.Release()
 	eventstest.Receive(t, lock.Granted(), "the lock")

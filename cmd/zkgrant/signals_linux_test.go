@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
@@ -113,10 +112,7 @@ func (c cell) comes(t *testing.T) {
 
 func (c cell) waiting(t *testing.T) {
 	g := double(t)
-	holder, err := coordinator.Connect(t.Context(), g.servers)
-	eventstest.Must(t, err)
-	defer func() { eventstest.Check(t, holder.Close()) }()
-	held := holder.Mutex(lockPath).Acquire(context.Background())
+	held := g.coordinator().Mutex(lockPath).Acquire(context.Background())
 	eventstest.Receive(t, held.Granted(), "the lock")
 	run := g.situate(c.where, "run "+lockPath+" -- part player FILE")
 	eventstest.Eventually(t, "both are in the queue", func() bool { return len(g.Children(lockPath)) == 2 })
