@@ -65,10 +65,6 @@ func becomes(text string) func(*rig, int, string) {
 func TestACommandThatDoesNotBegin(t *testing.T) {
 	t.Parallel()
 	doNotBegin(t, map[string]unbegun{
-		"not found after the wait": {
-			then: func(g *rig, _ int, command string) { eventstest.Must(g.t, os.Remove(command)) },
-			code: codeNotFound, word: "no such file",
-		},
 		"the folder is gone": {
 			then: func(g *rig, _ int, command string) { eventstest.Must(g.t, os.RemoveAll(filepath.Dir(command))) },
 			code: codeNotFound, word: "no such file",

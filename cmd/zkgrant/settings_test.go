@@ -204,22 +204,18 @@ func TestWhichWarningsAreShown(t *testing.T) {
 func TestVersionSaysWhatWasBuilt(t *testing.T) {
 	commit := debug.BuildSetting{Key: "vcs.revision", Value: "4f1c0a5"}
 	changed := debug.BuildSetting{Key: "vcs.modified", Value: "true"}
-	for _, c := range []struct {
-		version  string
-		settings []debug.BuildSetting
-		want     string
-	}{
-		{"v1.2.3", []debug.BuildSetting{commit}, "v1.2.3"},
-		{"(devel)", []debug.BuildSetting{commit}, "(devel) 4f1c0a5"},
-		{"(devel)", []debug.BuildSetting{commit, changed}, "(devel) 4f1c0a5 and what was not committed"},
-		{"", nil, "(devel)"},
-	} {
-		info := &debug.BuildInfo{Main: debug.Module{Version: c.version}, Settings: c.settings}
-		if got := version(info, true); got != c.want {
-			t.Errorf("%q with %v: %s, want %s", c.version, c.settings, got, c.want)
-		}
+	built := func(release string, settings ...debug.BuildSetting) string {
+		return version(&debug.BuildInfo{Main: debug.Module{Version: release}, Settings: settings}, true)
 	}
-	if got := version(nil, false); got != "unknown" {
-		t.Errorf("of nothing: %s, want unknown", got)
+	for want, got := range map[string]string{
+		"v1.2.3":          built("v1.2.3", commit),
+		"(devel) 4f1c0a5": built("(devel)", commit),
+		"(devel) 4f1c0a5 and what was not committed": built("(devel)", commit, changed),
+		"(devel)": built(""),
+		"unknown": version(nil, false),
+	} {
+		if got != want {
+			t.Errorf("the version is %s, want %s", got, want)
+		}
 	}
 }
