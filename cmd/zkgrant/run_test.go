@@ -4,11 +4,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -295,6 +295,14 @@ type unstarted struct{ *child }
 
 func (unstarted) start(events.Grant, string, terms) error { return errors.New("it was started") }
 
+// hears receives the news up to one of that kind.
+func hears[E events.Event](t *testing.T, news <-chan events.Event) {
+	t.Helper()
+	for is := false; !is; {
+		_, is = eventstest.Receive(t, news, fmt.Sprintf("%T", *new(E))).(E)
+	}
+}
+
 // A Grant that is lost before it was taken starts nothing. The command ends with the code of a loss, and --again campaigns again after it.
 func TestLostBeforeItWasTaken(t *testing.T) {
 	ctx := eventstest.Patiently(t, time.Minute)
@@ -304,30 +312,15 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 	s.console = newConsole(os.Stderr, s)
 	var said eventstest.Screen
 	busy, goOn := make(chan struct{}), make(chan struct{})
-	first := sync.OnceFunc(func() { // the goroutine that holds the lock is busy while the Grant comes and goes
+	said.When("connected to", 1, func() { // the goroutine that holds the lock is busy while the Grant comes and goes
 		close(busy)
 		<-goOn
 	})
-	s.divert(func(line string) {
-		if said.Say("%s", line); strings.Contains(line, "connected to") {
-			first()
-		}
-	})
+	s.divert(func(line string) { said.Say("%s", line) })
 	c, err := s.open()
 	eventstest.Must(t, err)
 	defer func() { eventstest.Check(t, c.Close()) }()
-	granted, expired := make(chan events.Event, 1), make(chan events.Event, 1)
 	news := c.Events(ctx)
-	go func() {
-		for ev := range news {
-			switch ev.(type) {
-			case events.Grant:
-				granted <- ev
-			case events.SessionExpired:
-				expired <- ev
-			}
-		}
-	}()
 	w := &wanted{settings: s, kind: kindElection, permits: 1, paths: []string{lockPath}, conflict: codeTaken}
 	signals := &signals{make(chan os.Signal)}
 	ended := make(chan error, 1)
@@ -341,9 +334,9 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 	signals.c <- syscall.SIGWINCH // taken once hold listens, and means nothing to it
 	g.Down(false)
 	eventstest.Receive(t, busy, "the session")
-	eventstest.Receive(t, granted, "the Grant")
+	hears[events.Grant](t, news)
 	g.expire()
-	eventstest.Receive(t, expired, "the loss")
+	hears[events.SessionExpired](t, news)
 	close(goOn)
 	if err := eventstest.Receive(t, ended, "the end of the work"); err != nil {
 		t.Errorf("it ends with %v, want the code %d and no error", err, codeLost)
