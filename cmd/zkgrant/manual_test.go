@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -101,7 +100,6 @@ type shell struct {
 	*situated
 
 	t     *testing.T
-	in    io.Writer
 	seen  int // how much of its output was read
 	lines int
 }
@@ -109,10 +107,8 @@ type shell struct {
 func (g *rig) shellOf() *shell {
 	g.t.Helper()
 	bash := g.command("bash")
-	bash.Dir, bash.Stdin = g.t.TempDir(), nil
-	in, err := bash.StdinPipe()
-	eventstest.Must(g.t, err)
-	return &shell{situated: &situated{eventstest.Begin(g.t, bash), bash, in.Close}, t: g.t, in: in}
+	bash.Dir = g.t.TempDir()
+	return &shell{situated: g.fed(bash), t: g.t}
 }
 
 // run types a line, and returns the output up to the next prompt.

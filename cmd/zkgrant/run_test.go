@@ -271,11 +271,7 @@ func TestHold(t *testing.T) {
 			crash := strings.HasSuffix(name, "crash")
 			_, end := g.former()
 			end(crash)
-			cmd := g.onFile("1", test.output(t), "zkgrant hold -v --detect-crash "+lockPath)
-			cmd.Stdin = nil
-			in, err := cmd.StdinPipe()
-			eventstest.Must(t, err)
-			hold := &situated{eventstest.Begin(t, cmd), cmd, in.Close}
+			hold := g.fed(g.onFile("1", test.output(t), "zkgrant hold -v --detect-crash "+lockPath))
 			if test.end != nil {
 				hold.Await(t, "granted", 1)
 				test.end(g, hold)

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -30,9 +31,11 @@ func situations() []string {
 type situated struct {
 	*eventstest.Process
 
-	cmd  *exec.Cmd
-	stop func() error // ends the command's input
+	cmd *exec.Cmd
+	in  io.WriteCloser // the command's input
 }
+
+func (s *situated) stop() error { return s.in.Close() }
 
 // send sends the signal to zkgrant, which may have ended.
 func (s *situated) send(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
@@ -61,10 +64,16 @@ func (g *rig) situate(where, line string, more ...string) *situated {
 	default:
 		cmd = g.isolated(where, line, more...)
 	}
+	return g.fed(cmd)
+}
+
+// fed starts the command with an input that goes on.
+func (g *rig) fed(cmd *exec.Cmd) *situated {
+	g.t.Helper()
 	cmd.Stdin = nil
 	in, err := cmd.StdinPipe()
 	eventstest.Must(g.t, err)
-	return &situated{eventstest.Begin(g.t, cmd), cmd, in.Close}
+	return &situated{eventstest.Begin(g.t, cmd), cmd, in}
 }
 
 // holds is situate, and waits until the command works. On a busy machine zkgrant may lose its session
