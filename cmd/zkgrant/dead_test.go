@@ -133,28 +133,25 @@ func TestTheLockIsHeldForTheWholeGroup(t *testing.T) {
 	for _, leader := range leaders() {
 		lines["/locks/run -- part "+leader+" FILE obedient 7"] = "command"
 	}
-	for line, left := range lines {
-		t.Run(line, func(t *testing.T) {
-			t.Parallel()
-			g := brief(t)
-			run := g.begin("run " + line)
-			pid := g.pid(run, left)
-			if _, ok := processStat(pid); left == "headless" && !ok {
-				t.Skip("there is no /proc: run the tests on Linux")
+	inParallel(t, lines, func(t *testing.T, line, left string) {
+		g := brief(t)
+		run := g.begin("run " + line)
+		pid := g.pid(run, left)
+		if _, ok := processStat(pid); left == "headless" && !ok {
+			t.Skip("there is no /proc: run the tests on Linux")
+		}
+		g.handsOver(func() {
+			run.Await(t, "the command has ended, but /locks/run stays held for process", 1)
+			if _, ok := processStat(pid); ok {
+				run.Must(t, "stays held for process "+strconv.Itoa(pid)+" that it started")
 			}
-			g.handsOver(func() {
-				run.Await(t, "the command has ended, but /locks/run stays held for process", 1)
-				if _, ok := processStat(pid); ok {
-					run.Must(t, "stays held for process "+strconv.Itoa(pid)+" that it started")
-				}
-				if left != "headless" {
-					lives(t, pid)
-				}
-				eventstest.Check(t, syscall.Kill(pid, syscall.SIGKILL))
-				run.Exits(7)
-			})
+			if left != "headless" {
+				lives(t, pid)
+			}
+			eventstest.Check(t, syscall.Kill(pid, syscall.SIGKILL))
+			run.Exits(7)
 		})
-	}
+	})
 }
 
 // With --release-on-exit the lock is given back when the command itself has ended, and others
@@ -175,65 +172,55 @@ func TestReleaseOnExit(t *testing.T) {
 // whatever the command's own is.
 func TestALossEndsTheCommand(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name, grace, part string
-		asked             bool
-	}{
-		{"obedient", "2s", "wait", true},
-		{"halted", "2s", "wait", true},
-		{"stubborn", "2s", "stubborn", true},
-		{"its child is", "2s", "family", true},
-		{"without a grace", "0", "family", false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			g := double(t)
-			run := g.works("run --grace " + test.grace + " " + lockPath + " -- part " + test.part)
-			pids := []int{g.pid(run, "command")}
-			if test.part == "family" {
-				pids = append(pids, g.pid(run, "child"))
+	inParallel(t, map[string]string{
+		"obedient": "2s wait", "halted": "2s wait", "stubborn": "2s stubborn", "its child is": "2s family",
+		"without a grace": "0 family",
+	}, func(t *testing.T, name, graceAndPart string) {
+		grace, part, _ := strings.Cut(graceAndPart, " ")
+		g := double(t)
+		run := g.works("run --grace " + grace + " " + lockPath + " -- part " + part)
+		pids := []int{g.pid(run, "command")}
+		if part == "family" {
+			pids = append(pids, g.pid(run, "child"))
+		}
+		if name == "halted" {
+			eventstest.Must(t, syscall.Kill(pids[0], syscall.SIGSTOP))
+		}
+		g.expire()
+		run.Exits(codeLost)
+		run.Must(t, "LOST /locks/run: session expired")
+		for _, pid := range pids {
+			if !gone(t, pid) {
+				t.Errorf("run has ended before process %d of the command", pid)
 			}
-			if test.name == "halted" {
-				eventstest.Must(t, syscall.Kill(pids[0], syscall.SIGSTOP))
-			}
-			g.expire()
-			run.Exits(codeLost)
-			run.Must(t, "LOST /locks/run: session expired")
-			for _, pid := range pids {
-				if !gone(t, pid) {
-					t.Errorf("run has ended before process %d of the command", pid)
-				}
-			}
-			prints(t, run.String(), "got "+syscall.SIGTERM.String(), test.asked)
-		})
-	}
+		}
+		prints(t, run.String(), "got "+syscall.SIGTERM.String(), grace != "0")
+	})
 }
 
 // A connection that breaks and comes back is reported, and costs nothing. Nor does a reader of
 // standard error that has ended, and the command keeps the default for PIPE.
 func TestABrokenConnection(t *testing.T) {
 	t.Parallel()
-	for _, where := range []string{"job", "pipe-gone"} {
-		t.Run(where, func(t *testing.T) {
-			t.Parallel()
-			g := double(t)
-			run := g.situate(where, "run -v --session-timeout 20s "+lockPath+" -- part wait")
-			pid := g.pid(run.Process, "command")
-			for n := range 3 {
-				_, holder := g.first()
-				g.Cut(holder)
-				if where == "job" {
-					run.Await(t, "no connection; held locks stay valid for another", n+1)
-					run.Await(t, "reconnected", n+1)
-				}
-				eventstest.Eventually(t, "it is connected again", func() bool { return g.Connections() > 0 })
+	situations := map[string]bool{"job": true, "pipe-gone": false}
+	inParallel(t, situations, func(t *testing.T, where string, says bool) {
+		g := double(t)
+		run := g.situate(where, "run -v --session-timeout 20s "+lockPath+" -- part wait")
+		pid := g.pid(run.Process, "command")
+		for n := range 3 {
+			_, holder := g.first()
+			g.Cut(holder)
+			if says {
+				run.Await(t, "no connection; held locks stay valid for another", n+1)
+				run.Await(t, "reconnected", n+1)
 			}
-			if ignored := maskOf(t, pid, "SigIgn"); ignored&(1<<(syscall.SIGPIPE-1)) != 0 {
-				t.Errorf("the command ignores the signals %x, PIPE among them, want its default", ignored)
-			}
-			g.stop(run.Process, syscall.SIGUSR2, 5)
-		})
-	}
+			eventstest.Eventually(t, "it is connected again", func() bool { return g.Connections() > 0 })
+		}
+		if ignored := maskOf(t, pid, "SigIgn"); ignored&(1<<(syscall.SIGPIPE-1)) != 0 {
+			t.Errorf("the command ignores the signals %x, PIPE among them, want its default", ignored)
+		}
+		g.stop(run.Process, syscall.SIGUSR2, 5)
+	})
 }
 
 // run is halted, and the lock is lost meanwhile. If Ctrl-Z has halted the command, too, CONT does not

@@ -128,26 +128,24 @@ func TestTheSupervisorOfAStrangerIsKilled(t *testing.T) {
 // knows the group.
 func TestAStrangerThatCannotBeSeen(t *testing.T) {
 	t.Parallel()
-	for name, group := range map[string]bool{"in a session of its own": false, "in the session of a shell": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := strangers(t)
-			const hide = "mount -t proc -o hidepid=2 none /proc"
-			if exec.Command("unshare", append([]string{"-m"}, strings.Fields(hide)...)...).Run() != nil {
-				t.Skip("/proc cannot be hidden here: it takes root, and the capability SYS_ADMIN in a container")
-			}
-			cmd := g.shell(hide+` && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`,
-				g.folder+"/zkgrant run --shell "+lockPath+beside)
-			cmd.Path, cmd.Args = "/usr/bin/unshare", append([]string{"unshare", "-m"}, cmd.Args...)
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: group}
-			run := eventstest.Begin(t, cmd)
-			g.pid(run, "command")
-			_, kill := g.root(run, "climber")
-			run.Send(syscall.SIGTERM)
-			run.Await(t, "cannot send SIGKILL to processes of the command: operation not permitted", 1)
-			g.nodes(1, "while a process of the group lives")
-			kill()
-			run.Exits(codeSignal + int(syscall.SIGTERM))
-		})
-	}
+	cases := map[string]bool{"in a session of its own": false, "in the session of a shell": true}
+	inParallel(t, cases, func(t *testing.T, _ string, group bool) {
+		g := strangers(t)
+		const hide = "mount -t proc -o hidepid=2 none /proc"
+		if exec.Command("unshare", append([]string{"-m"}, strings.Fields(hide)...)...).Run() != nil {
+			t.Skip("/proc cannot be hidden here: it takes root, and the capability SYS_ADMIN in a container")
+		}
+		cmd := g.shell(hide+` && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`,
+			g.folder+"/zkgrant run --shell "+lockPath+beside)
+		cmd.Path, cmd.Args = "/usr/bin/unshare", append([]string{"unshare", "-m"}, cmd.Args...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: group}
+		run := eventstest.Begin(t, cmd)
+		g.pid(run, "command")
+		_, kill := g.root(run, "climber")
+		run.Send(syscall.SIGTERM)
+		run.Await(t, "cannot send SIGKILL to processes of the command: operation not permitted", 1)
+		g.nodes(1, "while a process of the group lives")
+		kill()
+		run.Exits(codeSignal + int(syscall.SIGTERM))
+	})
 }

@@ -179,42 +179,36 @@ func TestAManagerThatDoesNotRead(t *testing.T) {
 // lead to end the work, which takes nearly all of it here. The work is dead before the next grant.
 func TestTheManagerOfHold(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		end  func(*rig, *situated)
-		code int
-	}{
-		"the lease runs out": {mute, codeLost}, "TERM": {sends(syscall.SIGTERM), 0},
-		"a revocation": {revokes("--grace 2s "), 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := brief(t)
-			first := g.works("run -v " + lockPath + " -- part wait")
-			started, dead := make(chan *eventstest.Process, 1), make(chan struct{})
-			managed := *g
-			m := managed.reader()
-			m.When("STOPPING=1", 1, func() {
-				const timeoutStop = 150 * time.Millisecond // of work that does not obey TERM
-				time.AfterFunc(timeoutStop, func() {
-					defer close(dead)
-					(<-started).Send(syscall.SIGKILL)
-				})
+	inParallel(t, map[string]ending{
+		"the lease runs out": {end: mute, code: codeLost}, "TERM": {end: sends(syscall.SIGTERM)},
+		"a revocation": {end: revokes("--grace 2s ")},
+	}, func(t *testing.T, _ string, test ending) {
+		g := brief(t)
+		first := g.works("run -v " + lockPath + " -- part wait")
+		started, dead := make(chan *eventstest.Process, 1), make(chan struct{})
+		managed := *g
+		m := managed.reader()
+		m.When("STOPPING=1", 1, func() {
+			const timeoutStop = 150 * time.Millisecond // of work that does not obey TERM
+			time.AfterFunc(timeoutStop, func() {
+				defer close(dead)
+				(<-started).Send(syscall.SIGKILL)
 			})
-			hold := managed.situate("job", "hold --revocable --lead 250ms "+lockPath)
-			m.Await(t, "STATUS=waiting for "+lockPath, 1)
-			prints(t, m.String(), "READY", false) // before the grant
-			g.stop(first, syscall.SIGUSR2, 5)
-			m.Await(t, "READY=1", 1)
-			worker := eventstest.Begin(t, g.command("part work FILE deaf"))
-			g.pid(worker, "command")
-			started <- worker
-			_, holder := g.first()
-			g.handsOver(func() { test.end(g, hold) })
-			<-dead
-			g.Mute(holder, false)
-			hold.Exits(test.code)
 		})
-	}
+		hold := managed.situate("job", "hold --revocable --lead 250ms "+lockPath)
+		m.Await(t, "STATUS=waiting for "+lockPath, 1)
+		prints(t, m.String(), "READY", false) // before the grant
+		g.stop(first, syscall.SIGUSR2, 5)
+		m.Await(t, "READY=1", 1)
+		worker := eventstest.Begin(t, g.command("part work FILE deaf"))
+		g.pid(worker, "command")
+		started <- worker
+		_, holder := g.first()
+		g.handsOver(func() { test.end(g, hold) })
+		<-dead
+		g.Mute(holder, false)
+		hold.Exits(test.code)
+	})
 }
 
 // The paths of a multi-lock may be longer than what a manager takes, which drops a longer datagram with all of its lines.

@@ -56,6 +56,17 @@ func parallel(t *testing.T) *testing.T {
 	return t
 }
 
+// inParallel plays a part of the test for each of the cases, beside the others.
+func inParallel[T any](t *testing.T, cases map[string]T, part func(t *testing.T, name string, one T)) {
+	t.Helper()
+	for name, one := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			part(t, name, one)
+		})
+	}
+}
+
 // brief is double, with sessions of a second.
 func brief(t *testing.T) *rig {
 	t.Helper()
@@ -239,29 +250,26 @@ func lives(t *testing.T, pids ...int) {
 // gone reports whether the process has ended. A zombie has, too.
 func gone(t *testing.T, pid int) bool {
 	t.Helper()
-	state, err := processState(pid)
-	eventstest.Must(t, err)
+	state := processState(t, pid)
 	return state == "" || strings.HasPrefix(state, "Z")
 }
 
 func halted(t *testing.T, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
-		eventstest.Eventually(t, "the process is halted", func() bool {
-			state, err := processState(pid)
-			eventstest.Must(t, err)
-			return strings.HasPrefix(state, "T")
-		})
+		stopped := func() bool { return strings.HasPrefix(processState(t, pid), "T") }
+		eventstest.Eventually(t, "the process is halted", stopped)
 	}
 }
 
 // processState is the state of a process, by ps: T if it is halted, Z for a zombie, empty if there is none.
-func processState(pid int) (string, error) {
+func processState(t *testing.T, pid int) string {
+	t.Helper()
 	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
-	if errors.As(err, new(*exec.ExitError)) { // there is no process
-		return "", nil
+	if !errors.As(err, new(*exec.ExitError)) { // there is a process
+		eventstest.Must(t, err)
 	}
-	return strings.TrimSpace(string(out)), err
+	return strings.TrimSpace(string(out))
 }
 
 // childOf returns the only child of a process: zkgrant's is the supervisor.

@@ -173,10 +173,9 @@ func TestMinHoldIsCutShort(t *testing.T) {
 // A run inside a run that would wait for itself is refused at once. The outer one, and a run
 // between the two, are found by the environment.
 func TestARunInsideARun(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	const itself = "would wait for itself"
-	for outer, inner := range map[string]map[string]int{
+	inParallel(t, map[string]map[string]int{
 		"run /a": {
 			"run /a": codeFailed, "run --wait 1m /a": codeFailed, "run /b /a": codeFailed, "elect /a": codeFailed,
 			"run -k write /a": codeFailed, "run --try /a": codeTaken, "run /c": 0,
@@ -194,18 +193,15 @@ func TestARunInsideARun(t *testing.T) {
 			"run --size 2 /s -- zkgrant run --size 2 /s": codeFailed,
 		},
 		"run --as-kazoo /kaz": {"run --as-kazoo /kaz": codeFailed},
-	} {
-		t.Run(outer, func(t *testing.T) {
-			t.Parallel()
-			g := on(t, g.servers)
-			for inner, code := range inner {
-				run := g.ends(code, outer+" -- zkgrant "+inner+" -- true")
-				if got := strings.Contains(run.String(), itself); got != (code == codeFailed) {
-					t.Errorf("%s in %s says %q, want that it %s: %t", inner, outer, run, itself, code == codeFailed)
-				}
+	}, func(t *testing.T, outer string, inner map[string]int) {
+		g := on(t, g.servers)
+		for inner, code := range inner {
+			run := g.ends(code, outer+" -- zkgrant "+inner+" -- true")
+			if got := strings.Contains(run.String(), itself); got != (code == codeFailed) {
+				t.Errorf("%s in %s says %q, want that it %s: %t", inner, outer, run, itself, code == codeFailed)
 			}
-		})
-	}
+		}
+	})
 }
 
 // The outer lock is lost, and its command is a zkgrant in a session of its own, as under cron. What
@@ -253,37 +249,35 @@ func TestAStoppedLeaderDoesNotCampaignAgain(t *testing.T) {
 // earlier crash stays.
 func TestHold(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type holding struct {
 		output func(*testing.T) *os.File
 		end    func(*rig, *situated)
 		code   int
 		says   string
-	}{
+	}
+	inParallel(t, map[string]holding{
 		"TERM":                {fullPipe, sends(syscall.SIGTERM), 0, "released /locks/run"},
 		"no more input":       {fullPipe, func(_ *rig, p *situated) { _ = p.stop() }, 0, "released /locks/run"},
 		"a loss":              {fullPipe, func(g *rig, _ *situated) { g.expire() }, codeLost, "LOST /locks/run: session"},
 		"no reader":           {brokenPipe, nil, codeFailed, "printing the grant"},
 		"the same at a crash": {brokenPipe, nil, codeFailed, "printing the grant"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := double(t)
-			crash := strings.HasSuffix(name, "crash")
-			_, end := g.former()
-			end(crash)
-			hold := g.fed(g.onFile("1", test.output(t), "zkgrant hold -v --detect-crash "+lockPath))
-			if test.end != nil {
-				hold.Await(t, "granted", 1)
-				test.end(g, hold)
-			}
-			hold.Exits(test.code)
-			hold.Must(t, test.says)
-			if test.end == nil {
-				g.nodes(0, "when hold has ended")
-				g.record(crash)
-			}
-		})
-	}
+	}, func(t *testing.T, name string, test holding) {
+		g := double(t)
+		crash := strings.HasSuffix(name, "crash")
+		_, end := g.former()
+		end(crash)
+		hold := g.fed(g.onFile("1", test.output(t), "zkgrant hold -v --detect-crash "+lockPath))
+		if test.end != nil {
+			hold.Await(t, "granted", 1)
+			test.end(g, hold)
+		}
+		hold.Exits(test.code)
+		hold.Must(t, test.says)
+		if test.end == nil {
+			g.nodes(0, "when hold has ended")
+			g.record(crash)
+		}
+	})
 }
 
 // unstarted is a command that is never to be started.

@@ -209,10 +209,11 @@ func TestSignalsThatAreIgnoredStayIgnored(t *testing.T) {
 		syscall.SIGPIPE, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGCHLD,
 	})
 	stops := signals{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU}
-	for name, test := range map[string]struct {
+	type inherited struct {
 		script                 string
 		sent, ignored, blocked signals
-	}{
+	}
+	inParallel(t, map[string]inherited{
 		"no Ctrl-Z": {`trap '' TSTP TTIN TTOU; exec "$@"`, stops[:1], stops, nil},
 		"blocked": {
 			`exec env --block-signal=USR1 --block-signal=USR2 "$@"`,
@@ -220,33 +221,30 @@ func TestSignalsThatAreIgnoredStayIgnored(t *testing.T) {
 		},
 		"background": {`trap '' INT QUIT; exec "$@"`, nil, signals{syscall.SIGINT, syscall.SIGQUIT}, nil},
 		"nothing":    {`exec "$@"`, nil, nil, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if test.blocked != nil && exec.Command("env", "--block-signal=USR1", "true").Run() != nil {
-				t.Skip("this system's env cannot block signals")
+	}, func(t *testing.T, _ string, test inherited) {
+		if test.blocked != nil && exec.Command("env", "--block-signal=USR1", "true").Run() != nil {
+			t.Skip("this system's env cannot block signals")
+		}
+		g := double(t)
+		start := func() *eventstest.Process {
+			return eventstest.Begin(t, g.shell(test.script, "zkgrant run -v --shell "+lockPath+" --",
+				"echo command $$ ready; exec sleep 600"))
+		}
+		holder := start()
+		pid := g.pid(holder, "command")
+		waiter := start()
+		waiter.Await(t, "1 ahead", 1)
+		for _, sig := range test.sent {
+			holder.Send(sig)
+			waiter.Send(sig)
+		}
+		for set, want := range map[string]signals{"SigIgn": test.ignored, "SigBlk": test.blocked} {
+			if got := maskOf(t, pid, set) & watched; got != bits(want) {
+				t.Errorf("the command has %s %x, want %x", set, got, bits(want))
 			}
-			g := double(t)
-			start := func() *eventstest.Process {
-				return eventstest.Begin(t, g.shell(test.script, "zkgrant run -v --shell "+lockPath+" --",
-					"echo command $$ ready; exec sleep 600"))
-			}
-			holder := start()
-			pid := g.pid(holder, "command")
-			waiter := start()
-			waiter.Await(t, "1 ahead", 1)
-			for _, sig := range test.sent {
-				holder.Send(sig)
-				waiter.Send(sig)
-			}
-			for set, want := range map[string]signals{"SigIgn": test.ignored, "SigBlk": test.blocked} {
-				if got := maskOf(t, pid, set) & watched; got != bits(want) {
-					t.Errorf("the command has %s %x, want %x", set, got, bits(want))
-				}
-			}
-			g.stop(holder, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
-			g.pid(waiter, "command") // so it was not ended while it waited
-			g.stop(waiter, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
-		})
-	}
+		}
+		g.stop(holder, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
+		g.pid(waiter, "command") // so it was not ended while it waited
+		g.stop(waiter, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
+	})
 }

@@ -35,9 +35,7 @@ func startSystemd(t *testing.T, work string, more ...string) *systemd {
 			t.Skip(err)
 		}
 	}
-	if os.Getuid() != 0 {
-		t.Skip("it needs root, to give systemd a cgroup of its own")
-	}
+	needsRoot(t)                         // to give systemd a cgroup of its own
 	folder, err := os.MkdirTemp("", "s") //nolint:usetesting // a socket's name is short
 	eventstest.Must(t, err)
 	t.Cleanup(func() { eventstest.Check(t, os.RemoveAll(folder)) })

@@ -185,21 +185,18 @@ func testTerminals(t *testing.T, g *rig) {
 // after `stty tostop`. It gets the terminal if zkgrant has it.
 func TestAHaltedCommandGetsTheTerminal(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ setting, command string }{
-		"reads":  {"-tostop", `read name < /dev/tty; echo "hello $name"`},
-		"writes": {"tostop", `echo name?; read name < /dev/tty; echo "hello $name"`},
-		"sets":   {"-tostop", `stty -tostop < /dev/tty; read name < /dev/tty; echo "hello $name"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			term := double(t).terminal("sh -c", `stty `+test.setting+`; exec "$@"`, "sh",
-				"zkgrant", "run", "-v", "--shell", lockPath, "--", test.command)
-			term.shows("granted /locks/run")
-			term.types("zoe\n")
-			term.shows("hello zoe", "released /locks/run")
-			term.exits(0)
-		})
-	}
+	const reads = `read name < /dev/tty; echo "hello $name"`
+	inParallel(t, map[string]string{
+		"reads": reads, "writes": "echo name?; " + reads, "sets": "stty -tostop < /dev/tty; " + reads,
+	}, func(t *testing.T, name, command string) {
+		setting := map[bool]string{true: "tostop", false: "-tostop"}[name == "writes"]
+		term := double(t).terminal("sh -c", `stty `+setting+`; exec "$@"`, "sh",
+			"zkgrant", "run", "-v", "--shell", lockPath, "--", command)
+		term.shows("granted /locks/run")
+		term.types("zoe\n")
+		term.shows("hello zoe", "released /locks/run")
+		term.exits(0)
+	})
 }
 
 // In the background zkgrant takes the terminal from nobody. It says once that the command
@@ -236,23 +233,21 @@ func TestTheTerminalInAShell(t *testing.T) {
 // as little as without zkgrant.
 func TestCtrlZWhereNobodyContinues(t *testing.T) {
 	t.Parallel()
-	for name, flag := range map[string]string{"zkgrant": "--stdin=false", "the command": "--stdin"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			// A shell that starts a process at that moment may wait for it, halted as it
-			// is, and not be halted itself.
-			term := double(t).terminal("zkgrant run -v "+flag+" --shell "+lockPath+" --",
-				`trap 'echo went on' CONT; trap 'kill $! 2>/dev/null; exit 5' USR2; `+
-					`sleep 600 & echo ready; while :; do wait $!; done`)
-			term.shows("ready")
-			term.types("\x1a")
-			if flag == "--stdin" {
-				term.shows("went on")
-			}
-			eventstest.Check(t, term.cmd.Process.Signal(syscall.SIGUSR2))
-			term.exits(5)
-		})
-	}
+	flags := map[string]string{"zkgrant": "--stdin=false", "the command": "--stdin"}
+	inParallel(t, flags, func(t *testing.T, _, flag string) {
+		// A shell that starts a process at that moment may wait for it, halted as it
+		// is, and not be halted itself.
+		term := double(t).terminal("zkgrant run -v "+flag+" --shell "+lockPath+" --",
+			`trap 'echo went on' CONT; trap 'kill $! 2>/dev/null; exit 5' USR2; `+
+				`sleep 600 & echo ready; while :; do wait $!; done`)
+		term.shows("ready")
+		term.types("\x1a")
+		if flag == "--stdin" {
+			term.shows("went on")
+		}
+		eventstest.Check(t, term.cmd.Process.Signal(syscall.SIGUSR2))
+		term.exits(5)
+	})
 	run := double(t).situate("session-leader", "run --shell "+lockPath+" --",
 		`kill -TSTP $$; kill -TTIN $$; kill -TTOU $$; echo went on`)
 	run.Exits(0)
