@@ -38,8 +38,7 @@ func (e ending) comes(t *testing.T) {
 	if g.Mute(holder, false); e.halts {
 		run.Send(syscall.SIGCONT)
 	}
-	run.Exits(e.code)
-	run.Must(t, e.says)
+	over(t, run.Process, e.code, e.says)
 	if e.record {
 		g.record(true)
 	}
@@ -187,8 +186,7 @@ func TestALossEndsTheCommand(t *testing.T) {
 			eventstest.Must(t, syscall.Kill(pids[0], syscall.SIGSTOP))
 		}
 		g.expire()
-		run.Exits(codeLost)
-		run.Must(t, "LOST /locks/run: session expired")
+		over(t, run, codeLost, "LOST /locks/run: session expired")
 		for _, pid := range pids {
 			if !gone(t, pid) {
 				t.Errorf("run has ended before process %d of the command", pid)
@@ -242,8 +240,7 @@ func TestALossOfAHaltedRun(t *testing.T) {
 			eventstest.Eventually(t, "the command is gone", func() bool { return gone(t, pid) })
 		}
 		eventstest.Eventually(t, "the session is over", func() bool { return len(g.Sessions()) == 0 })
-		g.stop(run, syscall.SIGCONT, codeLost)
-		run.Must(t, "LOST")
+		g.stop(run, syscall.SIGCONT, codeLost, "LOST")
 		prints(t, run.String(), "went on", false)
 	}
 }
@@ -253,8 +250,7 @@ func TestTheSupervisorIsHalted(t *testing.T) {
 	g := double(parallel(t))
 	run := g.works("run -v " + lockPath + " -- part wait")
 	eventstest.Check(t, syscall.Kill(childOf(t, run.Pid()), syscall.SIGSTOP))
-	g.stop(run, syscall.SIGTERM, 0)
-	run.Must(t, "released /locks/run")
+	g.stop(run, syscall.SIGTERM, 0, "released /locks/run")
 }
 
 // That the lock was given back is said when the servers have said it, and not before.
@@ -263,7 +259,6 @@ func TestGivenBackIsSaidWhenItIsTrue(t *testing.T) {
 	run := g.works("run -v " + lockPath + " -- part wait")
 	g.MuteAll(true)
 	run.Send(syscall.SIGTERM)
-	run.Exits(0) // the command's own
-	run.Must(t, "releasing the lock: closed, but no server has confirmed the end of the session")
+	over(t, run, 0, "releasing the lock: closed, but no server has confirmed the end of the session")
 	prints(t, run.String(), "released /locks/run", false)
 }

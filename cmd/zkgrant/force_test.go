@@ -26,8 +26,7 @@ func TestRevokeByForce(t *testing.T) {
 		cmd := g.command("zkgrant " + firm + flag)
 		cmd.Stdin = strings.NewReader("yes\n")
 		refused := eventstest.Begin(t, cmd)
-		refused.Exits(codeFailed)
-		refused.Must(t, "--force", "--yes")
+		over(t, refused, codeFailed, "--force", "--yes")
 		g.nodes(1, "when --force was refused")
 	}
 	node, _ := g.first()
@@ -36,8 +35,7 @@ func TestRevokeByForce(t *testing.T) {
 	g.ends(0, firm+" --force --yes", `deletes the node of "holder", token `, node,
 		"keeps working until it notices", "deleted "+node, "is no longer held")
 	next.Exits(0)
-	run.Exits(codeLost)
-	run.Must(t, "LOST "+lockPath+": node removed")
+	over(t, run, codeLost, "LOST "+lockPath+": node removed")
 }
 
 // A node without a session shows as the holder, and nothing ends it but --force. So does an unfair

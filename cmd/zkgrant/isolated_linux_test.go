@@ -133,8 +133,7 @@ func TestAZombieInTheGroup(t *testing.T) {
 				g.pid(run.Process, "command")
 				began := time.Now()
 				g.expire()
-				run.Exits(codeLost)
-				run.Must(t, "LOST")
+				over(t, run.Process, codeLost, "LOST")
 				if took := time.Since(began); took >= grace {
 					t.Errorf("the loss took %v, want less than the grace of %v", took, grace)
 				}
@@ -184,7 +183,6 @@ func TestWithLess(t *testing.T) {
 		{g.shell(`ulimit -n 40; exec "$@"`, "zkgrant"+run), 3, ""},
 	} {
 		p := eventstest.Begin(t, test.cmd)
-		p.Exits(test.code)
-		p.Must(t, test.says)
+		over(t, p, test.code, test.says)
 	}
 }

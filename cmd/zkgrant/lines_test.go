@@ -132,8 +132,7 @@ func testLines(t *testing.T, g *rig) {
 	if g.Server != nil { // --quiet leaves losses alone
 		lost := g.works("run -q /lines/held -- part wait")
 		g.expire("/lines/held")
-		lost.Exits(codeLost)
-		lost.Must(t, "LOST /lines/held: session expired")
+		over(t, lost, codeLost, "LOST /lines/held: session expired")
 	}
 }
 

@@ -80,8 +80,7 @@ func testSignals(t *testing.T, g *rig) {
 	waiter := g.begin("run -v /signals -- true")
 	waiter.Await(t, "1 ahead", 1)
 	g.stop(waiter, os.Interrupt, codeSignal+int(syscall.SIGINT))
-	g.stop(holder, syscall.SIGTERM, 0)
-	holder.Must(t, "command got "+syscall.SIGTERM.String())
+	g.stop(holder, syscall.SIGTERM, 0, "command got "+syscall.SIGTERM.String())
 	// The servers may have removed the directory; ls would say so.
 	matches(t, "queue", g.ends(0, "queue /signals"), `^no holders, no waiters\n$`)
 }
@@ -148,8 +147,7 @@ func testRevoke(t *testing.T, g *rig) {
 	run.Exits(5)
 	stubborn := g.works("run --revocable --grace 0 /revoke -- part stubborn")
 	g.ends(0, "revoke --grace 100ms /revoke")
-	stubborn.Exits(codeLost)
-	stubborn.Must(t, "LOST /revoke: revoked")
+	over(t, stubborn, codeLost, "LOST /revoke: revoked")
 	firm := g.works("run /revoke -- part wait")
 	g.ends(codeFailed, "revoke /revoke", "is not revocable")
 	g.stop(firm, syscall.SIGTERM, 0)
@@ -174,8 +172,7 @@ func testElect(t *testing.T, g *rig) {
 	leader = g.works("elect --revocable --lock-delay 1s /elect --data", "host seven", "--", "part", "wait")
 	watch.Await(t, "host seven leads, token ", 2)
 	g.ends(0, "revoke /elect")
-	leader.Exits(0)
-	leader.Must(t, "/elect is being revoked")
+	over(t, leader, 0, "/elect is being revoked")
 	watch.Await(t, "no leader", 3)
 	g.stop(watch, syscall.SIGTERM, 0)
 }
@@ -312,8 +309,7 @@ func partition(t *testing.T, e *ensemble.Ensemble, path string) {
 		t.Errorf("%s: the next waiter was granted the lock while the command ran", path)
 	}
 	proxy.Heal()
-	cut.Exits(codeLost)
-	cut.Must(t, "LOST "+path+": lease ran out")
+	over(t, cut, codeLost, "LOST "+path+": lease ran out")
 	g.pid(next, "command")
 	g.stop(next, syscall.SIGTERM, 0)
 }

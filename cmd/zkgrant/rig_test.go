@@ -136,16 +136,22 @@ func (g *rig) works(line string, more ...string) *eventstest.Process {
 func (g *rig) ends(code int, line string, texts ...string) *eventstest.Process {
 	g.t.Helper()
 	p := g.begin(line)
-	p.Exits(code)
-	p.Must(g.t, texts...)
+	over(g.t, p, code, texts...)
 	return p
 }
 
-// stop sends a process the signal, and checks the exit code.
-func (g *rig) stop(p *eventstest.Process, sig os.Signal, code int) {
+// stop sends a process the signal, and is over then.
+func (g *rig) stop(p *eventstest.Process, sig os.Signal, code int, texts ...string) {
 	g.t.Helper()
 	p.Send(sig)
+	over(g.t, p, code, texts...)
+}
+
+// over waits for the end of a process, and checks the exit code and that it has printed the texts.
+func over(t *testing.T, p *eventstest.Process, code int, texts ...string) {
+	t.Helper()
 	p.Exits(code)
+	p.Must(t, texts...)
 }
 
 // pid waits until a process of that name is ready, and returns its number.

@@ -87,8 +87,7 @@ func TestInterruptedWhileAsking(t *testing.T) {
 	holder.Await(t, "is being revoked", 1)
 	g.stop(revoke, os.Interrupt, codeSignal+int(syscall.SIGINT))
 	g.nodes(1, "when the revocation was interrupted")
-	holder.Exits(codeLost)
-	holder.Must(t, "LOST "+lockPath+": revoked")
+	over(t, holder, codeLost, "LOST "+lockPath+": revoked")
 	const when = `^zkgrant: revoking /locks/run: .* at the latest\n$` // and nothing of the interruption
 	matches(t, "revoke", revoke, when)
 }
@@ -122,8 +121,7 @@ func TestAskedByCurator(t *testing.T) {
 		}
 	}
 	g.stop(holder, syscall.SIGTERM, 0)
-	waiter.Exits(codeSignal + int(syscall.SIGTERM))
-	waiter.Must(t, "/locks/run is being revoked")
+	over(t, waiter, codeSignal+int(syscall.SIGTERM), "/locks/run is being revoked")
 }
 
 // The lock is held for a least time after the grant, and run ends then with the command's code.
@@ -271,8 +269,7 @@ func TestHold(t *testing.T) {
 			hold.Await(t, "granted", 1)
 			test.end(g, hold)
 		}
-		hold.Exits(test.code)
-		hold.Must(t, test.says)
+		over(t, hold.Process, test.code, test.says)
 		if test.end == nil {
 			g.nodes(0, "when hold has ended")
 			g.record(crash)
