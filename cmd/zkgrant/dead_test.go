@@ -33,9 +33,8 @@ func (e ending) comes(t *testing.T) {
 	g := brief(t)
 	line := "run --revocable --detect-crash " + e.flags + " " + lockPath + " -- " + e.command
 	run, _ := g.holds(e.where, line)
-	_, holder := g.first()
 	g.handsOver(func() { e.end(g, run) })
-	if g.Mute(holder, false); e.halts {
+	if e.halts {
 		run.Send(syscall.SIGCONT)
 	}
 	over(t, run.Process, e.code, e.says)

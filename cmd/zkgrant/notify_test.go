@@ -164,9 +164,7 @@ func TestAManagerThatDoesNotRead(t *testing.T) {
 	}
 	eventstest.Check(t, filler.Close())
 	run := g.works("run " + lockPath + " -- part work FILE deaf")
-	_, holder := g.first()
-	g.handsOver(func() { g.Mute(holder, true) })
-	g.Mute(holder, false)
+	g.handsOver(func() { mute(g, nil) })
 	run.Exits(codeLost)
 
 	late := g.works("run --session-timeout 10s /locks/other -- part wait")
@@ -203,10 +201,8 @@ func TestTheManagerOfHold(t *testing.T) {
 		worker := eventstest.Begin(t, g.command("part work FILE deaf"))
 		g.pid(worker, "command")
 		started <- worker
-		_, holder := g.first()
 		g.handsOver(func() { test.end(g, hold) })
 		<-dead
-		g.Mute(holder, false)
 		hold.Exits(test.code)
 	})
 }

@@ -195,14 +195,16 @@ func (g *rig) expire(at ...string) {
 }
 
 // handsOver lets end happen to the holder of the lock, whose command works on the file. The work
-// has ended when the next one in the queue starts its own.
+// has ended when the next one in the queue starts its own. If the end was a silence, that is over then.
 func (g *rig) handsOver(end func()) {
 	g.t.Helper()
+	_, holder := g.first()
 	next := g.begin("run -v " + lockPath + " -- part mark FILE")
 	next.Await(g.t, "1 ahead", 1)
 	end()
 	g.marks(next)
 	g.alone()
+	g.Mute(holder, false)
 }
 
 // marks waits until the next holder has marked the file. On a busy machine that may lose its own

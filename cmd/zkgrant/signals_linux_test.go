@@ -179,13 +179,11 @@ func (c cell) holding(t *testing.T) {
 func (c cell) losing(t *testing.T) {
 	g := brief(t)
 	run, _ := g.holds(c.where, "run --grace 250ms "+lockPath+" -- part player FILE")
-	_, holder := g.first()
 	g.handsOver(func() {
-		g.Mute(holder, true)
+		mute(g, nil)
 		run.Await(t, "command got "+syscall.SIGTERM.String(), 1)
 		run.send(c.number())
 	})
-	g.Mute(holder, false)
 	switch c.want {
 	case "stops":
 		run.send(syscall.SIGCONT)
@@ -253,7 +251,6 @@ func (c chance) play(t *testing.T) {
 	})
 	sends.Stop()
 	run.send(syscall.SIGCONT)
-	g.Mute(holder, false)
 	const dumped = 2 // what the Go runtime makes of QUIT
 	codes := []int{codeLost, -1, 0, codeSignal + int(cell.number()), dumped}
 	if code := run.ExitCode(); !slices.Contains(codes, code) {
