@@ -80,8 +80,7 @@ func TestRealDoctor(t *testing.T) {
 
 	holder := g.works("run --detect-crash --session-timeout 4s /healthy/lock -- part wait")
 	semaphore := g.works("run --size 2 /healthy/semaphore -- part wait")
-	queued := g.begin("run -v --size 2 -n 2 /healthy/semaphore -- true")
-	queued.Await(t, "waiting for /healthy/semaphore", 1)
+	queued := g.until("waiting for /healthy/semaphore", "run -v --size 2 -n 2 /healthy/semaphore -- true")
 	healthy := g.examined(0, "/healthy")
 	slow := func(f doctor.Finding) bool { return f.Check == "round-trip" || f.Check == "lag" } // the machine may have other work
 	if worst := doctor.Worst(slices.DeleteFunc(slices.Clone(healthy), slow)); worst != doctor.OK {

@@ -30,8 +30,7 @@ func TestRevokeByForce(t *testing.T) {
 		g.nodes(1, "when --force was refused")
 	}
 	node, _ := g.first()
-	next := g.begin("run -v " + lockPath + " -- true")
-	next.Await(t, "1 ahead", 1)
+	next := g.until("1 ahead", "run -v "+lockPath+" -- true")
 	g.ends(0, firm+" --force --yes", `deletes the node of "holder", token `, node,
 		"keeps working until it notices", "deleted "+node, "is no longer held")
 	next.Exits(0)
@@ -83,8 +82,7 @@ func TestForceIsNotNeeded(t *testing.T) {
 	for _, flag := range []string{"", "--revocable "} {
 		g := double(t)
 		run := g.works("run " + flag + lockPath + " -- part wait")
-		next := g.begin("run -v " + lockPath + " -- part wait")
-		next.Await(t, "1 ahead", 1)
+		next := g.until("1 ahead", "run -v "+lockPath+" -- part wait")
 		forced := g.begin("revoke --grace 1m --force --yes " + lockPath)
 		if flag == "" {
 			forced.Await(t, "loses it at", 1)

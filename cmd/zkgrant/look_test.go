@@ -63,8 +63,7 @@ func testWatch(t *testing.T, g *rig) {
 		event, ok := eventstest.Receive(t, news, "the place of the second").(events.Queued)
 		queued = ok && event.ID == second.ID()
 	}
-	watch := g.begin("watch /watch/permit")
-	watch.Await(t, "second", 1)
+	watch := g.until("second", "watch /watch/permit")
 	first.Release()
 	eventstest.Receive(t, second.Granted(), "the permit")
 	watch.Await(t, "holds     second", 1)
@@ -94,8 +93,7 @@ func testIdle(t *testing.T, g *rig) {
 	} {
 		matches(t, line, g.ends(0, line), want)
 	}
-	watch := g.begin("watch /idle/cached")
-	watch.Await(t, ", may be idle", 1)
+	watch := g.until(", may be idle", "watch /idle/cached")
 	g.stop(watch, os.Interrupt, 0)
 }
 
@@ -141,8 +139,7 @@ func (a answer) must(t *testing.T, what string, status int) {
 // serves starts a program that serves a page, and returns its address.
 func (g *rig) serves(line string) (p *eventstest.Process, url string) {
 	g.t.Helper()
-	p = g.begin(line + " --listen 127.0.0.1:0")
-	p.Await(g.t, "http://", 1)
+	p = g.until("http://", line+" --listen 127.0.0.1:0")
 	p.Await(g.t, "\n", 1)
 	return p, regexp.MustCompile(`http://[0-9.:]+/`).FindString(p.String())
 }
@@ -247,8 +244,7 @@ func TestExporterSaysWhereItServes(t *testing.T) {
 	}
 	other := fetch(t, "GET", url+"metrics", "", "Host", "evil.example:80")
 	other.must(t, "for another host", http.StatusMisdirectedRequest)
-	open := g.begin("exporter --listen 0.0.0.0:0 /")
-	open.Await(t, "every client that can reach this address sees the locks", 1)
+	g.until("every client that can reach this address sees the locks", "exporter --listen 0.0.0.0:0 /")
 }
 
 // In an outage the exporter answers each scrape at once, after some seconds with the
@@ -346,8 +342,7 @@ func TestAWalkPrintsAsItGoes(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		p := g.begin(line)
-		p.Await(t, "/app/a ", 1)
+		p := g.until("/app/a ", line)
 		close(printed)
 		p.Await(t, "/app/z ", 1)
 		p.Exits(code)

@@ -77,8 +77,7 @@ func testSignals(t *testing.T, g *rig) {
 	run.Exits(5)
 	// etcd-io/etcd#10117: ^C leaves nothing behind, whether of a waiter or of a holder.
 	holder := g.works("run -v /signals -- part wait")
-	waiter := g.begin("run -v /signals -- true")
-	waiter.Await(t, "1 ahead", 1)
+	waiter := g.until("1 ahead", "run -v /signals -- true")
 	g.stop(waiter, os.Interrupt, codeSignal+int(syscall.SIGINT))
 	g.stop(holder, syscall.SIGTERM, 0, "command got "+syscall.SIGTERM.String())
 	// The servers may have removed the directory; ls would say so.
@@ -111,8 +110,7 @@ func testQueue(t *testing.T, g *rig) {
 	watch := g.begin("watch /queue/lock")
 	holder := g.works("run --kind write /queue/lock --data", "the \x1b[31mfir\u202est", "--", "part", "wait")
 	watch.Await(t, "holds", 1)
-	waiter := g.begin("run -v --kind read /queue/lock --data", "the second", "--", "true")
-	waiter.Await(t, "1 ahead", 1)
+	waiter := g.until("1 ahead", "run -v --kind read /queue/lock --data", "the second", "--", "true")
 	watch.Await(t, "waits", 1)
 	for line, want := range map[string]string{
 		"queue /queue/lock": `^STATE +KIND +SINCE +TOKEN +SESSION +WHO\n` +
@@ -155,16 +153,14 @@ func testRevoke(t *testing.T, g *rig) {
 
 func testSemaphore(t *testing.T, g *rig) {
 	first := g.works("run --size 3 -n 2 /semaphore -- part wait")
-	second := g.begin("run -v --size 3 -n 2 /semaphore -- part exit 3")
-	second.Await(t, "waiting for /semaphore, 0 ahead", 1)
+	second := g.until("waiting for /semaphore, 0 ahead", "run -v --size 3 -n 2 /semaphore -- part exit 3")
 	g.ends(0, "resize /semaphore 4", "/semaphore has 4 permits")
 	second.Exits(3)
 	g.stop(first, syscall.SIGTERM, 0)
 }
 
 func testElect(t *testing.T, g *rig) {
-	watch := g.begin("elect --watch /elect")
-	watch.Await(t, "no leader", 1)
+	watch := g.until("no leader", "elect --watch /elect")
 	leader := g.works("elect /elect --data", "host seven", "--", "part", "wait")
 	watch.Await(t, "host seven leads, token ", 1)
 	g.stop(leader, syscall.SIGTERM, 0)
@@ -188,10 +184,8 @@ func testMulti(t *testing.T, g *rig) {
 
 // With --json every line is an object.
 func testObjects(t *testing.T, g *rig) {
-	holder := g.begin("run --json --revocable /json -- sleep 600")
-	holder.Await(t, `"event":"granted"`, 1)
-	watch := g.begin("watch --json /json")
-	watch.Await(t, `"event":"granted"`, 1)
+	holder := g.until(`"event":"granted"`, "run --json --revocable /json -- sleep 600")
+	watch := g.until(`"event":"granted"`, "watch --json /json")
 	g.ends(codeTaken, "run --json --try /json -- true")
 	revoke := g.ends(0, "revoke --json /json")
 	holder.Exits(codeSignal + int(syscall.SIGTERM))
@@ -268,8 +262,7 @@ func testNotBegun(t *testing.T, g *rig) {
 		_, end := g.former(coordinator.Data([]byte("the first")))
 		command := t.TempDir() + "/command"
 		writeProgram(t, command, []byte("#!/bin/sh"))
-		run := g.begin("run -v --detect-crash " + lockPath + " -- " + command)
-		run.Await(t, "1 ahead", 1)
+		run := g.until("1 ahead", "run -v --detect-crash "+lockPath+" -- "+command)
 		eventstest.Must(t, os.Remove(command))
 		end(crash)
 		run.Exits(codeNotFound)
@@ -300,8 +293,7 @@ func partition(t *testing.T, e *ensemble.Ensemble, path string) {
 	g := on(t, proxy.Addr())
 	cut := g.works("run --session-timeout 4s --grace 0 " + path + " -- part family")
 	pids := []int{g.pid(cut, "command"), g.pid(cut, "child")}
-	next := on(t, e.Connect()).begin("run -v " + path + " -- part wait")
-	next.Await(t, "1 ahead", 1)
+	next := on(t, e.Connect()).until("1 ahead", "run -v "+path+" -- part wait")
 	overlap := make(chan bool, 1)
 	next.When("granted "+path, 1, func() { overlap <- !gone(t, pids[0]) || !gone(t, pids[1]) })
 	proxy.Hold(ensemble.BothWays)

@@ -124,6 +124,14 @@ func (g *rig) begin(line string, more ...string) *eventstest.Process {
 	return eventstest.Begin(g.t, g.command("zkgrant "+line, more...))
 }
 
+// until is begin, and waits until the text is printed.
+func (g *rig) until(text, line string, more ...string) *eventstest.Process {
+	g.t.Helper()
+	p := g.begin(line, more...)
+	p.Await(g.t, text, 1)
+	return p
+}
+
 // works is begin, and waits until the command works.
 func (g *rig) works(line string, more ...string) *eventstest.Process {
 	g.t.Helper()
@@ -199,8 +207,7 @@ func (g *rig) expire(at ...string) {
 func (g *rig) handsOver(end func()) {
 	g.t.Helper()
 	_, holder := g.first()
-	next := g.begin("run -v " + lockPath + " -- part mark FILE")
-	next.Await(g.t, "1 ahead", 1)
+	next := g.until("1 ahead", "run -v "+lockPath+" -- part mark FILE")
 	end()
 	g.marks(next)
 	g.alone()

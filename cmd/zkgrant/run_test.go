@@ -113,8 +113,7 @@ func TestAskedByCurator(t *testing.T) {
 	g := double(t)
 	holder := g.works("run " + lockPath + " -- part wait")
 	held, _ := g.first()
-	waiter := g.begin("run -v --revocable " + lockPath + " -- sleep 600")
-	waiter.Await(t, "1 ahead", 1)
+	waiter := g.until("1 ahead", "run -v --revocable "+lockPath+" -- sleep 600")
 	for _, node := range g.Children(lockPath) {
 		if node = lockPath + "/" + node; node != held {
 			eventstest.Must(t, g.SetData(node, asked))
@@ -129,8 +128,8 @@ func TestAskedByCurator(t *testing.T) {
 func TestMinHold(t *testing.T) {
 	g := double(parallel(t))
 	began := time.Now()
-	run := g.begin("run -v --min-hold 1s " + lockPath + " -- part exit 7")
-	run.Await(t, "the command has ended, and /locks/run stays held for another", 1)
+	run := g.until("the command has ended, and /locks/run stays held for another",
+		"run -v --min-hold 1s "+lockPath+" -- part exit 7")
 	g.ends(codeTaken, "run --try "+lockPath+" -- true")
 	run.Exits(7)
 	if held := time.Since(began); held < time.Second {
