@@ -59,13 +59,11 @@ func epochOf(in Input) (epoch Epoch, has bool) {
 	return Epoch(field.Uint()), true
 }
 
-// past reports whether an input is of another epoch than the machine's.
 func past(in Input, epoch Epoch) bool {
 	of, has := epochOf(in)
 	return has && of != epoch
 }
 
-// heard is a machine, and what its caller was told.
 type heard struct {
 	Machine
 	told uint8

@@ -18,14 +18,11 @@ import (
 // prints what the machines hear, where they go, what they ask for and what they tell. The last line says where each contender
 // stands.
 //
-//	queue a b c        all ask for the lock, one after the other (try=(a) keep=(b) strict=(c) first=7); in a
-//	                   directory of ours that all know (dir=unknown: that none knows; dir=theirs, dir=none);
-//	                   with single, a lock that is one node
-//	world a b          as queue, but before any has asked
-//	                   write=(a) and read=(b) ask for the sides of a read/write lock; trades=(a) takes=(b): the same, and
-//	                   b shares a session with a, and will ask for a's place when it is told to start;
-//	                   kazoo=(a) has kazoo's names, and with kazoos the foreign contenders have;
-//	                   with detect, a lock that tells of crashes; delays=(a) has a lock-delay
+//	queue clients=3    all ask for the lock, one after the other. The words are those of a
+//	                   spec, see specVariable; a is the first contender. With first=7 the
+//	                   numbers of the nodes begin there
+//	world clients=2    as queue, but before any has asked. In both, a contender that takes the
+//	                   place of another one asks when it is told to start
 //	start a            a asks
 //	execute a          a server executes a's oldest request, and no more
 //	answer a           the oldest answer reaches a, and no more
@@ -51,10 +48,8 @@ import (
 //	gone c             the watch of c that has fired is delivered, and no more
 //	refuse a           a server refuses a's oldest request
 //
-// Scripts in testdata/multi are of two directories, p and q. The nodes of one attempt have the same number in both: p1 and q1.
-//
-//	multi a=(p,q) b=(q,p) c=(p)   as queue: for a multi-lock, or with one directory for a mutex in it (try=(a) keep=(b));
-//	                              with hold, before any has asked
+// Scripts in testdata/multi are of two directories, p and q. The nodes of one attempt have the
+// same number in both: p1 and q1.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
@@ -70,7 +65,7 @@ func TestTranscripts(t *testing.T) {
 }
 
 type play struct {
-	env     environment
+	env     *environment
 	w       world
 	clients int
 	lines   []string
@@ -82,8 +77,6 @@ func (p *play) run(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "world", "queue":
 		p.begin(t, d)
-	case "multi":
-		p.beginMulti(t, d)
 	case "deliver":
 	default:
 		p.command(t, d)
@@ -98,82 +91,34 @@ func has(d *datadriven.TestData, key string) bool {
 	return slices.ContainsFunc(d.CmdArgs, func(a datadriven.CmdArg) bool { return a.Key == key && len(a.Vals) == 0 })
 }
 
+// begin begins the play. From then on it notes what the machines hear and do.
 func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	t.Helper()
 	var first int64
-	flags, roles := make([]uint8, maxClients), make([]uint8, maxClients)
-	o := options{keepOrder: true, whole: true, mixes: true}
-	p.clients = 0
+	var words []string
 	for _, a := range d.CmdArgs {
-		for _, v := range a.Vals {
-			if c := int(v[0]) - 'a'; flagNames[a.Key]|roleNames[a.Key] != 0 {
-				flags[c] |= flagNames[a.Key]
-				roles[c] |= roleNames[a.Key]
-			}
-		}
-		switch word := fields[bool](&o)[a.Key]; {
-		case a.Key == "a", a.Key == "b", a.Key == "c":
-			p.clients++
-		case a.Key == "first":
+		switch a.Key {
+		case "first":
 			d.ScanArgs(t, "first", &first)
-		case a.Key == "dir":
-			o.dir = map[string]start{"unknown": dirUnknown, "theirs": dirAlien, "none": dirNone}[a.Vals[0]]
-		case word != nil && len(a.Vals) == 0:
-			*word = true
-		case a.Key != "hold" && flagNames[a.Key]|roleNames[a.Key] == 0:
-			d.Fatalf(t, "no argument %s", a.Key)
+		case "hold":
+		default:
+			words = append(words, a.String())
 		}
 	}
-	for c := range flags {
-		if o.detect {
-			flags[c] |= flagDetect
-		}
+	cfg, err := parseSpec(strings.Join(words, " "))
+	if err != nil {
+		d.Fatalf(t, "%v", err)
 	}
-	p.env = environment{interpreter: newInterpreter(after, first), options: o}
-	p.w = newWorld(p.clients, budget{}, flags, roles)
-	if o.single {
-		for c := range p.clients {
-			p.w.clients[c].machine = p.env.intern(NewMachine(Unfair{}))
-		}
-	}
-	p.open(d, d.Cmd == "queue")
-}
-
-func (p *play) beginMulti(t *testing.T, d *datadriven.TestData) {
-	t.Helper()
-	var roles []multiRole
-	for _, a := range d.CmdArgs {
-		switch flag := flagNames[a.Key]; {
-		case flag != 0: // behind the contenders
-			for _, v := range a.Vals {
-				roles[v[0]-'a'].flags |= flag
-			}
-		case a.Key != "hold":
-			role, err := placesNamed(strings.Join(a.Vals, ""))
-			if err != nil {
-				d.Fatalf(t, "%s: %v", a.Key, err)
-			}
-			roles = append(roles, role)
-		}
-	}
-	p.clients = len(roles)
-	p.env = environment{interpreter: newInterpreter(after, 0)}
-	p.w = newWorld(p.clients, budget{}, nil, nil)
-	inDirectories(&p.env, &p.w, roles)
-	p.open(d, !has(d, "hold"))
-}
-
-// open begins the play. From then on it notes what the machines hear and do. With start
-// all ask for the lock.
-func (p *play) open(d *datadriven.TestData, start bool) {
-	p.env.open(&p.w)
+	cfg.keepOrder, cfg.mixes = true, true
+	p.clients = cfg.clients
+	p.env, p.w = cfg.begin(after, first)
 	p.env.log = func(c int, text string) {
 		if !strings.HasSuffix(text, ": Over") { // which listens to nothing any more
 			p.lines = append(p.lines, fmt.Sprintf("%c: %s", 'a'+c, text))
 		}
 	}
 	for c := range p.clients {
-		if !start || p.w.clients[c].role&roleTakes != 0 {
+		if d.Cmd == "world" || p.w.clients[c].role&roleTakes != 0 {
 			continue
 		}
 		p.take(stepStart, uint8(c))
@@ -306,7 +251,6 @@ func (p *play) standing() string {
 	return text
 }
 
-// nodeText is the name of a node in a transcript.
 func (p *play) nodeText(id uint8) string {
 	if p.env.several != nil {
 		return fmt.Sprintf("%c%d", 'p'+id%2, id/2)

@@ -2,8 +2,6 @@ package recipes
 
 import "math/bits"
 
-// This file is about how answers reach machines.
-
 // answer delivers an answer. Whether it is fresh was noted on the way.
 func (e *environment) answer(w *world, c, i int) {
 	cl := &w.clients[c]
@@ -57,13 +55,13 @@ func (e *environment) proves(c int, r request) uint8 {
 	}
 }
 
-// reply is a server's answer.
 func (e *environment) reply(w *world, c int, r request) Input {
-	if e.several != nil {
-		return e.several.reply(w, c, r)
-	}
-	op, epoch, missing := r.op, Epoch(r.epoch), r.flags&reqMissing != 0
+	op, epoch, missing, several := r.op, Epoch(r.epoch), r.flags&reqMissing != 0, e.several != nil
 	switch {
+	case several && op == OpCreate:
+		return e.several.created(w, c, r)
+	case several && op == OpList:
+		return e.several.listed(w, c, r)
 	case op == OpCreate && missing && e.single:
 		return Occupied{epoch}
 	case r.flags&reqRefused != 0, missing && op != OpSurvey && op != OpList:
@@ -87,6 +85,10 @@ func (e *environment) reply(w *world, c int, r request) Input {
 	case op == OpSurvey:
 		f := Findings{Size: int32(r.own & 0xf), Version: int32(r.own >> 4), InUse: int32(r.arg >> 4), Gone: missing}
 		return Survey{Epoch: epoch}.Means(f)
+	case several && op == OpClaim:
+		return Claimed{Epoch: epoch}
+	case several && op == OpAdvance:
+		return Advanced{Epoch: epoch, Stands: r.flags&reqStands != 0}
 	case op == OpClaim && r.mask&maskDelay != 0:
 		return Delayed{Epoch: epoch, For: 1}
 	case op == OpClaim:
@@ -130,7 +132,6 @@ func (e *environment) listing(w *world, r request) Input {
 	return in
 }
 
-// unwant notes that a create is to be taken back.
 func (cl *client) unwant(epoch uint8) {
 	for i := range cl.requests {
 		if r := &cl.requests[i]; r.op == OpCreate && r.epoch == epoch {
@@ -148,7 +149,6 @@ func (cl *client) cancelable() int {
 	})
 }
 
-// cancel takes the create back, and tells the machine.
 func (e *environment) cancel(w *world, c int) {
 	cl := &w.clients[c]
 	i := cl.cancelable()
@@ -184,7 +184,6 @@ func (r request) gone() request {
 	return left
 }
 
-// marked returns an answer with what it says of a claim.
 func (r request) marked(in Input) Input {
 	return Claim{Held: r.op == OpClaim && r.flags&reqHeld != 0}.Marks(in)
 }

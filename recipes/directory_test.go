@@ -16,7 +16,6 @@ const (
 
 func (d directory) data() directory { return d & dataMask }
 
-// identity is the number.
 func (d directory) identity() uint8 { return uint8(d &^ onceOurs >> numbered) }
 
 func (d directory) ours() bool { return d.data() >= dataMarker }
@@ -33,7 +32,6 @@ func (d directory) says() DirectoryData {
 	return DirectoryData{Ours: d.ours(), Floor: int64(d.floor() + 1)}
 }
 
-// floor returns the node that the floor names, or noNode.
 func (d directory) floor() uint8 {
 	if d.data() < dataFloor {
 		return noNode
@@ -44,7 +42,6 @@ func (d directory) floor() uint8 {
 // born makes the next directory, by a session of ours or by another process.
 func (w *world) born(ours bool) { w.commit(w.past[0], w.unborn(ours)) }
 
-// unborn is the next directory.
 func (w *world) unborn(ours bool) directory {
 	w.births++
 	w.virgin = true
@@ -61,7 +58,6 @@ type knowledge uint8
 
 func knows(ours, shown uint8) knowledge { return knowledge(ours | shown<<numbered) }
 
-// book is what the session keeps of the knowledge.
 func (k knowledge) book() DirectoryBook { return DirectoryBook{czxid: int64(k.ours())} }
 
 func (k knowledge) ours() uint8  { return uint8(k) & 0xf }
@@ -93,7 +89,7 @@ func (e *environment) overwrites(w *world, cl *client) {
 	if ours == d.identity() {
 		known = d&onceOurs == 0
 	}
-	if d.data() == dataTheirs && known && e.bad == "" {
-		e.bad = overwrote
+	if d.data() == dataTheirs && known {
+		e.fails(overwrote)
 	}
 }

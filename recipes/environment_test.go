@@ -2,7 +2,6 @@ package recipes
 
 import "math/bits"
 
-// A step is something that may happen next in a world.
 type step struct {
 	kind   stepKind
 	client uint8
@@ -63,7 +62,6 @@ const (
 	stepWrite
 )
 
-// Progress reports whether a step happens by itself.
 func (*environment) Progress(s step) bool { return s.kind <= stepDelayOver }
 
 // An environment carries out steps, and checks what must hold in every world.
@@ -111,7 +109,6 @@ type options struct {
 	writes    bool // holders write data, each time on the condition that their node exists
 }
 
-// A start is what the directory is at the beginning.
 type start uint8
 
 const (
@@ -121,22 +118,17 @@ const (
 	dirNone                 // not there yet
 )
 
-// newWorld returns a world before the first step.
 func newWorld(clients int, left budget, flags, roles []uint8) world {
-	var w world
-	w.left = left
+	w := world{left: left}
+	var flag, role [maxClients]uint8
+	copy(flag[:], flags)
+	copy(role[:], roles)
 	for c := range w.clients {
 		if c >= clients {
 			w.clients[c] = client{machine: machineOver, told: toldFinish, lease: true}
 			continue
 		}
-		cl := client{machine: machineNew, lease: true, conn: connNone}
-		if c < len(flags) {
-			cl.flags = flags[c]
-		}
-		if c < len(roles) {
-			cl.role = roles[c]
-		}
+		cl := client{machine: machineNew, lease: true, conn: connNone, flags: flag[c], role: role[c]}
 		switch {
 		case cl.role&roleRead != 0:
 			cl.machine = machineReader
@@ -171,9 +163,8 @@ func (e *environment) open(w *world) {
 	if w.left.once > 0 {
 		w.sizes[0] = sizeOf(uint8(e.semaphore(&w.clients[0]).Size), 0)
 	}
-	if e.dir == dirKnown {
-		for c := range w.clients {
-			id := w.dirs[0].identity()
+	for c := range w.clients {
+		if id := w.dirs[0].identity(); e.dir == dirKnown {
 			w.clients[c].knows = knows(id, id)
 		}
 	}
@@ -190,7 +181,6 @@ func (e *environment) open(w *world) {
 	e.finish(w)
 }
 
-// Enabled appends every step that may come next.
 func (e *environment) Enabled(w *world, steps []step) []step {
 	for c := range w.clients {
 		cl := &w.clients[c]
@@ -311,7 +301,6 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	return steps
 }
 
-// Take carries a step out and brings the world into its normal form.
 func (e *environment) Take(w *world, s step) violation {
 	e.bad = ""
 	e.do(w, s)
@@ -322,7 +311,6 @@ func (e *environment) Take(w *world, s step) violation {
 	return e.bad
 }
 
-// finish brings a world into its normal form.
 func (e *environment) finish(w *world) {
 	e.normalise(w)
 	e.perm = identity

@@ -25,12 +25,9 @@ const formMask form = 0xf
 // inPlace is how many bits the kind takes. Above them stands 1 + the write node whose number a read node has.
 const inPlace = 4
 
-// twinOf is the form of a read node in the place of a write node.
 func twinOf(writer uint8) form { return formRead | form(writer+1)<<inPlace }
 
-func (f form) reads() bool {
-	return f&formMask == formRead || f&formMask == formKazooRead
-}
+func (f form) reads() bool { return f&formMask == formRead || f&formMask == formKazooRead }
 
 // writer returns the write node in whose place a read node stands, or noNode.
 func (f form) writer() uint8 {
@@ -46,7 +43,6 @@ type forms [maxNodes]form
 // plain reports whether all nodes are locks, as in the worlds of a mutex.
 func (fs *forms) plain() bool { return *fs == forms{} }
 
-// number returns the number in a node's name.
 func (fs *forms) number(id uint8) uint8 {
 	if writer := fs[id&7].writer(); writer != noNode {
 		return writer
@@ -103,7 +99,6 @@ func (fs *forms) beside(id uint8) uint8 {
 	return mask
 }
 
-// together reports whether two nodes may hold at the same time.
 func (fs *forms) together(a, b uint8) bool {
 	if fs[a&7].permit() && fs[b&7].permit() {
 		return true
@@ -143,5 +138,4 @@ func (it *interpreter) name(id uint8, f form) events.Name {
 	return name
 }
 
-// nameOf returns the name that a node has in a world.
 func (e *environment) nameOf(w *world, id uint8) events.Name { return e.name(id, w.forms[id]) }

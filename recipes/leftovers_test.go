@@ -2,16 +2,20 @@ package recipes
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
 
-// dueBy does what the words say to one directory, and returns the directories that are due, one after the other. The clock goes by
-// LeftoverAfter with "wait".
-func dueBy(l *Leftovers, words ...string) (due []Leftover) {
+// dueBy does what the words say to one directory, and returns the directories that are due,
+// one after the other. The clock goes by LeftoverAfter with "wait".
+func dueBy(words string) (due []Leftover) {
+	var l Leftovers
+	fates := map[string]Fate{"used": FateUsed, "gone": FateGone, "unknown": FateUnknown, "other": FateOther}
 	now := time.Unix(1000, 0)
 	const dir = "/locks/a"
-	for i, word := range words {
+	all := strings.Fields(words + " .")
+	for i, word := range all[:len(all)-1] {
 		switch word {
 		case "made":
 			l.Made(dir, int64(i+1), now)
@@ -27,12 +31,9 @@ func dueBy(l *Leftovers, words ...string) (due []Leftover) {
 			now = now.Add(LeftoverAfter - 1)
 		}
 		if x, ok := l.Next(now); ok {
-			fate := map[string]Fate{"used": FateUsed, "gone": FateGone, "unknown": FateUnknown, "other": FateOther}
-			f := FateRemoved
-			if i+1 < len(words) {
-				if named, ok := fate[words[i+1]]; ok {
-					f = named
-				}
+			f, named := fates[all[i+1]]
+			if !named {
+				f = FateRemoved
 			}
 			l.Ended(x, f, now)
 			due = append(due, x)
@@ -44,31 +45,31 @@ func dueBy(l *Leftovers, words ...string) (due []Leftover) {
 func TestWhenALeftoverIsDue(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		words []string
+		words string
 		due   int
 		bare  bool
 	}{
-		{"its contender has left", []string{"made", "filled", "left", "wait"}, 1, false},
-		{"not at once", []string{"made", "filled", "left", "less"}, 0, false},
-		{"not while it is used", []string{"made", "filled", "wait", "wait"}, 0, false},
-		{"not while another contender is there", []string{"made", "filled", "entered", "left", "wait"}, 0, false},
-		{"when the last one has left", []string{"made", "filled", "entered", "left", "wait", "left", "wait"}, 1, false},
-		{"not if it is used again in time", []string{"made", "filled", "left", "less", "entered", "wait"}, 0, false},
-		{"a loop", []string{"made", "filled", "left", "less", "entered", "left", "less", "entered", "left", "less"}, 0, false},
-		{"it has stayed bare", []string{"made", "wait"}, 1, true},
-		{"it has stayed bare, and its contender has left", []string{"made", "less", "left", "less", "wait"}, 1, true},
-		{"it has stayed bare, and contenders came and left", []string{"made", "left", "entered", "left", "wait"}, 1, true},
-		{"never one of another client", []string{"entered", "filled", "left", "wait"}, 0, false},
-		{"once for each path", []string{"made", "filled", "left", "wait", "made", "filled", "left", "wait", "wait"}, 1, false},
-		{"again if it stays bare", []string{"made", "filled", "left", "wait", "made", "wait"}, 2, true},
-		{"another client uses it", []string{"made", "filled", "left", "wait", "used", "wait", "wait"}, 1, false},
-		{"another client used it, and this one again", []string{"made", "filled", "left", "wait", "used", "entered", "left", "wait"}, 2, false},
-		{"it was gone already", []string{"made", "filled", "left", "wait", "gone", "made", "filled", "left", "wait"}, 2, false},
-		{"no answer", []string{"made", "filled", "left", "wait", "unknown", "wait"}, 2, false},
-		{"no answer, and bare", []string{"made", "wait", "unknown", "wait"}, 2, true},
-		{"it may not be removed", []string{"made", "filled", "left", "wait", "other", "wait", "left", "wait"}, 1, false},
+		{"its contender has left", "made filled left wait", 1, false},
+		{"not at once", "made filled left less", 0, false},
+		{"not while it is used", "made filled wait wait", 0, false},
+		{"not while another contender is there", "made filled entered left wait", 0, false},
+		{"when the last one has left", "made filled entered left wait left wait", 1, false},
+		{"not if it is used again in time", "made filled left less entered wait", 0, false},
+		{"a loop", "made filled left less entered left less entered left less", 0, false},
+		{"it has stayed bare", "made wait", 1, true},
+		{"it has stayed bare, and its contender has left", "made less left less wait", 1, true},
+		{"it has stayed bare, and contenders came and left", "made left entered left wait", 1, true},
+		{"never one of another client", "entered filled left wait", 0, false},
+		{"once for each path", "made filled left wait made filled left wait wait", 1, false},
+		{"again if it stays bare", "made filled left wait made wait", 2, true},
+		{"another client uses it", "made filled left wait used wait wait", 1, false},
+		{"another client used it, and this one again", "made filled left wait used entered left wait", 2, false},
+		{"it was gone already", "made filled left wait gone made filled left wait", 2, false},
+		{"no answer", "made filled left wait unknown wait", 2, false},
+		{"no answer, and bare", "made wait unknown wait", 2, true},
+		{"it may not be removed", "made filled left wait other wait left wait", 1, false},
 	} {
-		due := dueBy(&Leftovers{}, c.words...)
+		due := dueBy(c.words)
 		if len(due) != c.due || c.due > 0 && due[c.due-1].bare != c.bare {
 			t.Errorf("%s: %+v are due, want %d, the last one bare %v", c.name, due, c.due, c.bare)
 		}

@@ -2,14 +2,10 @@ package recipes
 
 // This file is about what a listing tells, and to which clients: clients of one session share a listing.
 
-// listingBook says which listings of one directory a session makes for its contenders, as the
-// session's listings do:
-//
-//   - A request is served by a listing that begins after it, so the listing has the contender's
-//     own node.
-//   - One listing is under way at a time. Requests that come meanwhile wait for the next one,
-//     together.
-type listingBook struct {
+// listings are those that a session makes for its contenders. A request is served by a listing that
+// begins after it, so the listing has the contender's own node. One listing is under way at a time.
+// Requests that come meanwhile wait for the next one, together.
+type listings struct {
 	now  listingStage
 	next bool // a listing is to follow that, or waits for room
 }
@@ -19,41 +15,8 @@ type listingStage uint8
 const (
 	listingNone listingStage = iota
 	listingGiven
-	listingBegun
+	listingBegun // no request can join it any more
 )
-
-// joins adds a request. It reports whether the listing that was given out serves it, and not the next one.
-func (b listingBook) joins() (_ listingBook, now bool) {
-	if b.now == listingGiven {
-		return b, true
-	}
-	b.next = true
-	return b, false
-}
-
-// waits reports whether the next listing waits only for room.
-func (b listingBook) waits() bool { return b.next && b.now == listingNone }
-
-// given gives out the next listing.
-func (b listingBook) given() listingBook { return listingBook{now: listingGiven} }
-
-// begins notes that the listing that was given out is about to be made: no request can join it any more.
-func (b listingBook) begins() listingBook {
-	b.now = listingBegun
-	return b
-}
-
-// ends notes that the listing was answered, or will not be made.
-func (b listingBook) ends() listingBook {
-	b.now = listingNone
-	return b
-}
-
-// dropped notes that no request needs the next listing any more.
-func (b listingBook) dropped() listingBook {
-	b.next = false
-	return b
-}
 
 // list answers a listing by what exists in a view.
 func (e *environment) list(w *world, c int, r *request, view uint8) {
@@ -106,35 +69,24 @@ func (e *environment) members(w *world, c int, do func(c int, r *request)) {
 	})
 }
 
-// joinsListing has a listing serve a request. From a listing under way it gets what that has read.
+// joinsListing has a listing serve a request.
 func (e *environment) joinsListing(w *world, c int, r *request) {
 	if !e.shares(&w.clients[c], r) {
 		return
 	}
-	book, now := w.lists.joins()
-	w.lists = book
-	switch {
-	case !now:
+	switch w.lists.now {
+	case listingNone:
+		w.lists = listings{now: listingGiven}
+	case listingBegun:
+		w.lists.next = true
 		r.flags |= reqNext
-	case book.now != listingGiven:
-		w.each(c, func(_ int, cl *client) {
-			for _, o := range cl.requests {
-				if o.op == OpList && o.status == executed && o.epoch == cl.epoch && r.status == sent {
-					r.status, r.age = executed, o.age
-					e.list(w, c, r, o.mask)
-				}
-			}
-		})
-	}
-	if w.lists.waits() {
-		w.lists = w.lists.given()
-		r.flags &^= reqNext
+	default: // it joins
 	}
 }
 
 // listForAll makes the listing that was given out, for all requests that it serves.
 func (e *environment) listForAll(w *world, c int) {
-	w.lists = w.lists.begins()
+	w.lists.now = listingBegun
 	e.members(w, c, func(c int, r *request) {
 		if r.status == sent && r.flags&reqNext == 0 {
 			cl := &w.clients[c]
@@ -146,9 +98,9 @@ func (e *environment) listForAll(w *world, c int) {
 
 // listingEnds notes that a listing was answered, or will not be made. The next one is given out.
 func (e *environment) listingEnds(w *world, c int) {
-	w.lists = w.lists.ends()
-	if w.lists.waits() {
-		w.lists = w.lists.given()
+	w.lists.now = listingNone
+	if w.lists.next {
+		w.lists = listings{now: listingGiven}
 		e.members(w, c, func(_ int, r *request) { r.flags &^= reqNext })
 	}
 }
@@ -162,9 +114,7 @@ func (e *environment) unlisted(w *world, c int) {
 	e.members(w, c, func(_ int, r *request) {
 		now, next = now || r.flags&reqNext == 0, next || r.flags&reqNext != 0
 	})
-	if !next {
-		w.lists = w.lists.dropped()
-	}
+	w.lists.next = w.lists.next && next
 	if w.lists.now == listingGiven && !now {
 		e.listingEnds(w, c)
 	}

@@ -50,7 +50,6 @@ type row struct {
 	want string
 }
 
-// follow checks the rows for machines of a rule.
 func (s cases) follow(t *testing.T, rule Rule, rows []row) {
 	t.Helper()
 	for _, c := range rows {
@@ -62,7 +61,6 @@ func (s cases) follow(t *testing.T, rule Rule, rows []row) {
 	}
 }
 
-// run feeds a machine, and returns the effects of the last input.
 func run(m Machine, inputs ...Input) (_ Machine, effects []Effect) {
 	for _, in := range inputs {
 		m, effects = after(m, in)
@@ -84,7 +82,6 @@ func texts(effects []Effect) string {
 	return strings.Join(all, ", ")
 }
 
-// situations are machines in every state.
 func situations() cases {
 	s := cases{
 		"nothing yet": {},
@@ -161,8 +158,6 @@ func TestMachineTransitions(t *testing.T) {
 		{"nothing yet", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
 		{"no session", Withdrawn{Why: WhyReleased}, Over, `END "released"`},
 
-		{"looking", Listed{Epoch: 1}, Creating, "create attempt 1"},
-		{"looking", Listed{Epoch: 1, Queue: []events.Name{ahead3}}, Over, `END "busy"`},
 		{"looking", Unknown{Epoch: 1, Op: OpList}, Looking, "list"},
 		{"looking", Refused{Epoch: 1, Op: OpList}, Over, `END "refused"`},
 		{"looking", Expired{}, Idle, ""},
@@ -193,7 +188,6 @@ func TestMachineTransitions(t *testing.T) {
 		{"listing, own gone", Withdrawn{Why: WhyContext}, Over, `END "context ended"`},
 
 		{"waiting", Gone{2, ahead3}, Waiting, ""},
-		{"waiting behind two", Gone{1, ahead4}, Advancing, "advance #5 past #4 to #3"},
 		{"waiting behind two", Gone{1, ahead3}, Waiting, ""},
 		{"waiting behind two", Advanced{1, true, true, true}, Waiting, ""},
 		{"waiting behind many", Gone{1, ahead4}, Advancing, "advance #5 past #4 to #3"},
@@ -223,37 +217,23 @@ func TestMachineTransitions(t *testing.T) {
 		{"claiming", Expired{}, Idle, "REQUEUED"},
 		{"claiming, own gone", Claimed{Epoch: 1, Fresh: true}, Creating, "create attempt 2, REQUEUED"},
 
-		{"held", AskedBack{1, ahead3, 0}, Held, ""},
 		{"held", AskedBack{2, ours, 0}, Held, ""},
-		{"held, asked back", AskedBack{1, ours, 0}, Held, ""},
-		{"waiting", AskedBack{1, ours, 0}, Waiting, ""},
-		{"waiting", AskedBack{1, ahead3, 0}, Waiting, ""},
-		{"releasing", AskedBack{1, ours, 0}, Releasing, ""},
-		{"held", AskedBack{1, ours, 7}, Held, "ASKED BACK by 7"},
 		{"held, asked back", AskedBack{1, ours, 7}, Held, "ASKED BACK by 7"},
-		{"held, to be back by 7", AskedBack{1, ours, 7}, Held, ""},
 		{"held, to be back by 7", AskedBack{1, ours, 8}, Held, ""},
 		{"held, to be back by 7", AskedBack{1, ours, 0}, Held, ""},
-		{"held, to be back by 7", AskedBack{1, ours, 6}, Held, "ASKED BACK by 6"},
 		{"held, to be back by 7", AskedBack{1, ahead3, 6}, Held, ""},
 		{"held, to be back by 7", AskedBack{2, ours, 6}, Held, ""},
-		{"held, to be back by 7", Overdue{7}, Lapsed, `LOST "revoked"`},
 		{"held, to be back by 7", Overdue{8}, Lapsed, `LOST "revoked"`},
 		{"held, to be back by 7", Overdue{6}, Held, ""},
 		{"held, to be back by 7", Gone{1, ours}, Lapsed, `LOST "node removed"`},
-		{"held, to be back by 7", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"held after waiting, to be back by 7", Overdue{7}, Lapsed, `LOST "revoked"`},
 		{"held", Overdue{7}, Held, ""},
 		{"held, asked back", Overdue{7}, Held, ""},
 		{"waiting, to be back by 7", Overdue{7}, Waiting, ""},
 		{"claiming, to be back by 7", Overdue{7}, Claiming, ""},
-		{"claiming, to be back by 7", Claimed{Epoch: 1, Fresh: true}, Held, "GRANT #5 token 500, ASKED BACK by 7"},
 		{"queued again, once to be back by 7", Overdue{7}, Held, ""},
 		{"lapsed, as it was to be back", Overdue{7}, Lapsed, ""},
 		{"lapsed, as it was to be back", AskedBack{1, ours, 6}, Lapsed, ""},
-		{"lapsed, as it was to be back", Withdrawn{Why: WhyLost}, Releasing, `delete #5, END "lost"`},
-		{"lapsed, as it was to be back", Withdrawn{Why: WhyReleased, Ran: true}, Releasing, "delete #5"},
-		{"releasing", Overdue{7}, Releasing, ""},
 		{"over", Overdue{7}, Over, ""},
 		{"held after waiting", Gone{1, ahead4}, Held, ""},
 		{"releasing after waiting", Unknown{Epoch: 1, Op: OpDelete}, Releasing, "delete #5 with a floor"},
@@ -280,23 +260,4 @@ func TestMachineTransitions(t *testing.T) {
 		{"releasing", Expired{}, Over, `END "released"`},
 		{"over", Created{Epoch: 1, Node: ours}, Over, "discard #5"},
 	})
-}
-
-func TestStatesOpsAndReasonsHaveNames(t *testing.T) {
-	names := map[string]bool{}
-	for s := Idle; s <= Over; s++ {
-		names[s.String()] = true
-	}
-	for o := OpCreate; o <= OpEnter; o++ {
-		names["op "+o.String()] = true
-	}
-	for w := WhyReleased; w <= WhyMixed; w++ {
-		names["why "+w.String()] = true
-	}
-	if want := int(Over) + 1 + int(OpEnter) + int(WhyMixed); len(names) != want || names[""] {
-		t.Errorf("%d names for %d values", len(names), want)
-	}
-	if Op(0).String() != "no request" || Why(0).String() != "none" || Why(99).String() != "none" {
-		t.Error("a value that is none has the name of one")
-	}
 }

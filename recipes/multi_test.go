@@ -81,6 +81,8 @@ func TestMultiIsUsableIfEachQueueIs(t *testing.T) {
 	}
 }
 
+// TestAMultiLockIsHeldWhenItIsFirstEverywhere has the steps that no transcript in
+// testdata/multi shows.
 func TestAMultiLockIsHeldWhenItIsFirstEverywhere(t *testing.T) {
 	joined := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}}
 	alone := Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}, Alone: true, Fresh: true, Token: 500}
@@ -89,45 +91,31 @@ func TestAMultiLockIsHeldWhenItIsFirstEverywhere(t *testing.T) {
 	listed := func(others ...events.Name) Listed {
 		return Listed{Epoch: 1, Queue: append(others, own0, own1), Own: ownMulti}
 	}
-	first, one, both := listed(later0, later1), listed(other1), listed(other0, other1)
+	first, one := listed(later0, later1), listed(other1)
 	parted := Listed{Epoch: 1, Queue: []events.Name{own1, later0}, Own: Own{Name: own1, Owner: 77, Token: 500}, Parted: true}
 	s := cases{"started": {opened, Started{}}}
 	s.from("joined", "started", joined)
 	s.from("alone", "started", alone)
-	s.from("withdrawn", "started", Withdrawn{Why: WhyReleased})
 	s.from("over", "alone", Withdrawn{Why: WhyReleased}, Deleted{1})
 	s.from("claiming", "joined", first)
 	s.from("behind one", "joined", one)
-	s.from("behind one at both", "joined", both)
 	s.from("behind a writer", "joined", listed(writer))
 	s.from("held after waiting", "behind one", Gone{1, other1}, Claimed{Epoch: 1, Fresh: true})
 	s.from("recovering", "started", Unknown{Epoch: 1, Op: OpCreate})
 	s.from("recovering, withdrawn", "recovering", Withdrawn{Why: WhyContext})
 	s.follow(t, lockLock, []row{
-		{"started", alone, Held, "GRANT #5 token 500"},
-		{"started", joined, Listing, "list"},
-		{"withdrawn", alone, Releasing, "delete #5"},
 		{"started", Enqueued{Epoch: 7, Nodes: joined.Nodes}, Creating, "discard #5, discard #9"},
 		{"over", joined, Over, "discard #5, discard #9"},
 		{"started", Enqueued{Epoch: 1}, Creating, ""},
 		{"started", Enqueued{Epoch: 1, Nodes: []events.Name{own0, end}, Alone: true, Fresh: true}, Releasing, "delete #5"},
-		{"joined", first, Claiming, "claim #5"},
-		{"claiming", Claimed{Epoch: 1, Fresh: true}, Held, "GRANT #5 token 500"},
 		{"claiming", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Creating, "discard #5, create attempt 2, REQUEUED"},
 		{"joined", one, Waiting, "QUEUED behind 1, watch #8"},
 		{"behind one", Gone{1, other1}, Claiming, "claim #5"},
-		{"behind one", Gone{1, own0}, Creating, "discard #5, create attempt 2, REQUEUED"},
-		{"behind one", Expired{}, Idle, "REQUEUED"},
-		{"joined", both, Waiting, "QUEUED behind 2, watch #4"},
-		{"behind one at both", Gone{1, other0}, Listing, "list"},
 		{"behind a writer", Gone{1, writer}, Listing, "list"},
-		{"alone", Gone{1, own0}, Lapsed, `LOST "node removed"`},
 		{"alone", Expired{}, Lapsed, `LOST "session expired"`},
-		{"alone", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		{"held after waiting", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
 		// Some of its nodes are gone. All are given up, and others are made.
 		{"joined", parted, Creating, "discard #9, create attempt 2, REQUEUED"},
-		{"recovering", parted, Creating, "discard #9, create attempt 2, REQUEUED"},
 		{"recovering, withdrawn", parted, Releasing, "delete #9"},
 	})
 }
@@ -156,7 +144,6 @@ func TestEachMemberHasItsOwnContenders(t *testing.T) {
 
 // This part is about what multi-locks do in the explorer's world.
 
-// enabledOutside appends the steps of processes other than the clients.
 func (e *multiEnv) enabledOutside(w *world, steps []step) []step {
 	for m := w.outsiders(); m != 0; m &= m - 1 {
 		if id := uint8(bits.TrailingZeros8(m)); id != 2 || w.past[0]&1 == 0 { // its reader leaves behind its writer
@@ -191,35 +178,26 @@ func (e *multiEnv) about(w *world, c int, name events.Name) uint8 {
 	}
 }
 
-// requestOf is the request that a machine asks for. It reports false if that names no
-// node.
-func (e *multiEnv) requestOf(w *world, c int, ef Effect) (r request, ok bool) {
-	ok = true
+// requestOf fills in which nodes a request is about. It reports false if the machine names none.
+func (e *multiEnv) requestOf(w *world, c int, ef Effect, r request) (_ request, ok bool) {
+	r.arg, ok = 0, true
 	switch ef := ef.(type) {
-	case Create:
-		w.clients[c].known = 0
-		r = request{op: OpCreate, epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}
-	case List:
-		if r = (request{op: OpList, epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}); ef.Barrier {
-			r.flags = reqBarrier
-		}
 	case Watch:
 		g, d, named := e.node(c, ef.Node)
-		r, ok = request{op: OpWatch, epoch: uint8(ef.Epoch), arg: 2*g + d}, named
+		r.arg, ok = 2*g+d, named
 	case Claim:
-		nodes := e.about(w, c, ef.Node)
-		if ef.Incomplete(bits.OnesCount8(nodes), len(e.roles[c].dirs)) != nil {
-			nodes = 0 // no server is asked
+		r.mask = e.about(w, c, ef.Node)
+		if ef.Incomplete(bits.OnesCount8(r.mask), len(e.roles[c].dirs)) != nil {
+			r.mask = 0 // no server is asked
 		}
-		if r = (request{op: OpClaim, epoch: uint8(ef.Epoch), mask: nodes}); ef.Held {
+		if ef.Held {
 			r.flags = reqHeld
 		}
 	case Advance:
 		g, d, _ := e.node(c, ef.Next)
-		r = request{op: OpAdvance, epoch: uint8(ef.Epoch), own: 2*g + d, flags: reqWhole}
-		r.mask = e.about(w, c, ef.Node)
+		r.own, r.flags, r.mask = 2*g+d, reqWhole, e.about(w, c, ef.Node)
 	case Delete:
-		r = request{op: OpDelete, epoch: uint8(ef.Epoch), mask: e.about(w, c, ef.Node)}
+		r.mask = e.about(w, c, ef.Node)
 	}
 	return r, ok
 }

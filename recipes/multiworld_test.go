@@ -11,12 +11,8 @@ import (
 // This file has several directories, p and q, in the world of the explorer. A step of the leader makes or removes nodes of both at
 // once. A create makes a group: a node in each of the directories that its client wants, all with the group's number. A node's
 // index is twice that number, and one more in the second directory.
-const (
-	multiGroups = maxNodes / 2
-	dirsP       = 0x55 // the nodes in the first directory
-)
+const dirsP = 0x55 // the nodes in the first directory
 
-// multiNode is the bit of a group's node in a directory.
 func multiNode(group, dir uint8) uint8 { return 1 << (2*group + dir) }
 
 // A multiRole is what a client of the world wants: places in directories, in an order.
@@ -34,7 +30,6 @@ func (r multiRole) rule() Rule {
 	return MultiOf(r.kinds...)
 }
 
-// nodes returns the nodes of a group of the client's.
 func (r multiRole) nodes(group uint8) (mask uint8) {
 	for _, d := range r.dirs {
 		mask |= multiNode(group, d)
@@ -42,9 +37,7 @@ func (r multiRole) nodes(group uint8) (mask uint8) {
 	return mask
 }
 
-func (r multiRole) kind(dir uint8) events.Kind {
-	return r.kinds[slices.Index(r.dirs, dir)]
-}
+func (r multiRole) kind(dir uint8) events.Kind { return r.kinds[slices.Index(r.dirs, dir)] }
 
 // A multiEnv is what servers and shells of multi-locks do in the worlds of an environment, and what must hold in each world.
 type multiEnv struct {
@@ -100,7 +93,6 @@ func (e *multiEnv) kindOf(w *world, group, dir uint8) events.Kind {
 	}
 }
 
-// name is a client's name for a node.
 func (e *multiEnv) name(w *world, c int, group, dir uint8) events.Name {
 	kind := e.kindOf(w, group, dir)
 	key := [4]uint8{uint8(c), group, dir, uint8(kind)}
@@ -149,7 +141,6 @@ func (e *multiEnv) leads(w *world, nodes uint8) bool {
 	return w.past[0]&nodes == nodes
 }
 
-// arm watches the nodes that exist in a view.
 func (cl *client) arm(nodes, view uint8) {
 	cl.armed |= nodes & view
 	cl.fired |= nodes &^ view &^ cl.armed
@@ -157,7 +148,6 @@ func (cl *client) arm(nodes, view uint8) {
 
 // This part is about what must not happen in the world of multi-locks, and what can be forgotten.
 
-// granted notes that a caller is granted the lock.
 func (e *multiEnv) granted(w *world, c int, grant Grant) violation {
 	cl := &w.clients[c]
 	told := cl.told
@@ -219,15 +209,21 @@ func (e *multiEnv) check(w *world) violation {
 	return ""
 }
 
-// normalise forgets what can have no influence any more.
 func (e *multiEnv) normalise(w *world) {
 	need := uint8(0)
 	var named uint8
 	for c := range e.roles {
 		cl := &w.clients[c]
 		cl.discard &= w.past[0]
-		e.unheard(cl)
-		if e.traits[cl.machine].state == Over && cl.requests[0].op == 0 && cl.discard == 0 {
+		state := e.traits[cl.machine].state
+		e.unheard(cl, &e.traits[cl.machine])
+		if state == Releasing || state == Over {
+			cl.lag, cl.seen = 0, 0
+		}
+		if state == Over {
+			cl.known = 0
+		}
+		if state == Over && cl.requests[0].op == 0 && cl.discard == 0 {
 			*cl = cl.ended()
 		}
 		if cl.conn == connUp && w.left.cut == 0 {
@@ -266,30 +262,6 @@ func (e *multiEnv) normalise(w *world) {
 	for i := range w.past {
 		if uint8(i) > need {
 			w.past[i] = 0
-		}
-	}
-}
-
-// unheard drops watches that a machine will not listen to, and answers to requests of past epochs.
-func (e *multiEnv) unheard(cl *client) {
-	m := &e.traits[cl.machine]
-	hears := uint8(0xff)
-	switch m.state {
-	case Releasing, Over:
-		hears = 0
-	case Held, Lapsed:
-		hears = cl.known
-	default:
-	}
-	cl.armed &= hears
-	cl.fired &= hears
-	cl.forget(func(r request) bool {
-		return r.status == lost && r.epoch != m.epoch || r.op == OpWatch && hears&(1<<r.arg) == 0
-	})
-	if hears == 0 {
-		cl.lag, cl.seen = 0, 0
-		if m.state == Over {
-			cl.known = 0
 		}
 	}
 }

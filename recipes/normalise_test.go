@@ -5,7 +5,6 @@ import "math/bits"
 // This file brings a world into its normal form. It forgets whatever can have no influence any more, so that worlds with the same
 // future are the same.
 
-// normalise forgets what can have no influence any more.
 func (e *environment) normalise(w *world) {
 	if e.several != nil {
 		e.several.normalise(w)
@@ -98,7 +97,6 @@ func (e *environment) normalise(w *world) {
 	}
 }
 
-// normaliseClient forgets what concerns one client alone.
 func (e *environment) normaliseClient(w *world, c int) {
 	cl := &w.clients[c]
 	cl.discard &= w.past[0]
@@ -178,7 +176,9 @@ func (e *environment) unheard(cl *client, t *traits) {
 	case Releasing, Over:
 		hears = 0
 	case Held, Lapsed:
-		hears = 1 << (t.own & 7)
+		if hears = 1 << (t.own & 7); e.several != nil {
+			hears = cl.known
+		}
 	default:
 	}
 	if t.state >= Held {
@@ -191,8 +191,10 @@ func (e *environment) unheard(cl *client, t *traits) {
 		switch {
 		case op == 0, (op == OpCreate || op == OpEnter) && (e.ghost || !dead):
 			return false
+		case op == OpWatch && hears&(1<<(r.arg&7)) == 0:
+			return true
 		default:
-			return dead || hears == 0 && (op != OpDelete || t.state == Over) || op == OpWatch && hears&(1<<(r.arg&7)) == 0
+			return dead || e.several == nil && hears == 0 && (op != OpDelete || t.state == Over)
 		}
 	})
 }

@@ -17,7 +17,6 @@ func permitOf(permits uint8) form { return formPermit | form(permits)<<inPlace }
 
 func (f form) permit() bool { return f&formMask == formPermit || f&formMask == formRest }
 
-// weight is how many permits the node stands for.
 func (f form) weight() uint8 {
 	if !f.permit() {
 		return 0
@@ -25,7 +24,6 @@ func (f form) weight() uint8 {
 	return uint8(f >> inPlace)
 }
 
-// permits returns the nodes of permits.
 func (fs *forms) permits() (mask uint8) {
 	if fs.plain() {
 		return 0
@@ -38,7 +36,6 @@ func (fs *forms) permits() (mask uint8) {
 	return mask
 }
 
-// taken returns how many permits some nodes take.
 func (fs *forms) taken(nodes uint8) (taken uint8) {
 	for m := nodes & fs.permits(); m != 0; m &= m - 1 {
 		taken += fs[bits.TrailingZeros8(m)].weight()
@@ -61,7 +58,6 @@ const (
 	lookFired // Changed is due
 )
 
-// resize is one transaction that sets the size.
 func (w *world) resize(permits uint8) {
 	s := sizeOf(permits, w.sizes[0].version()+1)
 	if w.sizes[0] == 0 {
@@ -84,7 +80,6 @@ func (w *world) look(cl *client) {
 	}
 }
 
-// semaphore returns a client's rule, if that is a semaphore's.
 func (e *environment) semaphore(cl *client) Semaphore {
 	s, _ := e.machines[cl.machine].rule.(Semaphore)
 	return s
@@ -174,8 +169,8 @@ func (e *environment) entersAtOnce(w *world, c int, r *request, beside uint8, di
 		w.spare |= 1 << (r.own - 1)
 		return
 	}
-	if w.token[0] >= r.own && e.bad == "" {
-		e.bad = tokenOrder
+	if w.token[0] >= r.own {
+		e.fails(tokenOrder)
 	}
 	w.token[0] = r.own
 	r.flags |= reqFirst
@@ -185,13 +180,12 @@ func (e *environment) entersAtOnce(w *world, c int, r *request, beside uint8, di
 func (e *environment) enters(w *world, c int, r *request, beside uint8, dir directory) {
 	cl, own, permits := &w.clients[c], r.arg&7, r.mask&0xf
 	switch {
-	case e.bad != "":
 	case w.past[0]&w.forms.blocking(own) != 0:
-		e.bad = overtook
+		e.fails(overtook)
 	case own+1 <= w.token[0]:
-		e.bad = tokenOrder
+		e.fails(tokenOrder)
 	case w.forms.taken(w.past[0]&^w.spare)+permits > w.sizes[0].permits():
-		e.bad = overfull
+		e.fails(overfull)
 	}
 	w.token[0] = max(w.token[0], own+1)
 	n := node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: w.nodes[own].attempt}
@@ -202,10 +196,8 @@ func (e *environment) enters(w *world, c int, r *request, beside uint8, dir dire
 	}
 }
 
-// ownPermits returns a client's permits.
 func (w *world) ownPermits(c int) uint8 { return w.mine(c, 0) & w.forms.permits() }
 
-// removePermit deletes one permit of several by hand.
 func (w *world) removePermit(id uint8) {
 	f := w.forms[id]
 	if f.weight() < 2 {

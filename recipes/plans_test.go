@@ -390,13 +390,11 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	return w.heads(r, p, a)
 }
 
-// deed is what an operation does, and to which node.
 type deed struct {
 	do Verb
 	on Role
 }
 
-// markedRecord is the content of a record with a mark.
 const markedRecord = "marked"
 
 // heads notes whether a claim has found no contender before the own node.

@@ -9,7 +9,6 @@ import (
 	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
-// A violation says which promise was broken.
 type violation = searchtest.Violation
 
 const (
@@ -39,8 +38,6 @@ const (
 	overflow   violation = "more requests under way than one machine should have"
 	outdated   violation = "a holder that may read older data than an earlier holder wrote"
 	nameless   violation = "a request without a node"
-	stuck                = searchtest.Stuck
-	noWayOut             = searchtest.NoWayOut
 )
 
 // fails notes which promise was broken; "" is none. The first one counts.
@@ -207,7 +204,6 @@ func (e *environment) tell(w *world, c int, ef Effect) violation {
 	return ""
 }
 
-// granted notes that a caller is granted the lock.
 func (e *environment) granted(w *world, c int, ef Grant) violation {
 	if e.several != nil {
 		return e.several.granted(w, c, ef)
@@ -261,50 +257,52 @@ func (e *environment) watchOwn(w *world, c int) violation {
 // requestOf is the request that a machine asks for. It reports false if that names no
 // node.
 func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool) {
-	if e.several != nil {
-		return e.several.requestOf(w, c, ef)
-	}
 	flag := func(is bool, flag uint8) {
 		if is {
 			r.flags |= flag
 		}
 	}
+	op, epoch, own := Requested(ef)
+	r = request{op: op, epoch: uint8(epoch), arg: e.node(own.Text)}
 	switch ef := ef.(type) {
 	case Create:
-		r = request{op: OpCreate, epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}
-		if ef.Back.Text != "" {
+		w.clients[c].known = 0
+		if r.arg = uint8(ef.Attempt); ef.Back.Text != "" {
 			r.mask = e.node(ef.Back.Text) + 1
 		}
 		return r, true
 	case List:
-		r = request{op: OpList, epoch: uint8(ef.Epoch), arg: uint8(ef.Attempt)}
+		r.arg = uint8(ef.Attempt)
 		flag(ef.Barrier, reqBarrier)
 		flag(ef.Size, reqStands)
 		return r, true
+	}
+	if e.several != nil {
+		return e.several.requestOf(w, c, ef, r)
+	}
+	switch ef := ef.(type) {
 	case Survey:
-		r = request{op: OpSurvey, epoch: uint8(ef.Epoch), arg: min(e.node(ef.Node.Text), nobody)}
+		r.arg = min(r.arg, nobody)
 		flag(ef.Watch, reqStands)
 		if !ef.Looks() {
 			r.mask = 1 << partOwn
 		}
 		return r, true
 	case Watch:
-		r = request{op: OpWatch, epoch: uint8(ef.Epoch), arg: e.node(ef.Node.Text)}
+		r.arg = e.node(ef.Node.Text)
 	case Claim:
-		r = request{op: OpClaim, epoch: uint8(ef.Epoch), arg: e.node(ef.Node.Text), mask: uint8(ef.Record)}
+		r.mask = uint8(ef.Record)
 		flag(ef.Held, reqHeld)
 	case Advance:
 		past, next := e.node(ef.Past.Text), e.node(ef.Next.Text)
 		if max(past, next) >= maxNodes {
 			return r, false
 		}
-		r = request{op: OpAdvance, epoch: uint8(ef.Epoch), arg: e.node(ef.Node.Text), own: past | next<<4}
+		r.own = past | next<<4
 	case Enter:
-		r = request{op: OpEnter, epoch: uint8(ef.Epoch), arg: e.node(ef.Node.Text)}
 		r.mask = uint8(ef.Permits) | uint8(ef.Version)<<4
 		flag(ef.Floor, reqFloor)
 	case Delete:
-		r = request{op: OpDelete, epoch: uint8(ef.Epoch), arg: e.node(ef.Node.Text)}
 		flag(ef.Floor && w.clients[c].hold&holdTraded == 0, reqFloor)
 		if ef.Clean {
 			r.mask = maskClean
@@ -313,7 +311,6 @@ func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool)
 	return r, r.arg < maxNodes
 }
 
-// send makes a request, if there is one.
 func (e *environment) send(w *world, c int, r request) violation {
 	cl, op := &w.clients[c], r.op
 	if (op == OpDelete || op == OpEnter) && e.several == nil {
@@ -397,7 +394,6 @@ func (e *environment) check(w *world) violation {
 	}
 }
 
-// holdOutside returns the nodes of holders that are not clients.
 func (e *environment) holdOutside(w *world) (holders uint8) {
 	if e.permits {
 		return w.outsiders() & w.forms.permits()
@@ -410,7 +406,6 @@ func (e *environment) holdOutside(w *world) (holders uint8) {
 	return holders
 }
 
-// compatible reports whether the owners of some nodes may hold at the same time.
 func (w *world) compatible(holders uint8) bool {
 	for ; holders&(holders-1) != 0; holders &= holders - 1 {
 		a := uint8(bits.TrailingZeros8(holders))
@@ -432,7 +427,6 @@ func (e *environment) keptApart(w *world, cl *client) bool {
 	return w.past[0]&(1<<t.own) != 0 && w.past[0]&w.forms.blocking(t.own) == 0
 }
 
-// Goal reports whether all is over and nothing is left.
 func (e *environment) Goal(w *world) bool {
 	for c := range w.clients {
 		if w.clients[c].machine != machineOver || w.mine(c, 0) != 0 {

@@ -6,7 +6,6 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// permitsOf wants three permits of four.
 var permitsOf = Semaphore{Size: 4, Permits: 3}
 
 var (
@@ -24,7 +23,6 @@ var (
 	crowded = Entered{Epoch: 1, Permits: ownPermits, InUse: 5, Fresh: true}
 )
 
-// semaphoreSituations are machines in every state, as in situations.
 func semaphoreSituations() cases {
 	s := cases{
 		"nothing yet": {},
@@ -167,7 +165,6 @@ func TestSemaphoreSteps(t *testing.T) {
 	semaphoreSituations().follow(t, adopts, []row{{"listing", sized(5), Waiting, "QUEUED behind 2, watch #4"}})
 }
 
-// sized is a listing that tells the size.
 func sized(size int32) Listed {
 	l := third
 	l.Size = size

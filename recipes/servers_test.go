@@ -130,12 +130,10 @@ func (e *environment) do(w *world, s step) {
 	}
 }
 
-// started is the first input of a client's machine.
 func (cl *client) started() Started {
 	return Started{Try: cl.flags&flagTry != 0, Strict: cl.flags&flagStrict != 0, Detect: cl.flags&flagDetect != 0}
 }
 
-// foreigners is the form of contenders of other libraries.
 func (e *environment) foreigners() form {
 	switch {
 	case e.kazoos && e.readers:
@@ -149,7 +147,6 @@ func (e *environment) foreigners() form {
 	}
 }
 
-// outside carries out a step of a process that is no client.
 func (e *environment) outside(w *world, s step) {
 	switch s.kind {
 	case stepLeaves, stepGivesUp:
@@ -207,13 +204,11 @@ func (w *world) end(c int) {
 	w.each(c, func(_ int, cl *client) { cl.closed = 1 })
 }
 
-// ends returns the nodes that go with a client's session.
 func (w *world) ends(c int) (mask uint8) {
 	w.each(c, func(c int, cl *client) { mask |= w.mine(c, cl.epoch) })
 	return mask
 }
 
-// renewed notes that a session's lease is good again.
 func (w *world) renewed(c int) { w.each(c, func(_ int, cl *client) { cl.lease = true }) }
 
 // proven returns the nodes of holders, and of clients with news under way that they may
@@ -258,7 +253,6 @@ func (cl *client) lose(s status) {
 	}
 }
 
-// cut breaks a session's connection.
 func (e *environment) cut(w *world, c int) {
 	w.each(c, func(_ int, cl *client) { e.disconnect(cl) })
 	if w.lists.now == listingBegun && w.clients[c].role&roleShares != 0 {
@@ -345,7 +339,6 @@ func (e *environment) connect(w *world, cl *client) {
 	}
 }
 
-// expired tells a client the end of its session.
 func (e *environment) expired(w *world, c int) {
 	w.each(c, func(_ int, cl *client) {
 		cl.lose(executed)

@@ -5,7 +5,6 @@ import "math/bits"
 // This file is about several clients in one session. They have the session's fate, its connection and replica, and its memory in
 // common. A reader among them may take the place of a writer.
 
-// Roles of clients.
 const (
 	roleRead   uint8 = 1 << iota // asks for the read side of a read/write lock
 	roleWrite                    // asks for the write side
@@ -34,7 +33,6 @@ func (w *world) mates(c int) uint8 {
 // leads reports whether a client is the first of its session, and acts for it.
 func (w *world) leads(c int) bool { return bits.TrailingZeros8(w.mates(c)) == c }
 
-// each calls do for every client of a session.
 func (w *world) each(c int, do func(c int, cl *client)) {
 	for m := w.mates(c); m != 0; m &= m - 1 {
 		i := bits.TrailingZeros8(m)
@@ -151,7 +149,6 @@ func (w *world) leaves(c int, id uint8, floor bool) {
 	}
 }
 
-// removed notes that the node of a client that has left is gone.
 func (w *world) removed(c int, id uint8, floor bool) {
 	if w.clients[c].role&roleShares != 0 {
 		w.each(c, func(_ int, cl *client) { cl.left = cl.left.Removed(id+1, floor) })
@@ -165,12 +162,10 @@ func (cl *client) shortcut(r *request) {
 	}
 }
 
-// ended is what is left of a client that is over.
 func (cl *client) ended() client {
 	return client{machine: machineOver, flags: cl.flags, told: cl.told & toldFinish, lease: true}
 }
 
-// form is what the names of a client's nodes say.
 func (cl *client) form() form {
 	switch kazoo := cl.role&roleKazoo != 0; {
 	case kazoo && cl.role&roleRead != 0:

@@ -26,7 +26,6 @@ func short(node string) string {
 	}
 }
 
-// also returns the text if that is so, and else nothing.
 func also(is bool, text string) string {
 	if is {
 		return text
@@ -34,7 +33,6 @@ func also(is bool, text string) string {
 	return ""
 }
 
-// by is the moment by which a lock is asked back, if there is one.
 func by(moment Moment) string { return also(moment != 0, fmt.Sprintf(" by %d", moment)) }
 
 func effectText(e Effect) string {
@@ -146,54 +144,38 @@ func inputText(in Input) string {
 
 // stepTexts say in words what a step does. {a} is its client, {n} its node, {next} the node that is made.
 var stepTexts = map[stepKind]string{
-	stepStart:        "{a} asks for the lock",
-	stepAnswer:       "the answer reaches {a}",
-	stepFail:         "{a} gives up an answer",
-	stepGone:         "the watch of {a} on #{n} fires",
-	stepCatchUp:      "the replica of {a} catches up by one",
-	stepReconnect:    "{a} reconnects, {seen} behind",
-	stepDropDead:     "the server closes the connection of {a}, whose session is over",
-	stepExpired:      "{a} hears that its session is over",
-	stepOpen:         "{a} opens session {epoch}",
-	stepDiscard:      "a node that {a} left behind is deleted",
-	stepPaused:       "the pause of {a} is over",
-	stepDelayOver:    "the lock-delay is over",
-	stepFollows:      "{a} hears that the lock in whose place it was to read has ended",
-	stepRelease:      "{a} releases",
-	stepReleaseEarly: "{a} releases",
+	stepStart: "{a} asks for the lock", stepAnswer: "the answer reaches {a}",
+	stepFail: "{a} gives up an answer", stepGone: "the watch of {a} on #{n} fires",
+	stepCatchUp: "the replica of {a} catches up by one", stepReconnect: "{a} reconnects, {seen} behind",
+	stepDropDead: "the server closes the connection of {a}, whose session is over",
+	stepExpired:  "{a} hears that its session is over", stepOpen: "{a} opens session {epoch}",
+	stepDiscard: "a node that {a} left behind is deleted", stepPaused: "the pause of {a} is over",
+	stepDelayOver: "the lock-delay is over",
+	stepFollows:   "{a} hears that the lock in whose place it was to read has ended",
+	stepRelease:   "{a} releases", stepReleaseEarly: "{a} releases",
 	stepLeaves:       "a contender outside that holds with #{n} leaves",
 	stepLeavesFloor:  "a guest that holds with #{n} leaves with a floor",
 	stepGivesUp:      "a contender outside with #{n} gives up",
-	stepForeignJoins: "a foreign contender joins as #{next}",
-	stepGuestJoins:   "a guest joins as #{next}",
-	stepDowngrade:    "the foreign writer makes its read node #{next} in the place of #{n}",
-	stepChanged:      "{a} hears that the permits or the size may have changed",
-	stepListed:       "the session of {a} hears of the end of a listing",
-	stepEnters:       "a guest trades #{n} for the permit #{next}",
-	stepLarger:       "the semaphore is made larger by one",
-	stepSmaller:      "the semaphore is made smaller by one",
-	stepCrash:        "{a} panics",
-	stepCancel:       "the create of {a} is taken back before it is sent",
-	stepWrite:        "{a} writes data",
-	stepUntaken:      "{a} withdraws without having taken the grant",
-	stepReap:         "the directory is reaped",
-	stepChange:       "another program overwrites the directory's data",
-	stepWithdraw:     "{a} gives up",
-	stepCut:          "the connection of {a} breaks",
-	stepLapse:        "T passes for {a}",
-	stepRenew:        "a ping renews the lease of {a}",
-	stepExpire:       "the leader ends the session of {a}",
-	stepKill:         "an operator kills the session of {a}",
-	stepRemove:       "#{n} is deleted by hand",
-	stepAskedBack:    "the lock of #{n} is asked back",
-	stepAskedSoon:    "the lock of #{n} is asked back, and soon",
-	stepAskedLate:    "the lock of #{n} is asked back, and not so soon",
-	stepOverdue:      "the time of {a} to give the lock back is over",
-	stepRefuse:       "a server refuses {refused} of {a}",
-	stepGhost:        "a create of a dead session of {a} is executed in the next one",
+	stepForeignJoins: "a foreign contender joins as #{next}", stepGuestJoins: "a guest joins as #{next}",
+	stepDowngrade: "the foreign writer makes its read node #{next} in the place of #{n}",
+	stepChanged:   "{a} hears that the permits or the size may have changed",
+	stepListed:    "the session of {a} hears of the end of a listing",
+	stepEnters:    "a guest trades #{n} for the permit #{next}",
+	stepLarger:    "the semaphore is made larger by one", stepSmaller: "the semaphore is made smaller by one",
+	stepCrash: "{a} panics", stepCancel: "the create of {a} is taken back before it is sent",
+	stepWrite: "{a} writes data", stepUntaken: "{a} withdraws without having taken the grant",
+	stepReap: "the directory is reaped", stepChange: "another program overwrites the directory's data",
+	stepWithdraw: "{a} gives up", stepCut: "the connection of {a} breaks", stepLapse: "T passes for {a}",
+	stepRenew: "a ping renews the lease of {a}", stepExpire: "the leader ends the session of {a}",
+	stepKill: "an operator kills the session of {a}", stepRemove: "#{n} is deleted by hand",
+	stepAskedBack: "the lock of #{n} is asked back",
+	stepAskedSoon: "the lock of #{n} is asked back, and soon",
+	stepAskedLate: "the lock of #{n} is asked back, and not so soon",
+	stepOverdue:   "the time of {a} to give the lock back is over",
+	stepRefuse:    "a server refuses {refused} of {a}",
+	stepGhost:     "a create of a dead session of {a} is executed in the next one",
 }
 
-// stepText says in words what a step will do to a world.
 func (e *environment) stepText(w *world, s step, name rune) string {
 	cl := &w.clients[s.client]
 	if s.kind == stepExecute || s.kind == stepExecutePlain {

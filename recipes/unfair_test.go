@@ -1,15 +1,10 @@
 package recipes
 
-import (
-	"testing"
-
-	"github.com/zkgrant/zkgrant/events"
-)
+import "github.com/zkgrant/zkgrant/events"
 
 // single is the one node of an unfair lock, whichever contender made it.
 var single = events.Name{Text: "task", Kind: events.KindUnfair}
 
-// singleSituations are machines of an unfair lock, in every state that they can have.
 func singleSituations() cases {
 	taken := Listed{Epoch: 1, Queue: []events.Name{single}}
 	mine := Listed{Epoch: 1, Queue: []events.Name{single}, Own: Own{Name: single, Owner: 77, Token: 500}}
@@ -39,17 +34,4 @@ func singleSituations() cases {
 	s.from("over", "releasing", Deleted{1})
 	s.from("lapsed", "held", LeaseRanOut{})
 	return s
-}
-
-func TestTheOwnerOfTheOneNodeBlocksTheRest(t *testing.T) {
-	other := events.Name{Text: "other", Kind: events.KindUnfair}
-	if got := (Unfair{}).Blockers([]events.Name{single, other}, single); len(got) != 1 || got[0] != other {
-		t.Errorf("beside another node it is blocked by %v, want that", got)
-	}
-	if got := (Unfair{}).Blockers([]events.Name{single}, single); len(got) != 0 {
-		t.Errorf("alone it is blocked by %v, want no blocker", got)
-	}
-	if !Single(Unfair{}) || Single(Mutex{}) || Single(Write{}) || Single(Read{}) || !(Unfair{}).Exclusive() || (Unfair{}).Kind() != events.KindUnfair {
-		t.Error("another kind of rule")
-	}
 }

@@ -10,12 +10,7 @@ import (
 
 // This file is about what the explorer's worlds know of wishes to have a lock back.
 
-// The moments by which locks are asked back.
-const (
-	momentSoon = 1 + iota
-	momentLate
-	anyTime // of a wish without a moment
-)
+const anyTime = 3 // of a wish without a moment; 1 is soon, and 2 later
 
 // wishes has two halves: the higher one is what a client has heard about its node, the lower one what its caller was told. Each is
 // the soonest of the moments, and 0 for nothing.
@@ -33,7 +28,6 @@ func (s wishes) due() uint8 {
 	return s.told()
 }
 
-// hear notes a wish about the own node.
 func (s *wishes) hear(by uint8) {
 	if by == 0 {
 		by = anyTime
@@ -57,7 +51,6 @@ func (s *wishes) tell(by uint8) bool {
 // later one.
 func (b *budget) wishes() [3]*uint8 { return [3]*uint8{&b.wish, &b.soon, &b.late} }
 
-// enabledWishes appends the wishes that may be written to nodes.
 func enabledWishes(w *world, steps []step) []step {
 	for by, left := range w.left.wishes() {
 		for m := w.past[0] &^ w.outsiders(); *left > 0 && m != 0; m &= m - 1 {

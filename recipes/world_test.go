@@ -44,7 +44,7 @@ type world struct {
 	truth   truth
 	delay   delay
 	left    budget
-	lists   listingBook // of the clients of one session
+	lists   listings // of the clients of one session
 }
 
 // A node belongs to a client's session, or to a contender outside.
@@ -198,7 +198,6 @@ func (r request) begun() bool {
 // where returns the index of the oldest request of some kind, or -1.
 func (cl *client) where(is func(r request) bool) int { return slices.IndexFunc(cl.requests[:], is) }
 
-// push appends a request; false if there is no room.
 func (cl *client) push(r request) bool {
 	i := cl.where(func(r request) bool { return r.op == 0 })
 	if i >= 0 {
@@ -207,7 +206,6 @@ func (cl *client) push(r request) bool {
 	return i >= 0
 }
 
-// forget drops the requests of some kind.
 func (cl *client) forget(is func(r request) bool) { _ = slices.DeleteFunc(cl.requests[:], is) }
 
 func (cl *client) drop(i int) {
@@ -235,7 +233,6 @@ func (cl *client) knowsEnd() bool { return cl.closed != 0 && cl.lag <= cl.closed
 // of any for epoch 0.
 func (w *world) mine(c int, epoch uint8) uint8 { return w.mineOf(c, epoch, w.past[0]) }
 
-// mineOf returns a client's nodes in a view.
 func (w *world) mineOf(c int, epoch, view uint8) uint8 {
 	var mask uint8
 	for i, n := range w.nodes {
@@ -246,7 +243,6 @@ func (w *world) mineOf(c int, epoch, view uint8) uint8 {
 	return mask & view
 }
 
-// outsiders returns the contenders outside that exist at the leader.
 func (w *world) outsiders() uint8 {
 	var mask uint8
 	for i, n := range w.nodes {
@@ -257,10 +253,8 @@ func (w *world) outsiders() uint8 {
 	return mask & w.past[0]
 }
 
-// without is one transaction that removes nodes.
 func (w *world) without(nodes uint8) { w.commit(w.past[0]&^nodes, w.dirs[0]) }
 
-// commit is one transaction at the leader.
 func (w *world) commit(alive uint8, dir directory) {
 	for c := range w.clients {
 		if w.clients[c].lag == maxLag {
@@ -314,7 +308,6 @@ func (w *world) create(n node, f form, data directory) uint8 {
 	return w.add(n, f, w.past[0], dir)
 }
 
-// add is one transaction that makes a node beside those that are left.
 func (w *world) add(n node, f form, beside uint8, dir directory) uint8 {
 	if w.next == maxNodes {
 		panic("more nodes than this world has room for")

@@ -66,9 +66,7 @@ func (f Finding) String() string {
 }
 
 // Bytes shows a value without padding as it is in memory.
-func Bytes[T any](v *T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
-}
+func Bytes[T any](v *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)) }
 
 type search[W comparable, S any] struct {
 	Model[W, S]
