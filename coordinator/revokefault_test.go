@@ -239,8 +239,7 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		denied := errors.Is(in.want, coordinator.ErrNoAuth) // it has read the node
 		expect(t, slices.Equal(before, contents(srv)) && (srv.Watches() == watches || denied),
 			"before %q and %d watches, after %q and %d; want no change", before, watches, contents(srv), srv.Watches())
-		told := wishes(stream)
-		expect(t, len(told) == 0, "the holder is told %+v, want nothing", told)
+		expectNone(t, wishes(stream), "wishes that the holder is told")
 	})
 }
 

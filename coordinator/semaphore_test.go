@@ -41,8 +41,7 @@ func wantNothing(t *testing.T, srv *zktest.Server) {
 	t.Helper()
 	time.Sleep(time.Second)
 	synctest.Wait()
-	left := slices.Concat(srv.Children(semQueue), srv.Children(semLeases))
-	expect(t, len(left) == 0, "when all have released %v are left, want none", left)
+	expectNone(t, slices.Concat(srv.Children(semQueue), srv.Children(semLeases)), "nodes when all have released")
 }
 
 // permitStorm has callers want one to three permits each, some times. It returns the

@@ -53,8 +53,7 @@ func TestEventsTakeNothing(t *testing.T) {
 					"%d: granted in the stream: %v, ended with %v; want the Grant, then %v", id, grants[id], err, want)
 			}
 			for i := range callers {
-				left := srv.Children(fmt.Sprint("/requests/", i))
-				expect(t, len(left) == 0, "when the waits have ended %q are left at lock %d, want none", left, i)
+				expectNone(t, srv.Children(fmt.Sprint("/requests/", i)), "nodes of lock %d when the waits have ended", i)
 			}
 		})
 	}
