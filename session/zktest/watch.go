@@ -75,6 +75,9 @@ func (w *watchTable) remove(path string, c *conn) {
 
 // fire disarms the watches on path and returns their connections, the oldest first.
 func (w *watchTable) fire(path string) []*conn {
+	if len(w.byPath[path]) == 0 { // most changes have no watch: allocate nothing
+		return nil
+	}
 	list := slices.SortedFunc(maps.Keys(w.byPath[path]), byNumber)
 	for _, c := range list {
 		w.remove(path, c)
