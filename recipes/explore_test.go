@@ -177,13 +177,13 @@ func explore(machine stepFunc, cfg config) (f finding) {
 
 // begin returns the first world of a configuration, and its environment. The nodes are
 // numbered from a number on.
-func (cfg config) begin(machine stepFunc, first int64) (*environment, world) {
-	e := &environment{interpreter: newInterpreter(machine, first), options: cfg.options}
-	w := newWorld(cfg.clients, cfg.left, cfg.flags, cfg.roles)
-	if cfg.places != nil {
-		inDirectories(e, &w, cfg.places)
+func (f *config) begin(machine stepFunc, first int64) (*environment, world) {
+	e := &environment{interpreter: newInterpreter(machine, first), options: f.options}
+	w := newWorld(f.clients, f.left, f.flags, f.roles)
+	if f.places != nil {
+		inDirectories(e, &w, f.places)
 	}
-	for c, rule := range cfg.rules {
+	for c, rule := range f.rules {
 		w.clients[c].machine = e.intern(NewMachine(rule))
 	}
 	e.open(&w)

@@ -305,7 +305,7 @@ func TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout(t *testing.T) {
 func TestProbesKeepUpWithAShorterTimeout(t *testing.T) {
 	getsShorter(t, func(_ *rig, s *seat, ranOut <-chan time.Time) {
 		time.Sleep(longTimeout)
-		expect(t, len(ranOut) <= 0,
+		expect(t, len(ranOut) == 0,
 			"LeaseRanOut was told on a connection that answers, within %v; want none", longTimeout)
 		s.WantLease(shortTimeout/2, shortTimeout)
 	})

@@ -40,8 +40,8 @@ func client(t *testing.T, servers string) *zk.Conn {
 
 func (g *rig) coordinator(more ...coordinator.Option) *coordinator.Coordinator {
 	g.t.Helper()
-	options := append(more, coordinator.WithSessionTimeout(10*time.Second))
-	c, err := coordinator.Connect(g.t.Context(), g.servers, options...)
+	more = append(more, coordinator.WithSessionTimeout(10*time.Second))
+	c, err := coordinator.Connect(g.t.Context(), g.servers, more...)
 	eventstest.Must(g.t, err)
 	g.t.Cleanup(func() { eventstest.Check(g.t, c.Close()) })
 	return c

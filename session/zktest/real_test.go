@@ -20,11 +20,13 @@ const superuser = "super:secret"
 
 // TestRealServer plays the script to Apache ZooKeeper, so that the double cannot drift. All of it takes two servers. The files
 // that need no features are a smoke test, which runs if a server is found.
+//
+//nolint:tparallel // the files share servers
 func TestRealServer(t *testing.T) {
 	t.Parallel() // it waits for servers most of the time
 	plain := startApache(t)
 	var featured *ensemble.Ensemble
-	pick := func(file *testing.T, features []string) *ensemble.Ensemble {
+	pick := func(file *testing.T, features []string) *ensemble.Ensemble { //nolint:thelper // t outlasts the file
 		if len(features) == 0 {
 			return plain
 		}

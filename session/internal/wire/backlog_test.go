@@ -107,12 +107,12 @@ func restoredAfter(t *testing.T, read int32, steps string) {
 			}
 			oldest = xid + 1
 		case 's', 'l':
-			paths := make([]byte, last-minRequest)
+			length := last - minRequest
 			if step == 'l' {
-				paths = append(paths, 0)
+				length++
 			}
 			xid++
-			p.noteOut(requestFrame(xid, opcode.SetWatches, paths...))
+			p.noteOut(requestFrame(xid, opcode.SetWatches, make([]byte, length)...))
 		default:
 			code := zkerr.CodeNone
 			if step == 'e' {
