@@ -39,9 +39,10 @@ func said(t *testing.T, when string, c <-chan outcome, want outcome) {
 	}
 }
 
-// TestWaitIsTheSameForEveryCaller, before or behind the Grant, also with a context that has
-// ended. The Grant is taken once: Wait takes it if no reader of the channel or of the stream
-// has it, and such a reader takes nothing from a caller of Wait.
+// TestWaitIsTheSameForEveryCaller: calls before and after the Grant return the same, even
+// if their context has ended. The Grant is taken once. Wait takes it unless a reader of
+// the channel or of the stream already has it, and later readers do not take it from
+// Wait.
 func TestWaitIsTheSameForEveryCaller(t *testing.T) {
 	withEach(t, map[string]func(t *testing.T, r *Rig){
 		"no reader":   func(*testing.T, *Rig) {},
@@ -73,8 +74,8 @@ func TestWaitIsTheSameForEveryCaller(t *testing.T) {
 	})
 }
 
-// TestWaitEndsWithDone: Wait says what Err says, and when Err says it. Later callers get the
-// same, with any context.
+// TestWaitEndsWithDone: Wait says what Err says, and when Err says it. Later callers get
+// the same, with any context.
 func TestWaitEndsWithDone(t *testing.T) {
 	type row struct {
 		hold bool
@@ -111,7 +112,8 @@ func TestWaitEndsWithDone(t *testing.T) {
 	})
 }
 
-// TestWaitInsideAFunction does not wait for the end, because the end waits for the function.
+// TestWaitInsideAFunction does not wait for the end, because the end waits for the
+// function.
 func TestWaitInsideAFunction(t *testing.T) {
 	type row struct {
 		ends func(r *Rig)

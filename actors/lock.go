@@ -577,7 +577,8 @@ func (l *Lock) hasFailed() bool {
 //   - The machine finishes once, when at most one holder of its node is left. Every other
 //     one has left, and [queuer.removeHolder] finishes it unless it has failed.
 //   - A guest's host ends it once, unless it has failed.
-//   - A lock that has failed was neither started nor withdrawn, and cannot be from then on.
+//   - A lock that has failed was neither started nor withdrawn, and cannot be from then
+//     on.
 //   - Withdraw calls it for a lock that had no end when its loop ended. There is no other
 //     first withdrawal.
 func (l *Lock) finish(e recipes.Finish, size int, pending bool, failure error) {

@@ -226,10 +226,10 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 	}
 }
 
-// TestFailEndsAtOnce, also in a closed group. It changes nothing for a lock that was withdrawn
-// before. In a coordinator that is closed, that may happen by a feed: an acquisition joins it,
-// and it is closed before the coordinator has refused the acquisition. Its reader receives
-// the end.
+// TestFailEndsAtOnce, also in a closed group. It changes nothing for a lock that was
+// withdrawn before. In a coordinator that is closed, that may happen by a feed: an
+// acquisition joins it, and it is closed before the coordinator has refused the
+// acquisition. Its reader receives the end.
 func TestFailEndsAtOnce(t *testing.T) {
 	type row struct {
 		before func(r *Rig, feed *actors.Feed)
@@ -346,8 +346,8 @@ func TestTheEndOfAContextComesLate(t *testing.T) {
 	})
 }
 
-// TestAFunctionHasReturnedWhenItsReleaseIsAskedFor, and not before: Close ends the session
-// then, and the node would still be there.
+// TestAFunctionHasReturnedWhenItsReleaseIsAskedFor, and not before: Close ends the
+// session then, and the node would still be there.
 func TestAFunctionHasReturnedWhenItsReleaseIsAskedFor(t *testing.T) {
 	withRig(t, func(t *testing.T, r *Rig) {
 		r.Holds(t, actors.Want{Keep: true})

@@ -28,8 +28,9 @@ func newInbox[M any](group *actors.Group, handle func(M), rest func()) *inbox[M]
 func (i *inbox[M]) Post(m M) bool { return i.loop.Post(func() { i.handle(m) }) }
 func (i *inbox[M]) Hand(m M) bool { return i.loop.Hand(func() { i.handle(m) }) }
 
-// TestActorLosesNothing has many goroutines post at once. What the handler touches has no mutex on purpose: so the race detector
-// sees two runs of the handler that overlap, and a run that does not see what an earlier one wrote.
+// TestActorLosesNothing has many goroutines post at once. What the handler touches has no
+// mutex on purpose: so the race detector sees two runs of the handler that overlap, and a
+// run that does not see what an earlier one wrote.
 func TestActorLosesNothing(t *testing.T) {
 	const posters, each = 100, 1000
 	type message struct{ poster, number int }
@@ -118,8 +119,8 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 }
 
 // TestWhatIsPostedInside comes behind what was there, in order, and a rest follows each
-// batch, not each message. It is handled though the group was closed in the meantime. Hand
-// returns when it is handled, if there is little of it.
+// batch, not each message. It is handled though the group was closed in the meantime.
+// Hand returns when it is handled, if there is little of it.
 func TestWhatIsPostedInside(t *testing.T) {
 	const rested = -1
 	for name, c := range map[string]struct {
@@ -171,8 +172,8 @@ func TestWhatIsPostedInside(t *testing.T) {
 	}
 }
 
-// TestPostRacesWithTheEndOfADrain posts each message as soon as the one before was handled: at that moment the drain is about to
-// leave.
+// TestPostRacesWithTheEndOfADrain posts each message as soon as the one before was
+// handled: at that moment the drain is about to leave.
 func TestPostRacesWithTheEndOfADrain(t *testing.T) {
 	var group actors.Group
 	var handled atomic.Int32
@@ -215,8 +216,8 @@ func TestPostRacesWithClose(t *testing.T) {
 	}
 }
 
-// TestAHandlerThatDoesNotReturnEndsTheProgram in any goroutine. A caller that recovered would leave an actor behind that nothing
-// drains.
+// TestAHandlerThatDoesNotReturnEndsTheProgram in any goroutine. A caller that recovered
+// would leave an actor behind that nothing drains.
 func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 	const how = "ZKGRANT_BROKEN_HANDLER"
 	handlers := map[string]func(){"panics": func() { panic("on purpose") }, "exits": runtime.Goexit}
@@ -239,8 +240,8 @@ func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 	}
 }
 
-// TestKeptRoomIsUsedOnce: with room left from an earlier hour, every message is handled, in order. Both the caller of Hand and the
-// goroutine that goes on behind it do so.
+// TestKeptRoomIsUsedOnce: with room left from an earlier hour, every message is handled,
+// in order. Both the caller of Hand and the goroutine that goes on behind it do so.
 func TestKeptRoomIsUsedOnce(t *testing.T) {
 	const hours, each, batches = 3, 3, 8
 	eventstest.Bubble(t, func(t *testing.T) {

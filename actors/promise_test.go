@@ -202,7 +202,7 @@ func (s *stage) do(d deed) {
 	}
 }
 
-// news is told of a session.
+// news sends the actor an input if there is a session.
 func (s *stage) news(in recipes.Input) {
 	if s.epoch != 0 {
 		s.Port.Say(in)

@@ -15,7 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// A lock is entered again: which locks have its node, which are told, and when the node goes.
+// A lock is entered again: which locks have its node, which are told, and when the node
+// goes.
 
 // party is a lock and those that have entered it again.
 type party struct {
@@ -306,9 +307,9 @@ func TestTheLastIsToldThatTheReleaseWasRefused(t *testing.T) {
 	}
 }
 
-// TestTheRecordGoesIfAllHaveReleased, see [recipes.Share], with the last: Close waits for
-// that one alone. Each caller is told what it has done itself. Those that enter again are
-// told of the crash before, too.
+// TestTheRecordGoesIfAllHaveReleased: the last holder removes it, and Close waits for
+// that one only; see [recipes.Share]. Each caller gets its own end. Callers that enter
+// again also learn of the earlier crash.
 func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 	for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyClosed, recipes.WhyPanicked} {
 		for _, outerIsLast := range []bool{false, true} {

@@ -62,8 +62,8 @@ func listed(queue ...events.Name) recipes.Listed {
 	return recipes.Listed{Epoch: Epoch, Queue: queue, Own: own}
 }
 
-// soon waits until the condition holds. It looks often first: here the wait is a matter of
-// nanoseconds, on another processor.
+// soon waits until the condition holds. It looks often first: here the wait is a matter
+// of nanoseconds, on another processor.
 func soon(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for range 1000 {

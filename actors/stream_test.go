@@ -49,8 +49,8 @@ func isClosed(c <-chan events.Event) bool {
 	return closed && ev == nil
 }
 
-// TestStreamCoalescesForASlowReader. A function that overhears has each event before Publish
-// returns.
+// TestStreamCoalescesForASlowReader. A function that overhears has each event before
+// Publish returns.
 func TestStreamCoalescesForASlowReader(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)

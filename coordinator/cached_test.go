@@ -100,8 +100,8 @@ func wantNodes(t *testing.T, srv *zktest.Server, want int, when string) {
 	expect(t, len(got) == want, "%s: there are the nodes %v, want %d", when, got, want)
 }
 
-// TestACachedLockIsAcquiredWithoutARequest, again and again, and also behind a function
-// that fails or panics.
+// TestACachedLockIsAcquiredWithoutARequest many times, even after a function that failed
+// or panicked.
 func TestACachedLockIsAcquiredWithoutARequest(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv))

@@ -78,7 +78,8 @@ func TestATransactionThatIsUnderWayDelaysTheNextTurn(t *testing.T) {
 	})
 }
 
-// TestACachedLockIsAskedBack: the node goes with the release, at once if it is idle.
+// TestACachedLockIsAskedBack: a revocation request deletes an idle node at once, and a
+// held one at the release.
 func TestACachedLockIsAskedBack(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -110,7 +111,8 @@ func TestACachedLockIsAskedBack(t *testing.T) {
 	})
 }
 
-// TestCloseGivesCachedLocksBack at once, or when the function under the lock has returned.
+// TestCloseGivesCachedLocksBack at once, or when the function under the lock has
+// returned.
 func TestCloseGivesCachedLocksBack(t *testing.T) {
 	for state, waiting := range map[string]int{
 		"idle": 0, "resting": 0, "held": 1, "waited for": 6, "behind a stranger": 5, "with a function": 3,

@@ -177,7 +177,8 @@ func TestWhatContendedCosts(t *testing.T) {
 	}
 }
 
-// realContended: contenders at other servers of a real ensemble are told, too.
+// realContended checks that a holder hears of contenders at other servers of a real
+// ensemble.
 func realContended(t *testing.T, e *ensemble.Ensemble) {
 	ctx := coordtest.RealContext(t)
 	holder := coordtest.ConnectReal(t, e.Addr(0)).Mutex("/contended").Acquire(ctx)

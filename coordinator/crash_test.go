@@ -70,8 +70,8 @@ func leftInOrder(t *testing.T, srv *zktest.Server, l *coordinator.Lock) {
 	expect(t, !srv.Exists(recordPath) && len(srv.Children(lockPath)) == 0, "at the end %v is left", srv.Tree())
 }
 
-// TestARecordStandsWhileTheLockIsHeld beside the directory, with the caller's data, and
-// goes with the node.
+// TestARecordStandsWhileTheLockIsHeld: it is next to the directory, has the caller's
+// data, and is deleted together with the node.
 func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l, who := detecting(coordtest.Connect(t, srv)), []byte("who\n\nI am")

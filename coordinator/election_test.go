@@ -84,7 +84,7 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 
 // TestTerms: a leader that resigns queues up behind the others. So does one that has lost
 // its term. break resigns for good, and so does a panic. With Reentrant, a term within
-// another one has the same node, which goes with the last.
+// another one shares its node, which the end of the last one deletes.
 func TestTerms(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var led []string

@@ -354,8 +354,9 @@ func ExampleCoordinator_ReadWrite() {
 	// the writer, when they have gone: true
 }
 
-// A writer that wants to go on reading what it has written becomes a reader, and no other writer comes in between: it asks with the
-// context of the write lock, and then releases the write lock.
+// A writer that wants to go on reading what it has written becomes a reader, and no other
+// writer comes in between: it asks with the context of the write lock, and then releases
+// the write lock.
 func ExampleReadWrite_Read() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -381,8 +382,9 @@ func ExampleReadWrite_Read() {
 	// the other writer, after that: true
 }
 
-// Two readers decide to write by what they have read. Each writes under its read lock with a transaction that checks the version
-// that it has read. ZooKeeper refuses the second one. That reader reads again.
+// Two readers decide to write by what they have read. Each writes under its read lock
+// with a transaction that checks the version that it has read. ZooKeeper refuses the
+// second one. That reader reads again.
 func ExampleReadWrite_Write_txn() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -419,8 +421,8 @@ func ExampleReadWrite_Write_txn() {
 	// the price: 115
 }
 
-// Two customers see the last seat under the read lock. To book it each releases the read lock, takes the write lock and looks again:
-// another writer may have come in between.
+// Two customers see the last seat under the read lock. To book it each releases the read
+// lock, takes the write lock and looks again: another writer may have come in between.
 func ExampleReadWrite_Write_lookAgain() {
 	c, _, stop := exampleServer()
 	defer stop()

@@ -13,10 +13,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Shards shares shards evenly among the processes that are there. Each process owns at most
-// ⌈shards/members⌉ and gives back the excess when another one joins. The shares of all members
-// add up to the shards, so a process that has its share waits for no more. There is no leader, no
-// table of owners and no timer.
+// Shards shares shards evenly among the processes that are there. Each process owns at
+// most ⌈shards/members⌉ and gives back the excess when another one joins. The shares of
+// all members add up to the shards, so a process that has its share waits for no more.
+// There is no leader, no table of owners and no timer.
 type Shards struct {
 	C           *coordinator.Coordinator
 	Root        string
@@ -29,8 +29,8 @@ type Shards struct {
 	owned  map[int]bool
 }
 
-// Run owns some of n shards until ctx ends, and returns when all are given back. All of it is one
-// loop. A Start and a Stop must be quick: the next Lost waits for them.
+// Run owns some of n shards until ctx ends, and returns when all are given back. All of
+// it is one loop. A Start and a Stop must be quick: the next Lost waits for them.
 func (s *Shards) Run(ctx context.Context, n int) (err error) {
 	s.asked, s.owned, s.group = make([]*coordinator.Acquisition, n), map[int]bool{}, coordinator.NewGroup()
 	members := s.C.Semaphore(path.Join(s.Root, "members"), 1000) // room for everybody: a list of members

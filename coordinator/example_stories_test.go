@@ -22,8 +22,9 @@ type requests struct{ atomic.Int64 }
 
 func (r *requests) OnRequest(hooks.Request) { r.Add(1) }
 
-// Eight goroutines increment one counter. With Cached they hand the lock on among themselves, without a request.
-// Then a fence is the pair of Token and Turn, which grows from grant to grant.
+// Eight goroutines increment one counter. With Cached they hand the lock on among
+// themselves, without a request. Then a fence is the pair of Token and Turn, which grows
+// from grant to grant.
 func ExampleCached_requests() {
 	srv, err := zktest.New()
 	must(err)
@@ -63,8 +64,9 @@ func ExampleCached_requests() {
 	// with Cached, at most one in ten does: true
 }
 
-// Small jobs take one of four permits, and a big one takes three together. Permits are granted in the order
-// of arrival, so small jobs that come later do not keep the big one out.
+// Small jobs take one of four permits, and a big one takes three together. Permits are
+// granted in the order of arrival, so small jobs that come later do not keep the big one
+// out.
 func ExamplePermits_order() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -96,8 +98,9 @@ func queues(a *coordinator.Acquisition) {
 	}
 }
 
-// A job copies one table after the other. When it is asked for its lock, it finishes the table at hand and
-// releases. The operator queues up before asking, and so is next. Then the job queues up again.
+// A job copies one table after the other. When it is asked for its lock, it finishes the
+// table at hand and releases. The operator queues up before asking, and so is next. Then
+// the job queues up again.
 func ExampleAcquisition_Revoked() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -140,9 +143,10 @@ func ExampleAcquisition_Revoked() {
 	// the job goes on
 }
 
-// Two values belong together, and a writer changes one after the other. A writer that dies in between leaves
-// half a change. Each Grant reports that crash until another writer has released: readers leave the values alone
-// until then, and the next writer repairs them first.
+// Two values belong together, and a writer changes one after the other. A writer that
+// dies in between leaves half a change. Each Grant reports that crash until another
+// writer has released: readers leave the values alone until then, and the next writer
+// repairs them first.
 func ExampleDetectCrash_readers() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -187,9 +191,10 @@ func ExampleDetectCrash_readers() {
 	// a reader sees 357 300
 }
 
-// Transfers in opposite directions do not wait for each other: each holds the locks of both accounts or none.
-// One transaction writes both balances, and only while both locks' nodes exist. So a lost lock moves no money.
-// Get reads on the session of the locks, so it shows what the last holder wrote.
+// Transfers in opposite directions do not wait for each other: each holds the locks of
+// both accounts or none. One transaction writes both balances, and only while both locks'
+// nodes exist. So a lost lock moves no money. Get reads on the session of the locks, so
+// it shows what the last holder wrote.
 func ExampleCoordinator_Multi_transfer() {
 	c, srv, stop := exampleServer()
 	defer stop()

@@ -207,8 +207,9 @@ func ExampleGroup() {
 	// in the end 0 are held
 }
 
-// The holder after a crash repairs what the crashed holder has left half done. When a function has returned, or a lock was
-// released, the next holder finds everything in order.
+// The holder after a crash repairs what the crashed holder has left half done. When a
+// function has returned, or a lock was released, the next holder finds everything in
+// order.
 func ExampleDetectCrash() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -257,7 +258,8 @@ func ExampleAcquisition_Update() {
 	// Output: ||| version 2
 }
 
-// State in ZooKeeper is changed by the holder or not at all, however long the holder was halted in between.
+// State in ZooKeeper is changed by the holder or not at all, however long the holder was
+// halted in between.
 func ExampleAcquisition_Txn() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -279,7 +281,8 @@ func ExampleAcquisition_Txn() {
 	// 90
 }
 
-// A function takes the lock that it needs, whether or not its caller has it already: the context tells.
+// A function takes the lock that it needs, whether or not its caller has it already: the
+// context tells.
 func ExampleReentrant() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -310,8 +313,8 @@ func ExampleReentrant() {
 	// map[a:5 b:6] another token: true
 }
 
-// An inner acquisition that is held longer than the outer one keeps the lock. Work under it needs a context that does not end with
-// the outer one.
+// An inner acquisition that is held longer than the outer one keeps the lock. Work under
+// it needs a context that does not end with the outer one.
 func ExampleReentrant_handOn() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -333,7 +336,8 @@ func ExampleReentrant_handOn() {
 	// held: false true
 }
 
-// The second node stays, and the next Acquire asks no server. Another session gets the lock as soon as it asks for it.
+// The second node stays, and the next Acquire asks no server. Another session gets the
+// lock as soon as it asks for it.
 func ExampleCached() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -385,7 +389,8 @@ func ExampleCoordinator_Revoke() {
 	// no holder is left: true
 }
 
-// A holder that does not give the lock back loses it at the deadline. A function's context says so.
+// A holder that does not give the lock back loses it at the deadline. A function's
+// context says so.
 func ExampleRevocable() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -546,7 +551,8 @@ func ExampleElection_Terms() {
 	// no leader: true
 }
 
-// The first contender claims a task. The others learn which one has it, and go on to the next task.
+// The first contender claims a task. The others learn which one has it, and go on to the
+// next task.
 func ExampleCoordinator_Unfair() {
 	c, _, stop := exampleServer()
 	defer stop()

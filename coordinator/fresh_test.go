@@ -19,15 +19,15 @@ import (
 // freshPath is a path at which no lock has been, and with which those of several begin.
 const freshPath = "/locks/fresh"
 
-// atFresh returns a function that reports whether a request makes a directory or a node at a
-// fresh path.
+// atFresh returns a function that reports whether a request makes a directory or a node
+// at a fresh path.
 func atFresh(op zktest.Op) func(zktest.Request) bool {
 	return func(q zktest.Request) bool { return q.Op == op && strings.HasPrefix(q.Path, freshPath) }
 }
 
-// TestAFreshPathWhateverHappensToItsRequests: each of the two requests for a lock at a fresh
-// path meets each fault. The lock is granted once and has one node, and none is left
-// after the release, after a release before the Grant, and after Close.
+// TestAFreshPathWhateverHappensToItsRequests: each of the two requests for a lock at a
+// fresh path meets each fault. The lock is granted once and has one node, and none is
+// left after the release, after a release before the Grant, and after Close.
 func TestAFreshPathWhateverHappensToItsRequests(t *testing.T) {
 	faults := mishaps()
 	faults["no word"] = func(*zktest.Server, int64) zktest.Action { return zktest.Swallow() }

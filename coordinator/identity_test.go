@@ -77,8 +77,9 @@ func (c identified) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestAChangedIdentityWaitsForTheLastNode: with another identity a session may not be able to delete its own nodes. When they are
-// gone, the former one is not sent again, on no connection.
+// TestAChangedIdentityWaitsForTheLastNode: with another identity a session may not be
+// able to delete its own nodes. When they are gone, the former one is not sent again, on
+// no connection.
 func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.InfoLevel)
@@ -141,12 +142,15 @@ func (m slowStart) Start(ctx context.Context, server string) (sasl.Exchange, err
 	return m.Mechanism.Start(ctx, server)
 }
 
-// TestAnIdentityThatEndsDuringADialIsGivenUp walks through the one moment in which no connection can be hung up:
+// TestAnIdentityThatEndsDuringADialIsGivenUp walks through the one moment in which no
+// connection can be hung up:
 //
-//  1. A dial has asked for the identities. The session may have a node, so it gets the former ones.
-//  2. The last seat goes while an exchange of SASL begins. There is no connection yet to hang up.
-//  3. The session is resumed with identities that are over. The next lock may be made with them, and costs a
-//     connection.
+//  1. A dial has asked for the identities. The session may have a node, so it gets the
+//     former ones.
+//  2. The last seat goes while an exchange of SASL begins. There is no connection yet to
+//     hang up.
+//  3. The session is resumed with identities that are over. The next lock may be made
+//     with them, and costs a connection.
 func TestAnIdentityThatEndsDuringADialIsGivenUp(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		srv.AddUser("app", "secret")

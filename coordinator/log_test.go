@@ -26,8 +26,8 @@ import (
 var (
 	// changing is what differs each time.
 	changing = regexp.MustCompile(`(time|node|since)=\S+ |(session=0x[0-9a-f]+|epoch=\d+) ?|(server|deadline)=\S+`)
-	// unrelated are lines about connections, and about a probe at the moment in which its node
-	// is removed.
+	// unrelated are lines about connections, and about a probe at the moment in which its
+	// node is removed.
 	unrelated = regexp.MustCompile(`client: |msg=connected|connection lost|probe failed`)
 )
 
@@ -110,7 +110,8 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 				want = slices.DeleteFunc(want, func(line string) bool { return strings.HasPrefix(line, "level=DEBUG") })
 			}
 			got := linesOf(log)
-			// The end of the first and the grant of the second are told by two goroutines.
+			// The end of the first and the grant of the second are told by two
+			// goroutines.
 			for i, line := range got {
 				grant := fmt.Sprintf(`"lock granted" path=%s id=%d `, lockPath, second.ID())
 				if i > 0 && strings.Contains(line, `"lock released"`) && strings.Contains(got[i-1], grant) {

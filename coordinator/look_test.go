@@ -76,8 +76,8 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 	})
 }
 
-// TestTheQueueOfAReadWriteLockShowsTheHolders, whichever side is asked: readers wait for writers only, and a writer that becomes a
-// reader holds with two nodes.
+// TestTheQueueOfAReadWriteLockShowsTheHolders, whichever side is asked: readers wait for
+// writers only, and a writer that becomes a reader holds with two nodes.
 func TestTheQueueOfAReadWriteLockShowsTheHolders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		rw := coordtest.Connect(t, srv).ReadWrite(lockPath)
@@ -118,8 +118,9 @@ func TestQueueIsInTheCallersNameSpace(t *testing.T) {
 	})
 }
 
-// TestQueueChangesNothing counts what a look costs the server, and checks that nothing else comes of it:
-// a look has no part in what the session knows of the directory, so a free lock still takes one request.
+// TestQueueChangesNothing counts what a look costs the server, and checks that nothing
+// else comes of it: a look has no part in what the session knows of the directory, so a
+// free lock still takes one request.
 func TestQueueChangesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -233,7 +234,8 @@ func late(op zktest.Op, action zktest.Action) func(srv *zktest.Server) {
 	return func(srv *zktest.Server) { onEach(srv, action, op) }
 }
 
-// TestQueueEndsWithItsContext at once, and nothing is sent for a caller that has given up.
+// TestQueueEndsWithItsContext at once, and nothing is sent for a caller that has given
+// up.
 func TestQueueEndsWithItsContext(t *testing.T) {
 	impatient := errors.New("impatient")
 	forEach(t, obstacles, func(t *testing.T, srv *zktest.Server, arrange func(*zktest.Server)) {
@@ -284,9 +286,9 @@ func TestQueueEndsWithTheCoordinator(t *testing.T) {
 	})
 }
 
-// TestQueueOfAThousandLeavesRoomForLocks looks at a long queue on a slow line, alone and with many
-// others, and asks for another lock meanwhile. A server answers in order, so the lock waits for what was
-// sent before.
+// TestQueueOfAThousandLeavesRoomForLocks looks at a long queue on a slow line, alone and
+// with many others, and asks for another lock meanwhile. A server answers in order, so
+// the lock waits for what was sent before.
 func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 	const (
 		contenders = 1000
@@ -336,9 +338,9 @@ func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 	}
 }
 
-// TestLookersThatGiveUpDoNotPileUp has thousands look at a queue, one after the other, and each give up
-// soon. A server does not show the queue's contenders. What the looks leave under way stays bounded, and
-// is gone with the connection.
+// TestLookersThatGiveUpDoNotPileUp has thousands look at a queue, one after the other,
+// and each give up soon. A server does not show the queue's contenders. What the looks
+// leave under way stays bounded, and is gone with the connection.
 func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crowd(t, srv, 100)

@@ -20,10 +20,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Promise 2, behind followers that keep signs of life to themselves until the leader asks. The faults come in all phases of the
-// leader's asking and of the client's pings and probes, on locks that were just granted and on locks that have been held for long.
+// Promise 2, behind followers that keep signs of life to themselves until the leader
+// asks. The faults come in all phases of the leader's asking and of the client's pings
+// and probes, on locks that were just granted and on locks that have been held for long.
 
-// silences keep the servers from hearing of a session, so that it does not come back before it expires.
+// silences keep the servers from hearing of a session, so that it does not come back
+// before it expires.
 var silences = map[string]func(srv *zktest.Server, id int64){
 	"follower without a leader": func(srv *zktest.Server, id int64) {
 		strike(srv, zktest.CutBefore(), connects(id))
@@ -68,7 +70,8 @@ func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
 				for _, idle := range []time.Duration{0, time.Minute} {
 					for _, held := range []time.Duration{0, timeout / 20, 3 * timeout / 10, timeout, time.Minute} {
 						for i := range eventstest.Amount(1, phases) {
-							// Of the phase 37 ms are a fraction of the tick that no period here is a multiple of.
+							// Of the phase 37 ms are a fraction of the tick that no
+							// period here is a multiple of.
 							phase := time.Duration((quick + i) % phases)
 							wait := idle + phase*tick/phases + 37*time.Millisecond
 							lead, told := leadOfLost(t, silences[name], tick, timeout, wait, held)
@@ -83,7 +86,8 @@ func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
 	}
 }
 
-// leadOfLost returns how long before the end of its session a holder was told, and how long after the beginning of the fault.
+// leadOfLost returns how long before the end of its session a holder was told, and how
+// long after the beginning of the fault.
 func leadOfLost(t *testing.T, begin func(*zktest.Server, int64), tick, timeout, wait, held time.Duration) (lead, told time.Duration) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -138,7 +142,8 @@ func TestNothingIsLostOnAHealthyFollower(t *testing.T) {
 	}
 }
 
-// TestDoTellsOfALossOnce, also if its function returns the cause of its context, as it should.
+// TestDoTellsOfALossOnce, also if its function returns the cause of its context, as it
+// should.
 func TestDoTellsOfALossOnce(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -178,8 +183,8 @@ func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
 	})
 }
 
-// After a suspend of the machine Valid is right at once. The loss is told by the time of the next probe, with a connection or
-// without.
+// After a suspend of the machine Valid is right at once. The loss is told by the time of
+// the next probe, with a connection or without.
 func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 	for name, down := range map[string]bool{"connected": false, "no connection": true} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
@@ -221,8 +226,8 @@ func TestGrantsFollowTheOrderOfTheQueueWithGrowingTokens(t *testing.T) {
 	})
 }
 
-// grantedInOrder has each waiter of a queue hold the lock in turn, with a greater token than the one before. It is the only holder,
-// and its node goes with it.
+// grantedInOrder has each waiter of a queue hold the lock in turn, with a greater token
+// than the one before. It is the only holder, and its node goes with it.
 func grantedInOrder(t *testing.T, queue []*coordinator.Acquisition, exists func(node string) bool) {
 	t.Helper()
 	var last int64

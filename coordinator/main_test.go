@@ -93,12 +93,14 @@ func isA(ops ...zktest.Op) func(r zktest.Request) bool {
 	return func(r zktest.Request) bool { return slices.Contains(ops, r.Op) }
 }
 
-// of returns a function that reports whether a request is of the session, a handshake too.
+// of returns a function that reports whether a request is of the session, a handshake
+// too.
 func of(session int64) func(r zktest.Request) bool {
 	return func(r zktest.Request) bool { return r.Session == session }
 }
 
-// largeServer starts a real server that holds a hundred thousand locks. A shared one runs out of memory.
+// largeServer starts a real server that holds a hundred thousand locks. A shared one runs
+// out of memory.
 func largeServer(t *testing.T) *ensemble.Ensemble {
 	t.Helper()
 	return ensemble.Start(t, 1, ensemble.Tick(500*time.Millisecond), ensemble.Heap("768m"),

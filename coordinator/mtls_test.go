@@ -28,8 +28,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestRealMutualTLS: a server knows its clients by their certificates, which are made here. A lock is its owner's alone, by the distinguished
-// name. The next connection is made with another certificate, and the lock stays. What a server has against a certificate is told.
+// TestRealMutualTLS: a server knows its clients by their certificates, which are made
+// here. A lock is its owner's alone, by the distinguished name. The next connection is
+// made with another certificate, and the lock stays. What a server has against a
+// certificate is told.
 func TestRealMutualTLS(t *testing.T) {
 	eventstest.NeedsServers(t)
 	authority := newAuthority(t)
@@ -92,8 +94,8 @@ func TestRealMutualTLS(t *testing.T) {
 	}
 }
 
-// TestRealTLSByDefault: with the servers' defaults and with Go's, a client connects. The versions of TLS that the server accepts are those
-// of the table in docs/security.md.
+// TestRealTLSByDefault: with the servers' defaults and with Go's, a client connects. The
+// versions of TLS that the server accepts are those of the table in docs/security.md.
 func TestRealTLSByDefault(t *testing.T) {
 	eventstest.NeedsServers(t)
 	authority, end := newAuthority(t), time.Now().Add(time.Hour)
@@ -179,7 +181,8 @@ func (a *authority) issue(t *testing.T, name string, until time.Time) *tls.Certi
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// tlsServer starts a server that talks TLS, and wants a certificate of the authority's. It returns its address.
+// tlsServer starts a server that talks TLS, and wants a certificate of the authority's.
+// It returns its address.
 func tlsServer(t *testing.T, a *authority, certificate *tls.Certificate, more ...ensemble.Setting) (addr string, e *ensemble.Ensemble) {
 	t.Helper()
 	folder := t.TempDir()

@@ -23,7 +23,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// names answers the lookups of every name. What a session makes of the answers is tested in session/internal/wire.
+// names answers the lookups of every name. What a session makes of the answers is tested
+// in session/internal/wire.
 type names struct {
 	lookups, going atomic.Int32 // all, and those under way
 
@@ -77,9 +78,9 @@ func (n *names) option(srv *zktest.Server) coordinator.Option {
 	})
 }
 
-// TestASlowLookupEndsInASession: Go's resolver waits 5 s for a name server that is silent before
-// it asks the next one. That is longer than an attempt to connect takes, and no attempt begins
-// it again.
+// TestASlowLookupEndsInASession: Go's resolver waits 5 s for a name server that is silent
+// before it asks the next one. That is longer than an attempt to connect takes, and no
+// attempt begins it again.
 func TestASlowLookupEndsInASession(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 16 * time.Second, time.Minute} {
 		coordtest.Case(t, timeout.String(), func(t *testing.T, srv *zktest.Server) {
@@ -92,7 +93,8 @@ func TestASlowLookupEndsInASession(t *testing.T) {
 			eventstest.Must(t, err)
 			defer func() { eventstest.Check(t, c.Close()) }()
 			took, lookups := time.Since(start), n.lookups.Load()
-			// An attempt may have its end, and a pause after it, just when the lookup ends.
+			// An attempt may have its end, and a pause after it, just when the lookup
+			// ends.
 			expect(t, took <= takes+2*time.Second, "a session after %v, want it after the lookup's %v", took, takes)
 			expect(t, lookups <= 2, "%d lookups, want one, and one more by the attempt that connects", lookups)
 
@@ -118,7 +120,8 @@ func TestASlowLookupEndsInASession(t *testing.T) {
 	}
 }
 
-// TestALookupThatNeverEndsIsGivenUp: it has a bound of its own, and the error says what there is to wait for.
+// TestALookupThatNeverEndsIsGivenUp: it has a bound of its own, and the error says what
+// there is to wait for.
 func TestALookupThatNeverEndsIsGivenUp(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		n := newNames(time.Hour, "127.0.0.1")
@@ -153,8 +156,9 @@ func TestCloseEndsALookup(t *testing.T) {
 	})
 }
 
-// TestRealHeadlessService: three servers have one name, and a port, as behind a headless service of Kubernetes. A lock is held all the
-// time, while servers die and hang and the name leads elsewhere or nowhere.
+// TestRealHeadlessService: three servers have one name, and a port, as behind a headless
+// service of Kubernetes. A lock is held all the time, while servers die and hang and the
+// name leads elsewhere or nowhere.
 func TestRealHeadlessService(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for servers most of the time

@@ -317,9 +317,9 @@ func TestObserversLeaveOneWatch(t *testing.T) {
 	})
 }
 
-// checkHeard fails the test if an observer has heard of a past leader again, of a token that
-// goes back, or of a leader twice, or at last of another one than this. The token tells a
-// leader apart from another of the same name.
+// checkHeard fails the test if an observer has heard of a past leader again, of a token
+// that goes back, or of a leader twice, or at last of another one than this. The token
+// tells a leader apart from another of the same name.
 func checkHeard(t *testing.T, observer string, heard []events.Leader, leader events.Leader) {
 	t.Helper()
 	var last events.Leader

@@ -32,8 +32,8 @@ func opened(t *testing.T, servers string, options ...coordinator.Option) *coordi
 	return c
 }
 
-// playFirst asks for everything that a program may ask for before there is a session. There
-// is no result yet after waits, and every result comes after heal.
+// playFirst asks for everything that a program may ask for before there is a session.
+// There is no result yet after waits, and every result comes after heal.
 func playFirst(ctx context.Context, t *testing.T, c *coordinator.Coordinator, at string, waits, heal func()) {
 	t.Helper()
 	lock, election := c.Mutex(at+"/lock"), c.Election(at+"/leader")

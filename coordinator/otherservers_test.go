@@ -45,7 +45,8 @@ func TestLocksWithoutContainers(t *testing.T) {
 	}
 }
 
-// A connection that breaks says nothing about containers, also if many requests for one were under way.
+// A connection that breaks says nothing about containers, also if many requests for one
+// were under way.
 func TestABrokenConnectionIsNoLackOfContainers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)

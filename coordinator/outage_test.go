@@ -216,8 +216,9 @@ func TestAWithdrawnCreateMakesNoNodeLater(t *testing.T) {
 		var network *faultnet.Network
 		network = faultnet.New(srv.DialContext, func(x faultnet.Frame) faultnet.Verdict {
 			expect(t, phase.Load() != 3 || nodes() <= most, "%d nodes, want %d at most", nodes(), most)
-			// A frame upwards is judged when it is sent, and one downwards when it arrives. What the client sends
-			// after the end of a connection waits in its queue, and no one can take it back.
+			// A frame upwards is judged when it is sent, and one downwards when it
+			// arrives. What the client sends after the end of a connection waits in its
+			// queue, and no one can take it back.
 			if x.Op == zktest.OpPing || x.Direction != f.direction || phase.Load() < int32(f.direction) || frames.Add(1) != nth {
 				return faultnet.Pass()
 			}

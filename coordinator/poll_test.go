@@ -230,7 +230,8 @@ func TestPollGoesOnWhereItStopped(t *testing.T) {
 	})
 }
 
-// TestPollOfManyContenders: more than a look can read. The lock is shown when all are read.
+// TestPollOfManyContenders: more than a look can read. The lock is shown when all are
+// read.
 func TestPollOfManyContenders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const contenders, locks = 3000, 3

@@ -27,8 +27,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestADirectoryAtItsEndIsRenewed: in a directory that is renewed before its end no try is
-// refused, in one that is at its end already one is. Tokens go on growing.
+// TestADirectoryAtItsEndIsRenewed: in a directory that is renewed before its end no try
+// is refused, in one that is at its end already one is. Tokens go on growing.
 func TestADirectoryAtItsEndIsRenewed(t *testing.T) {
 	kinds := kindsOf()
 	delete(kinds, "unfair")
@@ -132,8 +132,9 @@ func TestADirectoryWithAWaiterIsNotRenewed(t *testing.T) {
 	})
 }
 
-// TestRealRenewal: a real server deletes a node and its directory, and makes the directory
-// anew, in one transaction, unless there is another node. Numbers begin at 0 then.
+// TestRealRenewal: a real server deletes a node and its directory, and makes the
+// directory anew, in one transaction, unless there is another node. Numbers begin at 0
+// then.
 func TestRealRenewal(t *testing.T) {
 	eventstest.NeedsServers(t)
 	raw, all := coordtest.RawClient(t, coordtest.Servers(t, 1).Addr(0)), zk.WorldACL(zk.PermAll)
@@ -227,8 +228,8 @@ func setSequence(t *testing.T, dataDir string, next uint32, dirs ...string) {
 	eventstest.Must(t, err)
 	word := binary.BigEndian
 	for _, dir := range dirs {
-		// The path, the data, the number of an access list, four times and zxids, the data's
-		// version, and the sequence number.
+		// The path, the data, the number of an access list, four times and zxids, the
+		// data's version, and the sequence number.
 		_, node, found := bytes.Cut(all, append(word.AppendUint32(nil, uint32(len(dir))), dir...))
 		if !found {
 			t.Fatalf("%s is not in %s", dir, newest)

@@ -16,7 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// The restrictions of Go's runtime that the environment of a process can set. Each is tried in a process of its own.
+// The restrictions of Go's runtime that the environment of a process can set. Each is
+// tried in a process of its own.
 func TestARestrictedRuntimeNeverPanics(t *testing.T) {
 	t.Parallel()
 	all := []string{"GODEBUG=fips140=only", "GODEBUG=asyncpreemptoff=1,netdns=go GOMAXPROCS=1 GOMEMLIMIT=48MiB GOGC=off"}

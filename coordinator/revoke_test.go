@@ -328,7 +328,8 @@ func nodesOf(srv *zktest.Server, c *coordinator.Coordinator) map[string]string {
 	return all
 }
 
-// TestTheTimeoutIsNotShown to users. It is in each node of a revocable lock, and no other.
+// TestTheTimeoutIsNotShown to users. It is in each node of a revocable lock, and no
+// other.
 func TestTheTimeoutIsNotShown(t *testing.T) {
 	for line, kinds := range map[string]map[string]lockKind{"": kindsOf(), "zkgrant-timeout 30000ms\n": revocableKinds()} {
 		if line != "" {

@@ -130,7 +130,8 @@ func (m *moody) Start(ctx context.Context, server string) (sasl.Exchange, error)
 	}
 }
 
-// unwilling is an exchange that fails at its first turn, when the server has renewed the session: at once, or when the time is over.
+// unwilling is an exchange that fails at its first turn, when the server has renewed the
+// session: at once, or when the time is over.
 type unwilling struct {
 	ctx context.Context // nil: at once
 	err error
@@ -305,7 +306,8 @@ func TestASilentSASLServerCostsNoMoreThanAnother(t *testing.T) {
 	})
 }
 
-// TestRealSASL is TestSASL with ZooKeeper's own DigestLoginModule, on a server that requires SASL, and on one that does not.
+// TestRealSASL is TestSASL with ZooKeeper's own DigestLoginModule, on a server that
+// requires SASL, and on one that does not.
 func TestRealSASL(t *testing.T) {
 	eventstest.NeedsServers(t)
 	connect := func(servers string) dialing {

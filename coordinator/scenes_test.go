@@ -17,7 +17,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// What callers of each kind of lock see of each other, and of faults, is in testdata/scenes.
+// What callers of each kind of lock see of each other, and of faults, is in
+// testdata/scenes.
 
 func TestAcquireScenes(t *testing.T)   { coordtest.Scenes(t, "testdata/scenes/acquire") }
 func TestLossScenes(t *testing.T)      { coordtest.Scenes(t, "testdata/scenes/loss") }
@@ -42,7 +43,8 @@ func TestRealScenes(t *testing.T) {
 // TestEachKindKeepsItsPromises: the promises of every kind of lock.
 func TestEachKindKeepsItsPromises(t *testing.T) { coordtest.Scenes(t, "testdata/scenes/kinds") }
 
-// TestAsKazoo: the names are kazoo's, and so is the life of the directory; all else is the same.
+// TestAsKazoo: the names are kazoo's, and so is the life of the directory; all else is
+// the same.
 func TestAsKazoo(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -84,7 +86,8 @@ func nested(t *testing.T, l *coordinator.Lock, deep int) []*coordinator.Acquisit
 	return all
 }
 
-// realReentry enters a lock again on a real server: of a thousand acquisitions the server hears of one.
+// realReentry enters a lock again on a real server: of a thousand acquisitions the server
+// hears of one.
 func realReentry(t *testing.T, e *ensemble.Ensemble) {
 	const many, hands, stray = 1000, 8, 10 // stray: pings, probes, and the watch on a node that is held for long
 	lock := coordtest.ConnectReal(t, e.Connect()).Mutex("/locks/again", coordinator.Reentrant())

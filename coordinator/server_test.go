@@ -53,8 +53,8 @@ func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
 	})
 }
 
-// Sessions that end right after they were made, as behind a front that spreads connections
-// over two ensembles: new ones are not asked for in a storm.
+// Sessions that end right after they were made, as behind a front that spreads
+// connections over two ensembles: new ones are not asked for in a storm.
 func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -171,7 +171,8 @@ func sessions(t *testing.T, srv *zktest.Server, n, waiters int) (cs []*coordinat
 }
 
 // TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted. Only the next in
-// line may be granted by the end of the holder's node, and then loses the lock with its own.
+// line may be granted by the end of the holder's node, and then loses the lock with its
+// own.
 func TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, all := sessions(t, srv, 3, 31)

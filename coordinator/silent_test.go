@@ -19,7 +19,8 @@ import (
 
 var trioAddresses = []string{"one:1", "two:2", "three:3"}
 
-// trio is an ensemble of three as one session sees it: three addresses, each of which can fall silent without a reset.
+// trio is an ensemble of three as one session sees it: three addresses, each of which can
+// fall silent without a reset.
 type trio struct {
 	server *zktest.Server
 	ways   map[string]*faultnet.Network
@@ -43,7 +44,8 @@ type shape struct {
 	idle                bool // it holds no lock
 }
 
-// play has a session hold a lock for three timeouts and the phase, and then plays the test.
+// play has a session hold a lock for three timeouts and the phase, and then plays the
+// test.
 func (x shape) play(t *testing.T, phase time.Duration, test func(t *testing.T, tr *trio)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -75,7 +77,8 @@ func (x shape) play(t *testing.T, phase time.Duration, test func(t *testing.T, t
 	})
 }
 
-// carry notes what is asked of the server at the address, and decides the fate of the frame.
+// carry notes what is asked of the server at the address, and decides the fate of the
+// frame.
 func (tr *trio) carry(address string, f faultnet.Frame) faultnet.Verdict {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -106,19 +109,22 @@ func (tr *trio) slow(by time.Duration, addresses ...string) {
 	}
 }
 
-// others returns the addresses of the servers that the session was not connected to when the test began.
+// others returns the addresses of the servers that the session was not connected to when
+// the test began.
 func (tr *trio) others() []string {
 	return slices.DeleteFunc(slices.Clone(trioAddresses), func(address string) bool { return address == tr.left })
 }
 
-// later returns the addresses where sessions were asked for since, and how often it was asked whether a server serves.
+// later returns the addresses where sessions were asked for since, and how often it was
+// asked whether a server serves.
 func (tr *trio) later() (dialed []string, asked int) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return slices.Clone(tr.dialed[tr.dials:]), tr.words - tr.asked
 }
 
-// wantKept checks that the lock is held, and that the session has connected so many times again.
+// wantKept checks that the lock is held, and that the session has connected so many times
+// again.
 func (tr *trio) wantKept(t *testing.T, what string, least, most int) {
 	t.Helper()
 	dialed, _ := tr.later()
@@ -136,7 +142,8 @@ func (tr *trio) present() string {
 	return ""
 }
 
-// elsewhere waits until the session is connected to another address, or the lock is lost, and returns how long that took.
+// elsewhere waits until the session is connected to another address, or the lock is lost,
+// and returns how long that took.
 func (tr *trio) elsewhere() time.Duration {
 	begun := time.Now()
 	for tr.a.Valid() && (tr.present() == tr.left || tr.c.State() != coordinator.StateConnected) {
@@ -147,13 +154,14 @@ func (tr *trio) elsewhere() time.Duration {
 
 const halfSecond = 500 * time.Millisecond
 
-// phased returns the nth of the phases of a probe interval, which is a tenth of the timeout.
+// phased returns the nth of the phases of a probe interval, which is a tenth of the
+// timeout.
 func phased(timeout time.Duration, nth, phases int) time.Duration {
 	return timeout / 10 * time.Duration(nth) / time.Duration(phases)
 }
 
-// One silent server of three costs no lock, whatever the phase of the probes, from a timeout of two ticks on. The silent server is
-// not tried again.
+// One silent server of three costs no lock, whatever the phase of the probes, from a
+// timeout of two ticks on. The silent server is not tried again.
 func TestASilentServerOfThreeCostsNoLock(t *testing.T) {
 	trials := eventstest.Amount(4, 16)
 	for name, silence := range map[string]func(*trio, string){
@@ -187,8 +195,9 @@ func TestASilentServerOfThreeCostsNoLock(t *testing.T) {
 	}
 }
 
-// The next server may be silent, too. After a reset its handshake has three tenths of the timeout, and that is in time from two ticks
-// on. After another silent server it is not tried: it does not say that it serves.
+// The next server may be silent, too. After a reset its handshake has three tenths of the
+// timeout, and that is in time from two ticks on. After another silent server it is not
+// tried: it does not say that it serves.
 func TestTwoSilentServersOfThreeCostNoLock(t *testing.T) {
 	const trials = 16
 	x := shape{timeout: 2 * halfSecond, tick: halfSecond, told: halfSecond}
@@ -215,8 +224,8 @@ func TestTwoSilentServersOfThreeCostNoLock(t *testing.T) {
 	}
 }
 
-// Right after a Grant that ended a long wait the lease counts from a ping. It still outlives a silence from two and a quarter ticks
-// on.
+// Right after a Grant that ended a long wait the lease counts from a ping. It still
+// outlives a silence from two and a quarter ticks on.
 func TestASilentServerRightBehindAGrant(t *testing.T) {
 	const trials = 16
 	x := shape{timeout: 9 * halfSecond / 4, tick: halfSecond, told: halfSecond, idle: true}
@@ -234,8 +243,8 @@ func TestASilentServerRightBehindAGrant(t *testing.T) {
 	}
 }
 
-// A session leaves a slow server for a quick one, and stays if all are slow. It does not hang up while it holds nothing, with
-// one server, or where a lost connection is a loss.
+// A session leaves a slow server for a quick one, and stays if all are slow. It does not
+// hang up while it holds nothing, with one server, or where a lost connection is a loss.
 func TestSlowServersAreNoReconnectStorm(t *testing.T) {
 	const timeout = 10 * time.Second
 	strict := []coordinator.Option{coordinator.WithLossOnSuspend()}
@@ -279,8 +288,8 @@ func TestSlowServersAreNoReconnectStorm(t *testing.T) {
 	}
 }
 
-// Servers that are slow now and then, and quick in between, make a session hang up at most twice in ten timeouts.
-// Whichever it is connected to is the slow one.
+// Servers that are slow now and then, and quick in between, make a session hang up at
+// most twice in ten timeouts. Whichever it is connected to is the slow one.
 func TestAReconnectStormHasABound(t *testing.T) {
 	x := shape{timeout: 10 * time.Second, tick: halfSecond, told: halfSecond}
 	x.play(t, 0, func(t *testing.T, tr *trio) {
@@ -311,8 +320,8 @@ func TestASilentServerIsNoticedWithRareProbes(t *testing.T) {
 	}
 }
 
-// Requests to the silent server are repeated: a claim that it has swallowed is granted as soon as the session is connected
-// elsewhere.
+// Requests to the silent server are repeated: a claim that it has swallowed is granted as
+// soon as the session is connected elsewhere.
 func TestAClaimThatASilentServerSwallowsIsMadeAgain(t *testing.T) {
 	x := shape{timeout: 6 * time.Second, tick: halfSecond}
 	x.play(t, 0, func(t *testing.T, tr *trio) {
@@ -329,8 +338,9 @@ func TestAClaimThatASilentServerSwallowsIsMadeAgain(t *testing.T) {
 	})
 }
 
-// keptWith reports whether the lock is kept for 20 timeouts in which every answer of every server is late by so much. If it is lost,
-// the session has to be alive when the loss is told.
+// keptWith reports whether the lock is kept for 20 timeouts in which every answer of
+// every server is late by so much. If it is lost, the session has to be alive when the
+// loss is told.
 func (x shape) keptWith(t *testing.T, late, phase time.Duration) (kept bool) {
 	t.Helper()
 	x.play(t, phase, func(t *testing.T, tr *trio) {

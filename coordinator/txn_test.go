@@ -83,7 +83,8 @@ func writesLedger(r zktest.Request) bool {
 	return slices.ContainsFunc(r.Parts, func(p zktest.Part) bool { return p.Op == zktest.OpSetData && p.Path == ledgerPath })
 }
 
-// txnOf makes a transaction that writes the ledger, in a goroutine, and returns how it ends.
+// txnOf makes a transaction that writes the ledger, in a goroutine, and returns how it
+// ends.
 func txnOf(ctx context.Context, a *coordinator.Acquisition, text string) <-chan error {
 	defer synctest.Wait()
 	return inBackground(func() error { return txnErr(a.Txn(ctx, write(text))) })
@@ -150,7 +151,8 @@ func TestWhatATransactionSaysOfAFault(t *testing.T) {
 	})
 }
 
-// A transaction that reaches the servers when another contender holds the lock is not executed.
+// A transaction that reaches the servers when another contender holds the lock is not
+// executed.
 func TestTxnOfAPastHolderWritesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, a, grant := holder(t, srv, "")
@@ -173,8 +175,9 @@ func TestTxnOfAPastHolderWritesNothing(t *testing.T) {
 	})
 }
 
-// If a transaction is made too late, or twice, the guard makes it harmless: it finds no node, or the caller's own check finds a
-// newer version. These tests check that neither is sent.
+// If a transaction is made too late, or twice, the guard makes it harmless: it finds no
+// node, or the caller's own check finds a newer version. These tests check that neither
+// is sent.
 
 // TestTxnOfASessionThatIsOverIsNotSent: a transaction, and a Get, wait for a connection
 // until the session is over. Another session of the same coordinator comes with that
@@ -299,9 +302,11 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 	})
 }
 
-// Transactions at the edges of what they are guarded by: the Grant, the Release, Close, the chroot.
+// Transactions at the edges of what they are guarded by: the Grant, the Release, Close,
+// the chroot.
 
-// A transaction that is tried from the moment of Acquire on is never unguarded: it is not sent, or its guard is the lock's node.
+// A transaction that is tried from the moment of Acquire on is never unguarded: it is not
+// sent, or its guard is the lock's node.
 func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 	acquisitions := eventstest.Amount(20, 200)
 	srv := zktest.Start(t)
@@ -334,7 +339,8 @@ func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 	})
 }
 
-// After a Release the error is ErrReleased, whichever request finds first that the node is gone.
+// After a Release the error is ErrReleased, whichever request finds first that the node
+// is gone.
 func TestTxnBesideReleaseIsNilOrErrReleased(t *testing.T) {
 	forEach(t, map[string]bool{
 		"while it is turned away": true, "while there is no connection": false,
@@ -362,7 +368,8 @@ func TestTxnBesideReleaseIsNilOrErrReleased(t *testing.T) {
 	})
 }
 
-// A transaction that a server has turned away waits for its second try, or for its answer, while Close is done.
+// A transaction that a server has turned away waits for its second try, or for its
+// answer, while Close is done.
 func TestTxnIsAnsweredWhenTheCoordinatorIsClosedMeanwhile(t *testing.T) {
 	forEach(t, map[string]zktest.Action{
 		"turned away":   zktest.Fail(zktest.Throttled),

@@ -108,8 +108,8 @@ func wantLost(t *testing.T, all []*coordinator.Acquisition, want func(i int) boo
 	}
 }
 
-// TestHeldLocksAreVerifiedTogether on a new connection: each node once, a hundred and more
-// in one transaction, and not behind other requests of the meantime.
+// TestHeldLocksAreVerifiedTogether on a new connection: each node once, a hundred and
+// more in one transaction, and not behind other requests of the meantime.
 func TestHeldLocksAreVerifiedTogether(t *testing.T) {
 	const n = 1500
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -49,7 +49,8 @@ type block struct {
 	shape  shape
 }
 
-// label is the first line, if that is a comment: on the page about moving it says whose code it is.
+// label is the first line, if that is a comment: on the page about moving it says whose
+// code it is.
 func (b *block) label() string {
 	first, _, _ := strings.Cut(b.text, "\n")
 	if name, comment := strings.CutPrefix(first, "// "); comment {
@@ -102,7 +103,8 @@ func blocksOf(t *testing.T) (all []*block) {
 	return all
 }
 
-// callsOf returns a function with the calls that the tables of docs/moving.md name as ours.
+// callsOf returns a function with the calls that the tables of docs/moving.md name as
+// ours.
 func callsOf(t *testing.T) string {
 	t.Helper()
 	tables, _, _ := strings.Cut(read(t, "docs/moving.md"), "## Side by side")
@@ -152,7 +154,8 @@ func (b *block) source(t *testing.T, addr string) string {
 	}
 }
 
-// imported returns the clause and the declarations with the imports that these need between them.
+// imported returns the clause and the declarations with the imports that these need
+// between them.
 func imported(t *testing.T, clause, declarations string) string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "", clause+declarations, parser.SkipObjectResolution)
@@ -181,7 +184,8 @@ func imported(t *testing.T, clause, declarations string) string {
 	return clause + strings.Join(slices.Compact(needed), "") + declarations
 }
 
-// overlay tells the go command of files that are not there: what the blocks become, and what runs them.
+// overlay tells the go command of files that are not there: what the blocks become, and
+// what runs them.
 func overlay(t *testing.T, blocks []*block, addr string) string {
 	t.Helper()
 	home, err := filepath.Abs(root)
@@ -227,8 +231,9 @@ func goCommand(t *testing.T, args ...string) {
 	}
 }
 
-// TestBlocksOfGo compiles and vets every block of Go on the pages, and runs its tests. A block that asks for a lock is run, too: when it is sent
-// SIGTERM while it works under the lock it ends, and leaves no node.
+// TestBlocksOfGo compiles and vets every block of Go on the pages, and runs its tests. A
+// block that asks for a lock is run, too: when it is sent SIGTERM while it works under
+// the lock it ends, and leaves no node.
 func TestBlocksOfGo(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
@@ -275,7 +280,8 @@ func TestBlocksOfGo(t *testing.T) {
 		"%d blocks, %d ask for a lock, %d have tests; want 20, 15 and 1", len(blocks), run, withTests)
 }
 
-// endsOnSignal runs the block, sends it SIGTERM when it has said something, and waits for its end.
+// endsOnSignal runs the block, sends it SIGTERM when it has said something, and waits for
+// its end.
 func endsOnSignal(t *testing.T, srv *zktest.Server, b *block, bin string) {
 	t.Helper()
 	for _, node := range []string{"/total", "/balance"} { // that blocks write to

@@ -16,7 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestGodocIsShort: what a user reads of the front door at one go, and of each symbol. It names no type of a package that may change.
+// TestGodocIsShort: what a user reads of the front door at one go, and of each symbol. It
+// names no type of a package that may change.
 func TestGodocIsShort(t *testing.T) {
 	const mostWords, mostLines = 5000, 10
 	text := goDoc(t, "-all")
@@ -53,7 +54,8 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestNamesAreFew: what a reader of the first pages has to learn, what go doc lists, and what there is.
+// TestNamesAreFew: what a reader of the first pages has to learn, what go doc lists, and
+// what there is.
 func TestNamesAreFew(t *testing.T) {
 	t.Parallel()
 	const mostOnPages, mostLines, mostNames = 45, 60, 100
@@ -96,7 +98,8 @@ func goDoc(t *testing.T, how string) string {
 	return string(text)
 }
 
-// namesOn returns the names that a page may have from our packages: qualified ones, and words between backticks.
+// namesOn returns the names that a page may have from our packages: qualified ones, and
+// words between backticks.
 func namesOn(page string) (all []string) {
 	prose, _ := split(page)
 	for _, m := range regexp.MustCompile(`\b(?:coordinator|events|bridge)\.([A-Z]\w*)`).FindAllStringSubmatch(page, -1) {
@@ -110,15 +113,16 @@ func namesOn(page string) (all []string) {
 	return all
 }
 
-// roomsThatMayChange returns the names in the declarations of `go doc -all` that are of packages without a promise. The value of a
-// constant or a variable is no declaration of its type.
+// roomsThatMayChange returns the names in the declarations of `go doc -all` that are of
+// packages without a promise. The value of a constant or a variable is no declaration of
+// its type.
 func roomsThatMayChange(text string) []string {
 	declarations := regexp.MustCompile(`(?m)//.*|^(    .*|\t?(const |var )?\w+ += .*)$`).ReplaceAllString(text, "") // but for comments
 	return regexp.MustCompile(`\b(session|actors|recipes)\.[A-Z]\w*`).FindAllString(declarations, -1)
 }
 
-// comments returns those of the exported types, functions, methods, constants and variables of a package. A group's comment is that of
-// each name in it that has none.
+// comments returns those of the exported types, functions, methods, constants and
+// variables of a package. A group's comment is that of each name in it that has none.
 func comments(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestInstall runs the lines with which pages install the library and its other modules, and
-// then the first program of README. The repository that they clone is this one.
+// TestInstall runs the lines with which pages install the library and its other modules,
+// and then the first program of README. The repository that they clone is this one.
 func TestInstall(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
 		t.Skipf("this is no clone, run the tests in one: %v", err)
@@ -45,7 +45,8 @@ func TestInstall(t *testing.T) {
 		"%v, want the program's line:\n%s\n%s", err, strings.Join(script, "\n"), out)
 }
 
-// blockWith returns the first block of the page that has the text in it, without its language.
+// blockWith returns the first block of the page that has the text in it, without its
+// language.
 func blockWith(t *testing.T, page, text string) string {
 	t.Helper()
 	_, fences := split(read(t, page))

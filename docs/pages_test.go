@@ -1,5 +1,5 @@
-// Package docs_test holds the pages to what they say: their Go compiles and ends when it is told to, their links lead somewhere, and README
-// stays short.
+// Package docs_test holds the pages to what they say: their Go compiles and ends when it
+// is told to, their links lead somewhere, and README stays short.
 package docs_test
 
 import (
@@ -41,14 +41,16 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// fence is a block of a page between ``` and ```, without the indentation of its first line.
+// fence is a block of a page between ``` and ```, without the indentation of its first
+// line.
 type fence struct {
 	language string
 	text     string
 	line     int // of its first line
 }
 
-// split takes a page apart: its prose, in which the blocks are empty lines, and its blocks.
+// split takes a page apart: its prose, in which the blocks are empty lines, and its
+// blocks.
 func split(text string) (prose string, fences []fence) {
 	var out strings.Builder
 	var open *fence
@@ -75,7 +77,8 @@ func split(text string) (prose string, fences []fence) {
 	return out.String(), fences
 }
 
-// anchors lists the names that the headings of a page have for links, as GitHub makes them.
+// anchors lists the names that the headings of a page have for links, as GitHub makes
+// them.
 func anchors(prose string) map[string]bool {
 	dropped := regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
 	found, count := map[string]bool{}, map[string]int{}
@@ -102,7 +105,8 @@ func testsOf(source string) map[string]bool {
 	return found
 }
 
-// TestLinks: what a page links to exists, headings included, and a test that is a link's text is in the file that the link leads to.
+// TestLinks: what a page links to exists, headings included, and a test that is a link's
+// text is in the file that the link leads to.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
@@ -141,7 +145,8 @@ func TestLinks(t *testing.T) {
 		"%d links, %d to tests and %d to headings were looked at, want 200, 80 and 20 or more", links, tests, parts)
 }
 
-// TestNamesOfTests: a test that a page names without a link exists somewhere in the repository.
+// TestNamesOfTests: a test that a page names without a link exists somewhere in the
+// repository.
 func TestNamesOfTests(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{"TestMain": true}
@@ -184,7 +189,8 @@ func TestReadmeIsShort(t *testing.T) {
 		"README has %d lines and %d words, want %d and %d: use docs", lines, words, mostLines, mostWords)
 }
 
-// TestTableCellsAreShort: what needs more words is a paragraph. Targets of links do not count.
+// TestTableCellsAreShort: what needs more words is a paragraph. Targets of links do not
+// count.
 func TestTableCellsAreShort(t *testing.T) {
 	t.Parallel()
 	const most = 20
@@ -211,8 +217,9 @@ func TestTableCellsAreShort(t *testing.T) {
 	eventstest.Expect(t, cells >= 500, "only %d cells were looked at, want 500 or more", cells)
 }
 
-// TestEachLogLineIsExplained: docs/operate.md has each line of level Warn or Error, and the source has each line of that page. A message in a
-// variable is whatever its function, or else its package, assigns to that name.
+// TestEachLogLineIsExplained: docs/operate.md has each line of level Warn or Error, and
+// the source has each line of that page. A message in a variable is whatever its
+// function, or else its package, assigns to that name.
 func TestEachLogLineIsExplained(t *testing.T) {
 	t.Parallel()
 	call := regexp.MustCompile(`(?i:logger)\.(?:Warn|Error|Check\(zap\.WarnLevel)(?:\(|, )(?:"([^"]+)"|([\w.]+))`)

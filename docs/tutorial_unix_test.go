@@ -19,9 +19,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestTutorial follows the tutorial from an empty folder: it saves the files that the page
-// says to save, types each command into one shell, and compares what is printed, except for
-// numbers. Ports of the page become free ones.
+// TestTutorial follows the tutorial from an empty folder: it saves the files that the
+// page says to save, types each command into one shell, and compares what is printed,
+// except for numbers. Ports of the page become free ones.
 func TestTutorial(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -58,8 +58,8 @@ func portsOf(t *testing.T) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// freePrefix returns all digits but the last one of three ports that are free. They are below
-// those that operating systems give to outgoing connections.
+// freePrefix returns all digits but the last one of three ports that are free. They are
+// below those that operating systems give to outgoing connections.
 func freePrefix(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -88,9 +88,9 @@ type shell struct {
 	lines int
 }
 
-// newShell starts a shell in an empty folder. A clone of the library's address is one of this
-// repository, and ZOOKEEPER_HOME is a folder like that of a release. What the shell has
-// started ends with the test.
+// newShell starts a shell in an empty folder. A clone of the library's address is one of
+// this repository, and ZOOKEEPER_HOME is a folder like that of a release. What the shell
+// has started ends with the test.
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	zookeeper := ensemble.Installed(t)
@@ -129,8 +129,8 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
-// follow types a command of the page, and compares its output with what the page shows after
-// it. A command that only looks is repeated until both are equal.
+// follow types a command of the page, and compares its output with what the page shows
+// after it. A command that only looks is repeated until both are equal.
 func (s *shell) follow(t *testing.T, entry string) {
 	t.Helper()
 	command, shown, _ := strings.Cut(entry, "\n")

@@ -14,7 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// copied is an example that users copy: each process has one contender, and works on the servers that it is given.
+// copied is an example that users copy: each process has one contender, and works on the
+// servers that it is given.
 type copied struct {
 	program string
 	lines   int    // at most
@@ -32,7 +33,8 @@ func copies() []copied {
 	}
 }
 
-// TestCopiesStandAlone checks the length of what users copy, and that it imports only packages that they can import.
+// TestCopiesStandAlone checks the length of what users copy, and that it imports only
+// packages that they can import.
 func TestCopiesStandAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range copies() {
@@ -63,8 +65,9 @@ func (c copied) begin(t *testing.T, folder, servers string) *eventstest.Process 
 	return eventstest.Begin(t, exec.Command(filepath.Join(folder, c.program), args...))
 }
 
-// stop runs each program three times on one lock. A signal ends the second process while it waits, and the first and the third one while
-// they hold. Each ends well and leaves nothing behind.
+// stop runs each program three times on one lock. A signal ends the second process while
+// it waits, and the first and the third one while they hold. Each ends well and leaves
+// nothing behind.
 func stop(t *testing.T, folder, servers string) {
 	t.Helper()
 	for _, c := range copies() {
@@ -103,7 +106,8 @@ func stop(t *testing.T, folder, servers string) {
 	}
 }
 
-// lose ends the session of each program's holder. The program says so, and asks again or ends.
+// lose ends the session of each program's holder. The program says so, and asks again or
+// ends.
 func lose(t *testing.T, folder string) {
 	t.Helper()
 	for _, c := range copies() {
@@ -123,7 +127,8 @@ func lose(t *testing.T, folder string) {
 	}
 }
 
-// connecting ends each program by a signal while a server does not answer its handshake. The end is quiet, as at any other time.
+// connecting ends each program by a signal while a server does not answer its handshake.
+// The end is quiet, as at any other time.
 func connecting(t *testing.T, folder string) {
 	t.Helper()
 	for _, c := range copies() {

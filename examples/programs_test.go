@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestPrograms builds the examples once. Each of them refuses a wrong command line, ends well, and gives everything back on Ctrl-C and
-// SIGTERM, whether it waits or holds.
+// TestPrograms builds the examples once. Each of them refuses a wrong command line, ends
+// well, and gives everything back on Ctrl-C and SIGTERM, whether it waits or holds.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	folder := build(t)
@@ -70,7 +70,8 @@ func TestPrograms(t *testing.T) {
 // build returns a folder with the examples' programs.
 func build(t *testing.T) string {
 	t.Helper()
-	// The go command runs a test again if a file has changed that the test itself has read.
+	// The go command runs a test again if a file has changed that the test itself has
+	// read.
 	sources, err := filepath.Glob("*/*.go")
 	eventstest.Must(t, err)
 	for _, source := range sources {
@@ -92,7 +93,8 @@ func build(t *testing.T) string {
 	return folder
 }
 
-// play runs the programs on the servers, each in its own chroot, until the signal, or to the end if the scene says so.
+// play runs the programs on the servers, each in its own chroot, until the signal, or to
+// the end if the scene says so.
 func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 	t.Helper()
 	for i, c := range scenes() {
@@ -125,7 +127,8 @@ func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 	}
 }
 
-// scene is a run of a program. The program is told to stop when the text has been printed so often and the nodes exist.
+// scene is a run of a program. The program is told to stop when the text has been printed
+// so often and the nodes exist.
 type scene struct {
 	line     string
 	chroot   string // it does not exist yet
@@ -156,7 +159,8 @@ func scenes() []scene {
 	}
 }
 
-// call is a run without servers. With the exit code 0 it prints to standard output, else to standard error.
+// call is a run without servers. With the exit code 0 it prints to standard output, else
+// to standard error.
 type call struct {
 	line string
 	code int

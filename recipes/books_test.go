@@ -82,8 +82,8 @@ func TestADirectoryIsKnownByItsCreation(t *testing.T) {
 	visit(DirectoryBook{}, nil)
 }
 
-// mayWrite returns the directory that may be written after a history, or 0, and whether a create in it may expect to be alone: 1 or
-// 0.
+// mayWrite returns the directory that may be written after a history, or 0, and whether a
+// create in it may expect to be alone: 1 or 0.
 func mayWrite(history []page) (czxid, alone int64) {
 	shut := false
 	alone = 1

@@ -9,7 +9,8 @@ import (
 // somebody has crashed; a machine does not care which contender it was.
 var somebody = events.Abandoned{Node: "somebody's"}
 
-// crashSituations are machines of a lock that tells of crashes, in the states in which that makes a difference.
+// crashSituations are machines of a lock that tells of crashes, in the states in which
+// that makes a difference.
 func crashSituations() cases {
 	s := cases{}
 	s.from("creating", "", opened, Started{Detect: true})

@@ -11,11 +11,12 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestTranscripts plays the scripts in testdata. After a change of behaviour run it with -rewrite and read the difference. Commit
-// it only if you understand what caused it.
+// TestTranscripts plays the scripts in testdata. After a change of behaviour run it with
+// -rewrite and read the difference. Commit it only if you understand what caused it.
 //
-// Each command is carried out. Then the servers and the connections do what is left to do, unless the command says hold. The test
-// prints what the machines hear, where they go, what they ask for and what they tell. The last line says where each contender
+// Each command is carried out. Then the servers and the connections do what is left to
+// do, unless the command says hold. The test prints what the machines hear, where they
+// go, what they ask for and what they tell. The last line says where each contender
 // stands.
 //
 //	queue clients=3    all ask for the lock, one after the other. The words are those of a
@@ -48,8 +49,8 @@ import (
 //	gone c             the watch of c that has fired is delivered, and no more
 //	refuse a           a server refuses a's oldest request
 //
-// Scripts in testdata/multi are of two directories, p and q. The nodes of one attempt have the
-// same number in both: p1 and q1.
+// Scripts in testdata/multi are of two directories, p and q. The nodes of one attempt
+// have the same number in both: p1 and q1.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()

@@ -140,8 +140,9 @@ func (cl *client) unwant(epoch uint8) {
 	}
 }
 
-// cancelable returns a create that is to be taken back and may not have been sent, or -1. Of a request under way only the session
-// knows whether it waits for a connection, or for room.
+// cancelable returns a create that is to be taken back and may not have been sent, or -1.
+// Of a request under way only the session knows whether it waits for a connection, or for
+// room.
 func (cl *client) cancelable() int {
 	return cl.where(func(r request) bool {
 		waits := r.status == parked || r.status == sent && r.own == 0
@@ -175,7 +176,8 @@ func (e *environment) fail(w *world, c int) {
 	e.feed(w, c, r.marked(Unknown{Epoch: Epoch(r.epoch), Op: r.op}))
 }
 
-// gone returns what is left of a request that will not be answered: what its Unknown says.
+// gone returns what is left of a request that will not be answered: what its Unknown
+// says.
 func (r request) gone() request {
 	left := request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
 	if r.op == OpClaim {

@@ -120,8 +120,8 @@ type (
 	Warm struct{}
 
 	// Rest stops the renewal of the lease for the own node, and the report of the lease's
-	// end, until a [Claim] without Held is answered. It is not answered itself. No machine
-	// returns it; see [Contention].
+	// end, until a [Claim] without Held is answered. It is not answered itself. No
+	// machine returns it; see [Contention].
 	Rest struct{}
 
 	// Discard deletes a node that the machine no longer needs. It is not answered. The

@@ -184,7 +184,8 @@ func (e *environment) open(w *world) {
 func (e *environment) Enabled(w *world, steps []step) []step {
 	for c := range w.clients {
 		cl := &w.clients[c]
-		// With several directories a machine that is over may be started again, which changes nothing.
+		// With several directories a machine that is over may be started again, which
+		// changes nothing.
 		if cl.machine == machineOver && cl.requests[0].op == 0 && cl.discard == 0 && (e.several == nil || c >= len(e.several.roles)) {
 			continue
 		}
@@ -291,7 +292,8 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(up && cl.knowsEnd(), stepDropDead)
 	add(down && cl.closed != 0, stepExpired)
 	add(cl.conn == connNone, stepOpen)
-	// With several directories nothing happens to a session whose caller has come to the end, and a lease runs out once.
+	// With several directories nothing happens to a session whose caller has come to the
+	// end, and a lease runs out once.
 	live := cl.conn != connNone && (e.several == nil || cl.told&toldFinish == 0)
 	add(up && w.left.cut > 0 && live, stepCut)
 	add(w.left.lapse > 0 && live && (cl.lease || e.several == nil && w.mayGoStale(int(c))), stepLapse)

@@ -15,13 +15,16 @@ import (
 	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
-// bigRun names the environment variable that asks for more faults at a time, and for a visit of the everyday worlds without the
-// simplifications of what no machine listens to. For mutexes alone that is 249 million worlds: eight minutes of one core, and 6 GB
-// of memory. At full length without it there are 147 million worlds of all kinds of locks: four minutes of two cores, and 3.3 GB.
+// bigRun names the environment variable that asks for more faults at a time, and for a
+// visit of the everyday worlds without the simplifications of what no machine listens to.
+// For mutexes alone that is 249 million worlds: eight minutes of one core, and 6 GB of
+// memory. At full length without it there are 147 million worlds of all kinds of locks:
+// four minutes of two cores, and 3.3 GB.
 const bigRun = "ZKGRANT_EXPLORE_BIG"
 
-// These bound the worlds of a configuration. At full length the test fails beyond the bound, because a visit that is cut short
-// proves nothing. By default a configuration is left after its first worlds, which are those that the fewest steps lead to.
+// These bound the worlds of a configuration. At full length the test fails beyond the
+// bound, because a visit that is cut short proves nothing. By default a configuration is
+// left after its first worlds, which are those that the fewest steps lead to.
 const (
 	most      = 20_000_000
 	mostBig   = 30_000_000
@@ -88,7 +91,8 @@ func inTurn(all []config) []config {
 	return slices.DeleteFunc(slices.Clone(all), func(cfg config) bool { return !eventstest.InTurn(cfg.name, 3) })
 }
 
-// atATime calls do for each item, for several items at a time, and returns when all calls have returned.
+// atATime calls do for each item, for several items at a time, and returns when all calls
+// have returned.
 func atATime[T any](workers int, items []T, do func(T)) {
 	room := make(chan struct{}, workers)
 	var working sync.WaitGroup
@@ -102,8 +106,9 @@ func atATime[T any](workers int, items []T, do func(T)) {
 	working.Wait()
 }
 
-// TestExploreLosesNothing checks the explorer's simplifications: with them and without, the machines take the very same steps. By
-// default it does not go to the end of the largest worlds without simplifications.
+// TestExploreLosesNothing checks the explorer's simplifications: with them and without,
+// the machines take the very same steps. By default it does not go to the end of the
+// largest worlds without simplifications.
 func TestExploreLosesNothing(t *testing.T) {
 	atATime(2, inTurn(worlds(t, "both ways")), func(cfg config) {
 		cfg.limit = most
@@ -143,8 +148,8 @@ type finding struct {
 	changes map[change]bool
 }
 
-// A change is a step of a machine that makes a difference. Steps of a machine that is over
-// count for nothing.
+// A change is a step of a machine that makes a difference. Steps of a machine that is
+// over count for nothing.
 type change struct {
 	Machine
 

@@ -6,8 +6,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// A form is what a node's name says beside its number: what its owner asks for, and in whose place it stands. The zero value is a
-// lock in a place of its own.
+// A form is what a node's name says beside its number: what its owner asks for, and in
+// whose place it stands. The zero value is a lock in a place of its own.
 type form uint8
 
 const (
@@ -22,7 +22,8 @@ const (
 
 const formMask form = 0xf
 
-// inPlace is how many bits the kind takes. Above them stands 1 + the write node whose number a read node has.
+// inPlace is how many bits the kind takes. Above them stands 1 + the write node whose
+// number a read node has.
 const inPlace = 4
 
 func twinOf(writer uint8) form { return formRead | form(writer+1)<<inPlace }
@@ -37,7 +38,8 @@ func (f form) writer() uint8 {
 	return uint8(f>>inPlace) - 1
 }
 
-// forms are those of the nodes of a world. A node's number is its index, unless it stands in the place of another node.
+// forms are those of the nodes of a world. A node's number is its index, unless it stands
+// in the place of another node.
 type forms [maxNodes]form
 
 // plain reports whether all nodes are locks, as in the worlds of a mutex.
@@ -106,7 +108,8 @@ func (fs *forms) together(a, b uint8) bool {
 	return fs[a&7].reads() && fs[b&7].reads() || fs.beside(a)&(1<<b) != 0
 }
 
-// name returns the name of a node of a form. Names with the same number differ in what stands before it.
+// name returns the name of a node of a form. Names with the same number differ in what
+// stands before it.
 func (it *interpreter) name(id uint8, f form) events.Name {
 	known := &it.names[id][f]
 	if known.Text != "" {

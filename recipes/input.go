@@ -162,8 +162,8 @@ type (
 	// means that the lease is good at the time of the answer. Recorded means that the
 	// claim had a Record. Abandoned is then the holder that left a record without
 	// releasing; nil means that there is none, and that a record created by the claim is
-	// our own. Held is as in the claim: a claim with Held verifies what is held, and makes
-	// no holder of a contender for which the session renews no lease.
+	// our own. Held is as in the claim: a claim with Held verifies what is held, and
+	// makes no holder of a contender for which the session renews no lease.
 	Claimed struct {
 		Epoch
 		Fresh     bool

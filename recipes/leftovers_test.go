@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// dueBy does what the words say to one directory, and returns the directories that are due,
-// one after the other. The clock goes by LeftoverAfter with "wait".
+// dueBy does what the words say to one directory, and returns the directories that are
+// due, one after the other. The clock goes by LeftoverAfter with "wait".
 func dueBy(words string) (due []Leftover) {
 	var l Leftovers
 	fates := map[string]Fate{"used": FateUsed, "gone": FateGone, "unknown": FateUnknown, "other": FateOther}
@@ -117,7 +117,8 @@ func TestWhatALeftoverMayBe(t *testing.T) {
 	}
 }
 
-// TestLeftoversKeepToTheirRate of 1,000 in any second, however fast they are answered, and to a bound under way if they are not.
+// TestLeftoversKeepToTheirRate of 1,000 in any second, however fast they are answered,
+// and to a bound under way if they are not.
 func TestLeftoversKeepToTheirRate(t *testing.T) {
 	const all, most = 5000, 1000
 	var l Leftovers
@@ -186,7 +187,8 @@ func TestBareLeftoversGoFirst(t *testing.T) {
 	}
 }
 
-// TestLeftoversAreBounded, and so are the paths that were removed. A bare directory is forgotten last.
+// TestLeftoversAreBounded, and so are the paths that were removed. A bare directory is
+// forgotten last.
 func TestLeftoversAreBounded(t *testing.T) {
 	var l Leftovers
 	now := time.Unix(1000, 0)

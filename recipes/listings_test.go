@@ -1,10 +1,11 @@
 package recipes
 
-// This file is about what a listing tells, and to which clients: clients of one session share a listing.
+// This file is about what a listing tells, and to which clients: clients of one session
+// share a listing.
 
-// listings are those that a session makes for its contenders. A request is served by a listing that
-// begins after it, so the listing has the contender's own node. One listing is under way at a time.
-// Requests that come meanwhile wait for the next one, together.
+// listings are those that a session makes for its contenders. A request is served by a
+// listing that begins after it, so the listing has the contender's own node. One listing
+// is under way at a time. Requests that come meanwhile wait for the next one, together.
 type listings struct {
 	now  listingStage
 	next bool // a listing is to follow that, or waits for room
@@ -51,8 +52,9 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 	}
 }
 
-// shares reports whether a client's request is a list request that the listings of its session serve. A request with a barrier, or
-// for a semaphore's size, has a listing of its own.
+// shares reports whether a client's request is a list request that the listings of its
+// session serve. A request with a barrier, or for a semaphore's size, has a listing of
+// its own.
 func (e *environment) shares(cl *client, r *request) bool {
 	return e.together && cl.role&roleShares != 0 && r.op == OpList && r.epoch == cl.epoch && r.flags&(reqBarrier|reqStands) == 0 &&
 		(r.status == sent || r.status == parked)
@@ -96,7 +98,8 @@ func (e *environment) listForAll(w *world, c int) {
 	})
 }
 
-// listingEnds notes that a listing was answered, or will not be made. The next one is given out.
+// listingEnds notes that a listing was answered, or will not be made. The next one is
+// given out.
 func (e *environment) listingEnds(w *world, c int) {
 	w.lists.now = listingNone
 	if w.lists.next {

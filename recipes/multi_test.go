@@ -120,7 +120,8 @@ func TestAMultiLockIsHeldWhenItIsFirstEverywhere(t *testing.T) {
 	})
 }
 
-// TestEachMemberHasItsOwnContenders, in the order of the queue, whether they are neighbours there or not.
+// TestEachMemberHasItsOwnContenders, in the order of the queue, whether they are
+// neighbours there or not.
 func TestEachMemberHasItsOwnContenders(t *testing.T) {
 	rule := MultiOf(events.KindLock, events.KindLock, events.KindLock)
 	for code := range 3 * 3 * 3 * 3 * 3 * 3 {
@@ -156,7 +157,8 @@ func (e *multiEnv) enabledOutside(w *world, steps []step) []step {
 	return steps
 }
 
-// told is the name by which a client's machine hears of a node. For each of its own nodes that is the name of the first.
+// told is the name by which a client's machine hears of a node. For each of its own nodes
+// that is the name of the first.
 func (e *multiEnv) told(w *world, c int, id uint8) events.Name {
 	if own := w.clients[c].known; own&(1<<id) != 0 {
 		id = uint8(bits.TrailingZeros8(e.first(c, own)))
@@ -178,7 +180,8 @@ func (e *multiEnv) about(w *world, c int, name events.Name) uint8 {
 	}
 }
 
-// requestOf fills in which nodes a request is about. It reports false if the machine names none.
+// requestOf fills in which nodes a request is about. It reports false if the machine
+// names none.
 func (e *multiEnv) requestOf(w *world, c int, ef Effect, r request) (_ request, ok bool) {
 	r.arg, ok = 0, true
 	switch ef := ef.(type) {

@@ -5,7 +5,8 @@ import (
 	"math/bits"
 )
 
-// This file is about what the servers do in the world of multi-locks, and what the shell makes of that.
+// This file is about what the servers do in the world of multi-locks, and what the shell
+// makes of that.
 
 // transact makes what a request writes.
 func (e *multiEnv) transact(w *world, c int, r *request) {
@@ -40,8 +41,8 @@ func (e *multiEnv) transact(w *world, c int, r *request) {
 	}
 }
 
-// look reads a directory for a listing, and watches the next node for an advance. It reports
-// whether the request is done.
+// look reads a directory for a listing, and watches the next node for an advance. It
+// reports whether the request is done.
 func (e *multiEnv) look(w *world, c int, r *request, part, view uint8) (done bool) {
 	cl := &w.clients[c]
 	switch {
@@ -89,7 +90,8 @@ func (r multiRole) paths() (nodes []string) {
 	return nodes
 }
 
-// upon is what a transaction about existing nodes means: all of them exist, or it is refused.
+// upon is what a transaction about existing nodes means: all of them exist, or it is
+// refused.
 func (r multiRole) upon(w *world, nodes uint8, op Op) Meaning {
 	x, a := Errand{Op: op, Layout: r.layout(), Nodes: r.paths()}, Answer{Result: ResultDone}
 	if w.past[0]&nodes != nodes || nodes == 0 {
@@ -98,8 +100,8 @@ func (r multiRole) upon(w *world, nodes uint8, op Op) Meaning {
 	return x.Means(x.Plan(View{}), a)
 }
 
-// alone reports whether a group of nodes that has just been made is proven to be alone. All directories are ours, and their zxid is
-// 1.
+// alone reports whether a group of nodes that has just been made is proven to be alone.
+// All directories are ours, and their zxid is 1.
 func (r multiRole) alone(w *world) bool {
 	x, ours := Errand{Op: OpCreate, Layout: r.layout(), Nodes: r.paths()}, DirectoryBook{czxid: 1}
 	p, a := x.Plan(View{Dir: ours, Members: []DirectoryBook{ours, ours}, Brief: true}), Answer{Result: ResultDone}

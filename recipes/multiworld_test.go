@@ -8,9 +8,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file has several directories, p and q, in the world of the explorer. A step of the leader makes or removes nodes of both at
-// once. A create makes a group: a node in each of the directories that its client wants, all with the group's number. A node's
-// index is twice that number, and one more in the second directory.
+// This file has several directories, p and q, in the world of the explorer. A step of the
+// leader makes or removes nodes of both at once. A create makes a group: a node in each
+// of the directories that its client wants, all with the group's number. A node's index
+// is twice that number, and one more in the second directory.
 const dirsP = 0x55 // the nodes in the first directory
 
 func multiNode(group, dir uint8) uint8 { return 1 << (2*group + dir) }
@@ -39,7 +40,8 @@ func (r multiRole) nodes(group uint8) (mask uint8) {
 
 func (r multiRole) kind(dir uint8) events.Kind { return r.kinds[slices.Index(r.dirs, dir)] }
 
-// A multiEnv is what servers and shells of multi-locks do in the worlds of an environment, and what must hold in each world.
+// A multiEnv is what servers and shells of multi-locks do in the worlds of an
+// environment, and what must hold in each world.
 type multiEnv struct {
 	*environment
 
@@ -57,7 +59,8 @@ func inDirectories(e *environment, w *world, roles []multiRole) {
 	}
 }
 
-// openWriter has a foreign writer hold the first directory. The second group has the read node in its place.
+// openWriter has a foreign writer hold the first directory. The second group has the read
+// node in its place.
 func (e *multiEnv) openWriter(w *world) {
 	w.next, w.past[0] = 4, multiNode(0, 0)
 	for id := range w.next {
@@ -73,7 +76,8 @@ func (w *world) join(n node) (group uint8) {
 	return group
 }
 
-// seq is a group's number in each of its directories. The read node that takes a writer's place has the writer's.
+// seq is a group's number in each of its directories. The read node that takes a writer's
+// place has the writer's.
 func (e *multiEnv) seq(group uint8) int64 {
 	if e.writer && group == 1 {
 		return 0
@@ -117,7 +121,8 @@ func (e *multiEnv) node(c int, name events.Name) (group, dir uint8, ok bool) {
 	return group, e.roles[c].dirs[name.Member], ok
 }
 
-// blocking returns the nodes, of those that exist at the leader, that keep a node from being the first in its queue.
+// blocking returns the nodes, of those that exist at the leader, that keep a node from
+// being the first in its queue.
 func (e *multiEnv) blocking(w *world, group, dir uint8) (mask uint8) {
 	mine := e.kindOf(w, group, dir)
 	for g := range w.next / 2 {
@@ -146,7 +151,8 @@ func (cl *client) arm(nodes, view uint8) {
 	cl.fired |= nodes &^ view &^ cl.armed
 }
 
-// This part is about what must not happen in the world of multi-locks, and what can be forgotten.
+// This part is about what must not happen in the world of multi-locks, and what can be
+// forgotten.
 
 func (e *multiEnv) granted(w *world, c int, grant Grant) violation {
 	cl := &w.clients[c]

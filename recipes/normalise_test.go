@@ -2,8 +2,8 @@ package recipes
 
 import "math/bits"
 
-// This file brings a world into its normal form. It forgets whatever can have no influence any more, so that worlds with the same
-// future are the same.
+// This file brings a world into its normal form. It forgets whatever can have no
+// influence any more, so that worlds with the same future are the same.
 
 func (e *environment) normalise(w *world) {
 	if e.several != nil {
@@ -118,7 +118,8 @@ func (e *environment) normaliseClient(w *world, c int) {
 	}
 }
 
-// normaliseSession forgets what concerns all clients of a session, if it has no influence on any of them.
+// normaliseSession forgets what concerns all clients of a session, if it has no influence
+// on any of them.
 func (e *environment) normaliseSession(w *world, c int) {
 	sees, stale := false, false
 	for m := w.mates(c); m != 0; m &= m - 1 {
@@ -150,25 +151,30 @@ func (e *environment) normaliseSession(w *world, c int) {
 func (e *environment) blind(cl *client) bool {
 	switch e.traits[cl.machine].state {
 	case Held, Lapsed, Releasing, Over:
-		// The next request is a write, if any. After that nothing is read but the own watch under way.
+		// The next request is a write, if any. After that nothing is read but the own
+		// watch under way.
 		return !cl.reads()
 	case Creating, Recovering, Claiming:
-		// A write will bring the replica up to date. If it has been executed, the replica may fall behind again before the answer comes.
+		// A write will bring the replica up to date. If it has been executed, the replica
+		// may fall behind again before the answer comes.
 		return !cl.reads() && cl.find(executed) < 0
 	default:
 		return false // its next news depend on its replica
 	}
 }
 
-// reads reports whether the client sees how far its replica is, or will: by a watch, or by an answer under way.
+// reads reports whether the client sees how far its replica is, or will: by a watch, or
+// by an answer under way.
 func (cl *client) reads() bool {
 	return cl.armed|cl.fired|cl.look != 0 || cl.where(func(r request) bool { return r.op != 0 && r.read() }) >= 0
 }
 
 // unheard drops watches and requests whose news the machine will not listen to.
 //
-//   - If a request of a past epoch has an unknown outcome, that news changes nothing. Exception: the request may still be executed.
-//   - A machine that is releasing waits only for its delete. One that is over waits for nothing.
+//   - If a request of a past epoch has an unknown outcome, that news changes nothing.
+//     Exception: the request may still be executed.
+//   - A machine that is releasing waits only for its delete. One that is over waits for
+//     nothing.
 //   - A holder listens to the end of its own node.
 func (e *environment) unheard(cl *client, t *traits) {
 	hears := uint8(0xff)

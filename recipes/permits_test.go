@@ -2,11 +2,13 @@ package recipes
 
 import "math/bits"
 
-// This file has what a semaphore's worlds have beside those of a mutex: permits, which are nodes outside the queue; the size, of
-// which the leader and each replica have a version; and watches on both.
+// This file has what a semaphore's worlds have beside those of a mutex: permits, which
+// are nodes outside the queue; the size, of which the leader and each replica have a
+// version; and watches on both.
 //
-// All permits of an acquisition are one node with a weight, because one transaction makes them, and the first of them is their
-// name. If one of several is deleted by hand, that is the first, and the rest is another node.
+// All permits of an acquisition are one node with a weight, because one transaction makes
+// them, and the first of them is their name. If one of several is deleted by hand, that
+// is the first, and the rest is another node.
 
 const (
 	formPermit form = iota + 3 // the bits above inPlace are how many permits the node takes
@@ -43,7 +45,8 @@ func (fs *forms) taken(nodes uint8) (taken uint8) {
 	return taken
 }
 
-// A size is what a snapshot has of how many permits there are; 0 if that was never written.
+// A size is what a snapshot has of how many permits there are; 0 if that was never
+// written.
 type size uint8
 
 func sizeOf(permits, version uint8) size { return size(permits | version<<4) }
@@ -67,7 +70,8 @@ func (w *world) resize(permits uint8) {
 	w.sizes[0] = s
 }
 
-// look fires a client's watches for the changes of a transaction that its replica has just applied.
+// look fires a client's watches for the changes of a transaction that its replica has
+// just applied.
 func (w *world) look(cl *client) {
 	if cl.look&(lookPermits|lookSize) == 0 {
 		return
@@ -85,7 +89,8 @@ func (e *environment) semaphore(cl *client) Semaphore {
 	return s
 }
 
-// sized makes sure that a client's replica knows a size. If the size was never written, it writes the client's opinion.
+// sized makes sure that a client's replica knows a size. If the size was never written,
+// it writes the client's opinion.
 func (e *environment) sized(w *world, c int) {
 	if w.sizes[w.clients[c].lag] != 0 {
 		return
@@ -153,10 +158,12 @@ func (e *environment) finishSurvey(w *world, c int) {
 	}
 }
 
-// permitsBook is what every session knows of the directory of the permits, which is there from the beginning.
+// permitsBook is what every session knows of the directory of the permits, which is there
+// from the beginning.
 var permitsBook = DirectoryBook{czxid: 1}
 
-// entersAtOnce is the transaction that makes a client's permits without a place in the queue.
+// entersAtOnce is the transaction that makes a client's permits without a place in the
+// queue.
 func (e *environment) entersAtOnce(w *world, c int, r *request, beside uint8, dir directory) {
 	cl := &w.clients[c]
 	rule := e.semaphore(cl)
@@ -176,7 +183,8 @@ func (e *environment) entersAtOnce(w *world, c int, r *request, beside uint8, di
 	r.flags |= reqFirst
 }
 
-// enters is the transaction that makes a client's permits. beside are the other nodes that exist behind it.
+// enters is the transaction that makes a client's permits. beside are the other nodes
+// that exist behind it.
 func (e *environment) enters(w *world, c int, r *request, beside uint8, dir directory) {
 	cl, own, permits := &w.clients[c], r.arg&7, r.mask&0xf
 	switch {

@@ -123,8 +123,8 @@ func TestWhatARequestMeans(t *testing.T) {
 	}
 }
 
-// TestAnOperationIsWhatAServerGets: what a request means, with the path, data, flags and version.
-// 1 is ephemeral, and 3 numbered as well.
+// TestAnOperationIsWhatAServerGets: what a request means, with the path, data, flags and
+// version. 1 is ephemeral, and 3 numbered as well.
 func TestAnOperationIsWhatAServerGets(t *testing.T) {
 	const (
 		creates = `create own /d/lock- "data" 3 of 0`
@@ -356,7 +356,8 @@ func TestWhatTheBookNotes(t *testing.T) {
 	}
 }
 
-// TestWhoseTheOneNodeIs: a claim, and a delete of a contender in doubt, depend on a look behind the transaction.
+// TestWhoseTheOneNodeIs: a claim, and a delete of a contender in doubt, depend on a look
+// behind the transaction.
 func TestWhoseTheOneNodeIs(t *testing.T) {
 	claim := about(Errand{Op: OpClaim, Epoch: 1, Layout: LayoutNode})
 	doubts, sure := about(Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode, Doubts: true}), about(Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode})

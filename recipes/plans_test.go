@@ -4,7 +4,8 @@ import (
 	"math/bits"
 )
 
-// This file is about how the explorer carries out requests that write: it makes the transactions of their plans in a world.
+// This file is about how the explorer carries out requests that write: it makes the
+// transactions of their plans in a world.
 
 // errand is a client's request as its session carries it out.
 func (e *environment) errand(w *world, cl *client, r *request) *Errand {
@@ -46,10 +47,11 @@ func (e *environment) errand(w *world, cl *client, r *request) *Errand {
 	return x
 }
 
-// carryOut makes one transaction after the other, as the session does, and reports whether the request is answered. A transaction
-// that has made something for the next one is a step of its own; one that was refused is not. Without a connection only one
-// transaction is made, and its answer is not heard. With closed the directory's data may not be written; the session of a client
-// without a connection knows that.
+// carryOut makes one transaction after the other, as the session does, and reports
+// whether the request is answered. A transaction that has made something for the next one
+// is a step of its own; one that was refused is not. Without a connection only one
+// transaction is made, and its answer is not heard. With closed the directory's data may
+// not be written; the session of a client without a connection knows that.
 func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool) (done bool) {
 	cl := &w.clients[c]
 	x, v := e.errand(w, cl, r), View{Dir: cl.knows.book(), Token: int64(r.arg) + 1, Brief: true}
@@ -110,7 +112,8 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 	}
 }
 
-// renew removes the directory with a request's own node, as far as the client's replica knows it. It reports whether it has.
+// renew removes the directory with a request's own node, as far as the client's replica
+// knows it. It reports whether it has.
 func (e *environment) renew(w *world, c int, r *request, zombie bool) bool {
 	cl := &w.clients[c]
 	d, view := w.dirs[cl.lag], w.past[cl.lag]&^w.forms.permits()
@@ -159,8 +162,8 @@ func keepIn(r *request, in Input) {
 	}
 }
 
-// turnsOver makes a delete, and the create of another contender of its session, in one transaction, if a create may join. It
-// reports whether both are answered.
+// turnsOver makes a delete, and the create of another contender of its session, in one
+// transaction, if a create may join. It reports whether both are answered.
 func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answered bool) {
 	cl := &w.clients[c]
 	v := View{Dir: cl.knows.book(), Permits: permitsBook, Brief: true}
@@ -204,8 +207,9 @@ func (e *environment) claims(w *world, c int, r *request) Input {
 	return x.Means(p, e.transact(w, c, r, p, false)).In
 }
 
-// claimTogether makes a claim in one transaction with all claims of its session that can be made so. It reports whether this claim
-// can. This claim comes first, because any of them may.
+// claimTogether makes a claim in one transaction with all claims of its session that can
+// be made so. It reports whether this claim can. This claim comes first, because any of
+// them may.
 func (e *environment) claimTogether(w *world, c int, r *request) (together bool) {
 	joint := func(cl *client, r *request) bool {
 		held, record := r.flags&reqHeld != 0, Recording(r.mask&maskRecord)
@@ -243,7 +247,8 @@ func (e *environment) claimTogether(w *world, c int, r *request) (together bool)
 	return true
 }
 
-// barrier makes the write that comes before a listing. A server always answers that there is something to read.
+// barrier makes the write that comes before a listing. A server always answers that there
+// is something to read.
 func (e *environment) barrier(w *world, c int, r *request) {
 	x := Errand{Op: OpList, Epoch: Epoch(r.epoch), Dir: "/lock"}
 	p := x.Plan(View{})
@@ -252,7 +257,8 @@ func (e *environment) barrier(w *world, c int, r *request) {
 	}
 }
 
-// transact makes one transaction at the leader, all of it or nothing. With closed the directory's data may not be written.
+// transact makes one transaction at the leader, all of it or nothing. With closed the
+// directory's data may not be written.
 func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool) (a Answer) {
 	cl := &w.clients[c]
 	own := r.arg & 7

@@ -88,7 +88,8 @@ func tellsLoss(in Input, own events.Name) bool {
 	}
 }
 
-// over checks what is due when a machine is over: its caller knows, and none of its nodes is left.
+// over checks what is due when a machine is over: its caller knows, and none of its nodes
+// is left.
 func (e *environment) over(w *world, c int) {
 	switch cl := &w.clients[c]; {
 	case e.traits[cl.machine].state != Over:
@@ -218,7 +219,8 @@ func (e *environment) granted(w *world, c int, ef Grant) violation {
 	node := uint8(ef.Token - tokenBase)
 	token := node
 	if own < maxNodes && w.forms[own].permit() && token <= own {
-		// The token is that of the place in the queue, and in order there, or of the permits, see entersAtOnce.
+		// The token is that of the place in the queue, and in order there, or of the
+		// permits, see entersAtOnce.
 		shared, token = true, own
 	}
 	switch {
@@ -418,7 +420,8 @@ func (w *world) compatible(holders uint8) bool {
 	return true
 }
 
-// keptApart reports whether a reader waits though no contender ahead excludes it, and nothing is under way that could end the wait.
+// keptApart reports whether a reader waits though no contender ahead excludes it, and
+// nothing is under way that could end the wait.
 func (e *environment) keptApart(w *world, cl *client) bool {
 	t := &e.traits[cl.machine]
 	if !t.reads || t.state != Waiting || cl.conn != connUp || cl.closed != 0 || cl.lag > 0 || cl.fired != 0 || cl.requests[0].op != 0 {
@@ -436,7 +439,8 @@ func (e *environment) Goal(w *world) bool {
 	return e.several == nil || w.past[0] == 0
 }
 
-// mingles reports whether a contender with kazoo's names has seen a node that kazoo does not see, and goes on.
+// mingles reports whether a contender with kazoo's names has seen a node that kazoo does
+// not see, and goes on.
 func mingles(before, after *traits, in Listed) bool {
 	waits := after.state == Waiting || after.state == Claiming || before.state == Looking
 	if !before.kazoo || uint8(in.Epoch) != before.epoch || !waits || before.state == after.state || after.state == Over {

@@ -1,6 +1,7 @@
 package recipes
 
-// This file has what a world has of the record of crashed holders: the record, and the truth that it should tell.
+// This file has what a world has of the record of crashed holders: the record, and the
+// truth that it should tell.
 
 // A truth is what has become of the holders since the last release.
 type truth uint8
@@ -34,7 +35,8 @@ func (w *world) readRecord(c int, r *request, x *Errand) Meaning {
 	return x.Read(w.foundDelay(c, r.arg, writer, f), &somebody)
 }
 
-// parting is what a machine hears of a caller that ends its tenure. A caller that was told of a loss before has not released.
+// parting is what a machine hears of a caller that ends its tenure. A caller that was
+// told of a loss before has not released.
 func (e *environment) parting(cl *client, why Why) Withdrawn {
 	lost := cl.told&toldLost != 0
 	in := Withdrawn{Why: why, Taken: e.detect && cl.told&toldGrant != 0, Ran: lost && cl.flags&flagKeep != 0}
@@ -44,7 +46,8 @@ func (e *environment) parting(cl *client, why Why) Withdrawn {
 	return in
 }
 
-// parts notes that a node is about to go by its owner's delete. The truth is what the owner's caller did.
+// parts notes that a node is about to go by its owner's delete. The truth is what the
+// owner's caller did.
 func (e *environment) parts(w *world, c int, r *request) {
 	cl, bit := &w.clients[c], uint8(1)<<(r.arg&7)
 	if !e.detect {
@@ -74,8 +77,9 @@ func (w *world) ended(nodes uint8) {
 	w.claimed &^= nodes
 }
 
-// takes notes that the lock was granted, and checks that the caller was told the truth. Two grants are not checked: one whose node
-// is gone by then, and one of a reader in the place of a writer, which may have ended since the claim.
+// takes notes that the lock was granted, and checks that the caller was told the truth.
+// Two grants are not checked: one whose node is gone by then, and one of a reader in the
+// place of a writer, which may have ended since the claim.
 func (e *environment) takes(w *world, c int, ef Grant) violation {
 	own := e.node(ef.Node)
 	if !e.detect || own >= maxNodes || w.past[0]&(1<<own) == 0 {
@@ -98,7 +102,8 @@ func (e *environment) takes(w *world, c int, ef Grant) violation {
 	}
 }
 
-// tellsTruth holds in every world: behind a crash there is a record, and any other record is of a node whose claim has made it.
+// tellsTruth holds in every world: behind a crash there is a record, and any other record
+// is of a node whose claim has made it.
 func (e *environment) tellsTruth(w *world) violation {
 	switch {
 	case w.truth&truthCrashed != 0 && w.records[0] == 0:
@@ -110,7 +115,8 @@ func (e *environment) tellsTruth(w *world) violation {
 	}
 }
 
-// This part is about a world's lock-delay: what the record says of it, and the truth, which is how much has passed since a crash.
+// This part is about a world's lock-delay: what the record says of it, and the truth,
+// which is how much has passed since a crash.
 
 type delay struct {
 	taken  uint8 // 1 + the node that has taken the record over
@@ -141,7 +147,8 @@ const early violation = "a grant within the lock-delay"
 
 func (cl *client) delays() bool { return cl.role&roleDelays != 0 }
 
-// foundDelay is what a client's session finds in the record, and looks up in its own option.
+// foundDelay is what a client's session finds in the record, and looks up in its own
+// option.
 func (w *world) foundDelay(c int, own, writer uint8, f Found) Found {
 	if w.delay.says || w.clients[c].delays() && w.clients[c].role&roleTakes == 0 {
 		f.Delay = 1

@@ -1,6 +1,7 @@
 package recipes
 
-// execute has a server execute a request, or a part of it. Reads see the client's replica.
+// execute has a server execute a request, or a part of it. Reads see the client's
+// replica.
 func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	cl := &w.clients[c]
 	zombie := cl.conn != connUp
@@ -145,7 +146,8 @@ func (e *environment) executions(w *world, cl *client, r request, s step, steps 
 	return append(steps, s)
 }
 
-// pick is what a step says about the i-th request. A part of the request stands in the bits above.
+// pick is what a step says about the i-th request. A part of the request stands in the
+// bits above.
 func pick(i int, first bool) uint8 {
 	if first {
 		return 0
@@ -162,8 +164,8 @@ func (e *environment) picked(cl *client, s step) (i int, part uint8) {
 	return i - 1, s.node >> 4
 }
 
-// executes returns the request that a server may execute next, or -1. Without a connection, requests that were sent may still
-// arrive, but no answer comes back.
+// executes returns the request that a server may execute next, or -1. Without a
+// connection, requests that were sent may still arrive, but no answer comes back.
 func (e *environment) executes(cl *client) int {
 	i := cl.where(func(r request) bool {
 		return r.status == sent && !(r.flags&reqNext != 0 && e.shares(cl, &r))
@@ -192,13 +194,14 @@ func (e *environment) refusable(cl *client) bool {
 	if i < 0 {
 		return false
 	}
-	// A delete that is refused leaves a node, and so does a refused look-up for a create of unknown outcome. A client cannot help
-	// that.
+	// A delete that is refused leaves a node, and so does a refused look-up for a create
+	// of unknown outcome. A client cannot help that.
 	r := cl.requests[i]
 	return r.op != OpDelete && (r.op != OpList || r.flags&reqBarrier == 0)
 }
 
-// ghosts returns a create of an earlier session that the client library would send again in this one, or -1.
+// ghosts returns a create of an earlier session that the client library would send again
+// in this one, or -1.
 func (cl *client) ghosts() int {
 	return cl.where(func(r request) bool { return r.op == OpCreate && r.epoch < cl.epoch && r.status == lost })
 }

@@ -185,8 +185,8 @@ func TestWaiterWalksBack(t *testing.T) {
 	}
 }
 
-// TestHolderRemembersNoContender: a machine remembers of others only what it may still ask for, so locks that are held for long keep no
-// queues in memory.
+// TestHolderRemembersNoContender: a machine remembers of others only what it may still
+// ask for, so locks that are held for long keep no queues in memory.
 func TestHolderRemembersNoContender(t *testing.T) {
 	for name, inputs := range situations() {
 		m, _ := run(NewMachine(Mutex{}), inputs...)

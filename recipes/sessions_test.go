@@ -2,8 +2,9 @@ package recipes
 
 import "math/bits"
 
-// This file is about several clients in one session. They have the session's fate, its connection and replica, and its memory in
-// common. A reader among them may take the place of a writer.
+// This file is about several clients in one session. They have the session's fate, its
+// connection and replica, and its memory in common. A reader among them may take the
+// place of a writer.
 
 const (
 	roleRead   uint8 = 1 << iota // asks for the read side of a read/write lock
@@ -52,7 +53,8 @@ func (w *world) trader(c int) int {
 	return -1
 }
 
-// never reports whether the writer in whose place a reader was to stand will not hold again.
+// never reports whether the writer in whose place a reader was to stand will not hold
+// again.
 func (w *world) never(c int) bool {
 	t := w.trader(c)
 	return t < 0 || w.clients[t].told&(toldWithdrawn|toldLost|toldFinish) != 0
@@ -74,13 +76,15 @@ func (w *world) mayTake(c int) bool {
 	return t >= 0 && w.clients[t].holds()
 }
 
-// orphaned reports whether a reader waits for a place whose writer does not hold any more. Its caller hears of that, and gives up.
+// orphaned reports whether a reader waits for a place whose writer does not hold any
+// more. Its caller hears of that, and gives up.
 func (w *world) orphaned(c int) bool {
 	cl := &w.clients[c]
 	return cl.role&roleTakes != 0 && cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && !w.mayTake(c)
 }
 
-// takePlace asks for a place, as the session does for a create of a reader that is to take one.
+// takePlace asks for a place, as the session does for a create of a reader that is to
+// take one.
 func (e *environment) takePlace(w *world, c int, r *request) {
 	t := w.trader(c)
 	if t < 0 || w.clients[t].hold&holdProven == 0 {
@@ -91,8 +95,9 @@ func (e *environment) takePlace(w *world, c int, r *request) {
 	r.mask = 1 + e.traits[w.clients[t].machine].own
 }
 
-// claimNode enters a client in its session's book of a lock that is one node, as the session does before it sends the create. If
-// the book has another owner, the client is told at once that the node exists.
+// claimNode enters a client in its session's book of a lock that is one node, as the
+// session does before it sends the create. If the book has another owner, the client is
+// told at once that the node exists.
 func (e *environment) claimNode(w *world, c int, r *request) {
 	book, entered := w.owners(c).Enter(c + 1)
 	if !entered {
@@ -127,8 +132,8 @@ func (e *environment) heardOwn(w *world, c int, in Input) {
 	}
 }
 
-// ours finds the node of a lock that is one node. Its name does not tell its maker: a node of the client's session is the client's,
-// if the client may have made it.
+// ours finds the node of a lock that is one node. Its name does not tell its maker: a
+// node of the client's session is the client's, if the client may have made it.
 func (e *environment) ours(w *world, c int, view uint8) uint8 {
 	cl := &w.clients[c]
 	for m := w.mates(c); e.single && m != 0; m &= m - 1 {
@@ -142,7 +147,8 @@ func (e *environment) ours(w *world, c int, view uint8) uint8 {
 	return 0
 }
 
-// leaves notes that a client of a session gives up its node. A client that is alone in its session does not tell.
+// leaves notes that a client of a session gives up its node. A client that is alone in
+// its session does not tell.
 func (w *world) leaves(c int, id uint8, floor bool) {
 	if w.clients[c].role&roleShares != 0 {
 		w.each(c, func(_ int, cl *client) { cl.left = cl.left.Leaves(id+1, floor) })

@@ -16,7 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// specVariable names the environment variable that says which world TestExploreFinds explores, and for which violation:
+// specVariable names the environment variable that says which world TestExploreFinds
+// explores, and for which violation:
 //
 //	clients=3 withdraw=1 cut=1 plain eager -> two holders
 //
@@ -187,8 +188,9 @@ func fields[T any](of any) map[string]*T {
 	return all
 }
 
-// TestExploreFinds explores the world of one spec. It fails with the line "violation: ..." if it finds the violation that the spec
-// names, and with "other violation: ..." if it finds another one.
+// TestExploreFinds explores the world of one spec. It fails with the line "violation:
+// ..." if it finds the violation that the spec names, and with "other violation: ..." if
+// it finds another one.
 func TestExploreFinds(t *testing.T) {
 	spec := cmp.Or(os.Getenv(specVariable), "clients=2 withdraw=1 cut=1 worlds=5000")
 	s, err := parseSpec(spec)
@@ -220,8 +222,8 @@ type config struct {
 	options
 }
 
-// remembering makes a machine remember at most so many of the contenders ahead, because no world is large enough for as many as it
-// remembers.
+// remembering makes a machine remember at most so many of the contenders ahead, because
+// no world is large enough for as many as it remembers.
 func remembering(most int, step stepFunc) stepFunc {
 	return func(m Machine, in Input) (Machine, []Effect) {
 		next, effects := step(m, in)
@@ -232,8 +234,8 @@ func remembering(most int, step stepFunc) stepFunc {
 	}
 }
 
-// capped keeps machines from counting their attempts beyond a number. Where a late create leaves no node there may be many
-// attempts, all the same.
+// capped keeps machines from counting their attempts beyond a number. Where a late create
+// leaves no node there may be many attempts, all the same.
 func capped(most Attempt, step stepFunc) stepFunc {
 	return func(m Machine, in Input) (Machine, []Effect) {
 		next, effects := step(m, in)

@@ -196,8 +196,8 @@ func TestContentionIsFoundOut(t *testing.T) {
 	}
 }
 
-// TestHabit: a node is kept from the second in succession on. If another contender comes soon each time, more and more nodes are
-// let go.
+// TestHabit: a node is kept from the second in succession on. If another contender comes
+// soon each time, more and more nodes are let go.
 func TestHabit(t *testing.T) {
 	var h Habit
 	seq := int64(0)

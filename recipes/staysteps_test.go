@@ -1,7 +1,7 @@
 package recipes
 
-// This file is about what happens in the world of stays. It also does what package cache and [actors.Lookout]
-// do between the decisions.
+// This file is about what happens in the world of stays. It also does what package cache
+// and [actors.Lookout] do between the decisions.
 
 func (m *stayModel) do(w *stayWorld, step stayStep) {
 	i, j := int(step.s), int(step.i)
@@ -172,7 +172,8 @@ func (m *stayModel) breaks(w *stayWorld, i int) {
 	}
 }
 
-// connects resumes the session. Each machine that holds asks whether it still does, and has its node watched again.
+// connects resumes the session. Each machine that holds asks whether it still does, and
+// has its node watched again.
 func (m *stayModel) connects(w *stayWorld, i int) {
 	s := &w.sessions[i]
 	s.up, s.lease, s.fresh = true, true, !m.far
@@ -202,7 +203,8 @@ func (m *stayModel) runsOut(w *stayWorld, i int) {
 	}
 }
 
-// sessionEnds tells of the end of a session. Another one follows, and the waiters queue up anew.
+// sessionEnds tells of the end of a session. Another one follows, and the waiters queue
+// up anew.
 func (m *stayModel) sessionEnds(w *stayWorld, i int) {
 	s := &w.sessions[i]
 	s.dead, s.up, s.lease, s.fresh = false, true, true, !m.far
@@ -347,7 +349,8 @@ func (m *stayModel) rest(w *stayWorld, i, j int) {
 	}
 }
 
-// elsewhere has a local contender wait for the newest stay that accepts it, or for a new one.
+// elsewhere has a local contender wait for the newest stay that accepts it, or for a new
+// one.
 func (m *stayModel) elsewhere(w *stayWorld, i, k int) {
 	s := &w.sessions[i]
 	l := &s.locals[k]

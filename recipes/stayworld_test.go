@@ -7,10 +7,11 @@ import (
 	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
-// This file has the world of stays: sessions whose contenders share cached nodes, and a stranger. The machines that get the nodes
-// do what the explorer of machines has found. A machine is granted the lock when its node is the first and its lease is good. It is
-// told of the end of the lease before the leader ends the session. It keeps a lost node until it is withdrawn. Everything else is
-// decided by [Stay] and [Contention].
+// This file has the world of stays: sessions whose contenders share cached nodes, and a
+// stranger. The machines that get the nodes do what the explorer of machines has found. A
+// machine is granted the lock when its node is the first and its lease is good. It is
+// told of the end of the lease before the leader ends the session. It keeps a lost node
+// until it is withdrawn. Everything else is decided by [Stay] and [Contention].
 
 const (
 	staySessions = 2
@@ -155,7 +156,8 @@ func (m *stayModel) first(left stayBudget) stayWorld {
 	return w
 }
 
-// stayStep is a step of a session, of its slot or local contender, and of the slot's request.
+// stayStep is a step of a session, of its slot or local contender, and of the slot's
+// request.
 type stayStep struct {
 	kind          stayStepKind
 	s, i, request uint8

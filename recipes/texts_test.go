@@ -142,7 +142,8 @@ func inputText(in Input) string {
 	}
 }
 
-// stepTexts say in words what a step does. {a} is its client, {n} its node, {next} the node that is made.
+// stepTexts say in words what a step does. {a} is its client, {n} its node, {next} the
+// node that is made.
 var stepTexts = map[stepKind]string{
 	stepStart: "{a} asks for the lock", stepAnswer: "the answer reaches {a}",
 	stepFail: "{a} gives up an answer", stepGone: "the watch of {a} on #{n} fires",

@@ -10,8 +10,8 @@ import (
 
 // This file is about how the explorer deals with claims that are not sent.
 
-// warms reports whether sessions may be warm in the world. They may if contenders watch their own nodes, and answers of an earlier
-// connection are told apart.
+// warms reports whether sessions may be warm in the world. They may if contenders watch
+// their own nodes, and answers of an earlier connection are told apart.
 func (e *environment) warms() bool {
 	return e.ownWatch && e.several == nil && !e.single && (!e.late || e.dated)
 }
@@ -37,7 +37,8 @@ func (e *environment) warmth(cl *client) Warmth {
 	}
 }
 
-// knows returns a request that is about to be sent, with what a warm session knows of the answer.
+// knows returns a request that is about to be sent, with what a warm session knows of the
+// answer.
 func (e *environment) knows(w *world, c int, r request) request {
 	cl := &w.clients[c]
 	claim := Claim{Held: r.flags&reqHeld != 0, Record: Recording(r.mask & maskRecord)}
@@ -63,8 +64,8 @@ func (e *environment) knows(w *world, c int, r request) request {
 	return r
 }
 
-// These stand in a claim's own: it is not sent; and its answer rests on the end of the node ahead alone, which does not say how far
-// the servers are.
+// These stand in a claim's own: it is not sent; and its answer rests on the end of the
+// node ahead alone, which does not say how far the servers are.
 const (
 	unsent uint8 = 0x80
 	news   uint8 = 0x40
@@ -92,8 +93,9 @@ func TestAWarmSessionKnowsAllThatAClaimWouldSay(t *testing.T) {
 	}
 }
 
-// TestWarmIsForTheNextInLine: the end of the node ahead is all that it waits for, and the session may know the answer to its claim. A
-// contender that lists again, as all do after a reconnect, does not ask for it again.
+// TestWarmIsForTheNextInLine: the end of the node ahead is all that it waits for, and the
+// session may know the answer to its claim. A contender that lists again, as all do after
+// a reconnect, does not ask for it again.
 func TestWarmIsForTheNextInLine(t *testing.T) {
 	writer := place(0, "you", events.KindWrite, 3)
 	for name, c := range map[string]struct {

@@ -12,8 +12,9 @@ import (
 
 const anyTime = 3 // of a wish without a moment; 1 is soon, and 2 later
 
-// wishes has two halves: the higher one is what a client has heard about its node, the lower one what its caller was told. Each is
-// the soonest of the moments, and 0 for nothing.
+// wishes has two halves: the higher one is what a client has heard about its node, the
+// lower one what its caller was told. Each is the soonest of the moments, and 0 for
+// nothing.
 type wishes uint8 //nolint:recvcheck // two of its methods change it in place
 
 func (s wishes) told() uint8 { return uint8(s) & 0xf }
@@ -60,7 +61,8 @@ func enabledWishes(w *world, steps []step) []step {
 	return steps
 }
 
-// askBack writes a wish to a node. A session that watches the node reads its data, and is told.
+// askBack writes a wish to a node. A session that watches the node reads its data, and is
+// told.
 func (e *environment) askBack(w *world, node, by uint8) {
 	w.wished |= 1 << node
 	for c := range w.clients {
@@ -70,8 +72,9 @@ func (e *environment) askBack(w *world, node, by uint8) {
 	}
 }
 
-// heed checks what a machine makes of wishes. Its caller is told of the soonest wish about the node by which it holds, and of
-// nothing else. At that moment it does not hold any more. Before that moment no wish is a reason for a loss.
+// heed checks what a machine makes of wishes. Its caller is told of the soonest wish
+// about the node by which it holds, and of nothing else. At that moment it does not hold
+// any more. Before that moment no wish is a reason for a loss.
 func (e *environment) heed(w *world, c int, before uint32, in Input, effects []Effect) violation {
 	cl := &w.clients[c]
 	own := e.traits[cl.machine].own
@@ -112,8 +115,9 @@ func (e *environment) heed(w *world, c int, before uint32, in Input, effects []E
 	return ""
 }
 
-// TestAWishChangesNothingElse: a machine that hears that its lock is asked back goes on as if it had not heard. There is one
-// difference: the caller is told, once, and not before the Grant.
+// TestAWishChangesNothingElse: a machine that hears that its lock is asked back goes on
+// as if it had not heard. There is one difference: the caller is told, once, and not
+// before the Grant.
 func TestAWishChangesNothingElse(t *testing.T) {
 	steps := 0
 	for _, c := range []struct {
@@ -143,7 +147,8 @@ func TestAWishChangesNothingElse(t *testing.T) {
 	t.Logf("%d steps", steps)
 }
 
-// sameButForTheWish gives two machines the same inputs, so many in a row, and returns how often.
+// sameButForTheWish gives two machines the same inputs, so many in a row, and returns how
+// often.
 func sameButForTheWish(t *testing.T, where []any, plain, asked Machine, deep int) (steps int) {
 	if asked == plain {
 		return 0

@@ -8,12 +8,13 @@ import (
 	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
-// This file has the world that machines live in, for the explorer and for the transcripts: an ensemble whose leader has the truth,
-// one replica per client that lags behind, a connection per client that can be cut, sessions that can end, and callers. It is a
-// flat comparable value.
+// This file has the world that machines live in, for the explorer and for the
+// transcripts: an ensemble whose leader has the truth, one replica per client that lags
+// behind, a connection per client that can be cut, sessions that can end, and callers. It
+// is a flat comparable value.
 //
-// It is untimed. That a session's lease runs out is a step of its own. The leader may end a session only after that: this is what
-// the lease promises.
+// It is untimed. That a session's lease runs out is a step of its own. The leader may end
+// a session only after that: this is what the lease promises.
 
 const (
 	maxClients  = 3
@@ -299,7 +300,8 @@ func (w *world) catchUp(c int) {
 	}
 }
 
-// create makes a node, and sets the directory's data if there are any. It panics when the world is too small for its budget.
+// create makes a node, and sets the directory's data if there are any. It panics when the
+// world is too small for its budget.
 func (w *world) create(n node, f form, data directory) uint8 {
 	dir := w.dirs[0]
 	if data != 0 {

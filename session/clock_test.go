@@ -49,9 +49,9 @@ func TestReadingTheClockAllocatesNothing(t *testing.T) {
 	expect(t, n <= 0, "reading the clock takes %v allocations, want none", n)
 }
 
-// The wall clock can be set. If a lease were counted on it, the lease would grow by as much
-// as the clock is set back. A time with a reading of the monotonic clock says so at the end
-// of its text. Differences with any other are those of wall clocks.
+// The wall clock can be set. If a lease were counted on it, the lease would grow by as
+// much as the clock is set back. A time with a reading of the monotonic clock says so at
+// the end of its text. Differences with any other are those of wall clocks.
 func TestTheClockIsNotTheWallClock(t *testing.T) {
 	c := systemClock(t)
 	now := c.now()

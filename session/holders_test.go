@@ -35,8 +35,8 @@ func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
 			}
 		}
 		multis(int(time.Hour/probe), int(time.Hour/probe), "in an hour with 1000 holders")
-		// A probe proves the newest answer that is older than the window: that of the probe
-		// before. The last look before the next probe comes a second early.
+		// A probe proves the newest answer that is older than the window: that of the
+		// probe before. The last look before the next probe comes a second early.
 		want := leaseTime - 2*probe + time.Second
 		expect(t, least == want, "the lease was as short as %v, want %v", least, want)
 		for i, s := range seats {

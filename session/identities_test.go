@@ -2,8 +2,8 @@ package session
 
 import "testing"
 
-// TestIdentitiesChangeWithoutANode plays every story of so many steps. The steps: a connection is
-// made while the source says a or b, a node is made, the last node goes.
+// TestIdentitiesChangeWithoutANode plays every story of so many steps. The steps: a
+// connection is made while the source says a or b, a node is made, the last node goes.
 func TestIdentitiesChangeWithoutANode(t *testing.T) {
 	const steps, long = "ab+-", 8
 	said := map[rune][]Auth{'a': {{Scheme: "digest", Auth: []byte("u:a")}}, 'b': {{Scheme: "digest", Auth: []byte("u:b")}}}

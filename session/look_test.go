@@ -15,8 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestObserveBelowAChroot: nodes are named as the caller names the path. A path may be the
-// chroot itself.
+// TestObserveBelowAChroot: nodes are named as the caller names the path. A path may be
+// the chroot itself.
 func TestObserveBelowAChroot(t *testing.T) {
 	for _, chroot := range []string{"", "/app"} {
 		for _, dir := range []string{"/", "/e", "/deep/e"} {

@@ -74,7 +74,8 @@ func TestAWishIsWrittenIfItSaysSomethingNew(t *testing.T) {
 	}
 }
 
-// TestWatchesKnowTheSoonestWish that was read at a path, also for a seat that reads it anew.
+// TestWatchesKnowTheSoonestWish that was read at a path, also for a seat that reads it
+// anew.
 func TestWatchesKnowTheSoonestWish(t *testing.T) {
 	c, seat := &client{}, &Seat{}
 	_, ticket := c.watches.Ask("/a", seat)
@@ -148,7 +149,8 @@ func TestTheTimeoutIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// TestTheDataThatAreShownCannotReachTheLine behind them, which a second reader may still read.
+// TestTheDataThatAreShownCannotReachTheLine behind them, which a second reader may still
+// read.
 func TestTheDataThatAreShownCannotReachTheLine(t *testing.T) {
 	data := withTimeout([]byte("job"), time.Second)
 	user, _ := splitTimeout(data)

@@ -75,8 +75,8 @@ func TestForeignDataAreNeverWritten(t *testing.T) {
 	}
 }
 
-// TestAnotherDirectoryByTheSameName: its Stat shows that the directory is not the one that
-// was ours.
+// TestAnotherDirectoryByTheSameName: its Stat shows that the directory is not the one
+// that was ours.
 func TestAnotherDirectoryByTheSameName(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Warm()

@@ -35,8 +35,8 @@ type waiting struct {
 	made     int
 }
 
-// step does one of the things that a session does, by the two numbers, and returns what is
-// wrong then.
+// step does one of the things that a session does, by the two numbers, and returns what
+// is wrong then.
 func (w *waiting) step(what, which int) (wrong string) {
 	switch of := urgency(which % int(urgencies)); what {
 	case 0, 1:
@@ -148,8 +148,8 @@ func TestRemovalsOfDirectoriesGoLast(t *testing.T) {
 	equal(t, beginAll(&q), mostCleaning, "removals under way")
 }
 
-// TestNeitherHalfStarvesTheOther: however many requests of one half wait, and are made anew
-// after each answer, the other half is made.
+// TestNeitherHalfStarvesTheOther: however many requests of one half wait, and are made
+// anew after each answer, the other half is made.
 func TestNeitherHalfStarvesTheOther(t *testing.T) {
 	for crowd, lone := range map[urgency]urgency{
 		proving: joining, handing: joining, joining: handing, observing: proving, looking: joining,

@@ -33,9 +33,9 @@ type request interface {
 	urgency() urgency
 	// where returns the request's slot.
 	where() *slot
-	// onDequeue is called when the request stops waiting, just before it is made or refused.
-	// onEnd is called when it was refused, or its caller no longer waits; some kinds also
-	// call it themselves when they are answered.
+	// onDequeue is called when the request stops waiting, just before it is made or
+	// refused. onEnd is called when it was refused, or its caller no longer waits; some
+	// kinds also call it themselves when they are answered.
 	onDequeue(s *Session)
 	onEnd(s *Session)
 }

@@ -80,8 +80,8 @@ func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 			{zktest.NoAuth, claim, refused(recipes.OpClaim), session.ErrNoAuth},
 			{zktest.NoAuth, remove, refused(recipes.OpDelete), session.ErrNoAuth},
 			{zktest.QuotaExceeded, create, refused(recipes.OpCreate), session.ErrQuota},
-			// The session is on another connection, or the server has too much to do. That
-			// says nothing about the request.
+			// The session is on another connection, or the server has too much to do.
+			// That says nothing about the request.
 			{zktest.SessionMoved, create, unknown(recipes.OpCreate), nil},
 			{zktest.Throttled, remove, unknown(recipes.OpDelete), nil},
 			{zktest.NoNode, watch, recipes.Gone{Epoch: 1, Node: node}, nil},
@@ -178,8 +178,8 @@ func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 }
 
 // TestABarrierSeesWhatHasHappenedBefore: a follower that has fallen behind does not know
-// the latest nodes. After a write through it, it does. The request before the reading has to
-// go through the quorum. A sync does not: a leader that has been deposed, and has not
+// the latest nodes. After a write through it, it does. The request before the reading has
+// to go through the quorum. A sync does not: a leader that has been deposed, and has not
 // noticed, answers it.
 func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 	inSession(t, func(r *rig) {

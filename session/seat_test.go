@@ -37,8 +37,8 @@ func TestTheLaterWatchCounts(t *testing.T) {
 	expect(t, len(c.watches.Fired("/dir/b")) == 1, "the seat does not follow the second path")
 }
 
-// TestNewsReachTheSeatsThatAreThere has seats leave from the middle, the end and the front.
-// Some leave twice, and one was never there.
+// TestNewsReachTheSeatsThatAreThere has seats leave from the middle, the end and the
+// front. Some leave twice, and one was never there.
 func TestNewsReachTheSeatsThatAreThere(t *testing.T) {
 	s := &Session{client: &client{}}
 	heard, here := map[*Seat]int{}, map[*Seat]bool{}

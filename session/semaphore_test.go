@@ -157,8 +157,8 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 		version := s.Surveys(recipes.Survey{Node: node}).Version
 		multis := r.Multis()
 		s.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1, Version: version, Floor: true})
-		// Its place in the queue goes with the Enter. The seat is told that, unless the reply
-		// is handled first: then it follows its permits.
+		// Its place in the queue goes with the Enter. The seat is told that, unless the
+		// reply is handled first: then it follows its permits.
 		switch got := s.Fresh(); typesOf(got) {
 		case "Gone Entered", "Entered":
 		default:

@@ -88,8 +88,8 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 	})
 }
 
-// TestASessionThatNoServerTakesBack: servers that have lost their data refuse a client that
-// knows more than they do, without an answer, and would do so for ever.
+// TestASessionThatNoServerTakesBack: servers that have lost their data refuse a client
+// that knows more than they do, without an answer, and would do so for ever.
 func TestASessionThatNoServerTakesBack(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
@@ -106,8 +106,8 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 	})
 }
 
-// TestASessionThatIsTakenBackLate: a server that is behind for a while is no reason to give
-// up a session. Nor is a lease that ran out long ago, because nothing was held.
+// TestASessionThatIsTakenBackLate: a server that is behind for a while is no reason to
+// give up a session. Nor is a lease that ran out long ago, because nothing was held.
 func TestASessionThatIsTakenBackLate(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
@@ -335,8 +335,9 @@ func (l leaving) Close() error {
 
 // TestAReplacedSessionIsAnExpiredOne: some servers hand out another session when the old
 // one is resumed, and do not tell its end. To the client that is the old session. To this
-// package it is the end of an epoch. The server of the old session is not waited for long:
-// it has a quarter of the timeout, though the client library would wait for a second.
+// package it is the end of an epoch. The server of the old session is not waited for
+// long: it has a quarter of the timeout, though the client library would wait for a
+// second.
 func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
 	bubble(t, func(r *rig) {
 		const timeout = time.Second

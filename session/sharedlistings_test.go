@@ -88,8 +88,8 @@ func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 	}
 }
 
-// TestListingsUnderWayTogetherAreBounded: large directories, of which a server has told the
-// size, are not all listed at a time. Small ones are.
+// TestListingsUnderWayTogetherAreBounded: large directories, of which a server has told
+// the size, are not all listed at a time. Small ones are.
 func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 	const dirs, small, large = 5, 1, 17_000 // three of the large ones are within the bound
 	for children, most := range map[int]int{small: dirs, large: 3} {

@@ -160,8 +160,8 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 			r.WantChildren(0)
 			r.WantData(floorOf(created.Token))
 		}
-		// A seat that does not know its token leaves no floor. Nor does a seat that need not
-		// leave one.
+		// A seat that does not know its token leaves no floor. Nor does a seat that need
+		// not leave one.
 		r.Plant("x-lock-0000000099")
 		s.Do(recipes.Delete{Epoch: 1, Node: named("x-lock-0000000099"), Floor: true})
 		s.Want("Deleted")

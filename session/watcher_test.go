@@ -2,8 +2,9 @@ package session
 
 import "testing"
 
-// TestAWatcherLooksOutInOnePlace, on the path and the client that it has asked for last, and nowhere when it has left. A call may go
-// on, and ask, when its caller does not wait any more.
+// TestAWatcherLooksOutInOnePlace, on the path and the client that it has asked for last,
+// and nowhere when it has left. A call may go on, and ask, when its caller does not wait
+// any more.
 func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 	clients := [2]*client{{}, {}}
 	places := []struct {
@@ -44,7 +45,8 @@ func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 	}
 }
 
-// TestAWatcherKnowsThatItsNodeIsGone until it asks for the next one. A signal stays until the turn that sees what has happened.
+// TestAWatcherKnowsThatItsNodeIsGone until it asks for the next one. A signal stays until
+// the turn that sees what has happened.
 func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	s := &Session{}
 	s.view.renewed = make(chan struct{})

@@ -158,7 +158,8 @@ func TestAClosedSeatHearsNothing(t *testing.T) {
 		r.DeleteNode("late")
 		other.Want("")
 
-		// The same while there is no connection, so that it is carried out after the closing.
+		// The same while there is no connection, so that it is carried out after the
+		// closing.
 		last := r.Seated()
 		r.Server.Down(true)
 		synctest.Wait()

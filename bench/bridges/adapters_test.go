@@ -22,7 +22,8 @@ var (
 	_ certmagic.LockLeaseRenewer = certificateStorage{}
 )
 
-// TestCertificatesAreLocked: one caller has a name, in its process and beside others. After a loss the next attempt locks it again.
+// TestCertificatesAreLocked: one caller has a name, in its process and beside others.
+// After a loss the next attempt locks it again.
 func TestCertificatesAreLocked(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {
@@ -64,7 +65,8 @@ func TestCertificatesAreLocked(t *testing.T) {
 	})
 }
 
-// TestSutureLeadsAgainAfterALoss: the work stops, another process leads, and the supervisor lets the first one campaign again.
+// TestSutureLeadsAgainAfterALoss: the work stops, another process leads, and the
+// supervisor lets the first one campaign again.
 func TestSutureLeadsAgainAfterALoss(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {
@@ -115,8 +117,9 @@ func TestSutureLeadsAgainAfterALoss(t *testing.T) {
 	})
 }
 
-// TestUploadsAreInterrupted: a second request, in this process or another one, asks the holder to unlock, and then has the upload. A holder
-// that does not unlock loses it after the grace, and hears of each loss.
+// TestUploadsAreInterrupted: a second request, in this process or another one, asks the
+// holder to unlock, and then has the upload. A holder that does not unlock loses it after
+// the grace, and hears of each loss.
 func TestUploadsAreInterrupted(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {

@@ -88,7 +88,8 @@ type certificateStorage struct {
 	*certificateLocks
 }
 
-// certificateLocks are certmagic's Locker and LockLeaseRenewer. Within a process a name stays taken until its Unlock.
+// certificateLocks are certmagic's Locker and LockLeaseRenewer. Within a process a name
+// stays taken until its Unlock.
 type certificateLocks struct {
 	c     *coordinator.Coordinator
 	root  string
@@ -124,7 +125,8 @@ func (l *certificateLocks) acquire(ctx context.Context, name string, lock *certi
 	return nil
 }
 
-// RenewLockLease is called before each attempt to obtain a certificate. After a loss it locks the name again.
+// RenewLockLease is called before each attempt to obtain a certificate. After a loss it
+// locks the name again.
 func (l *certificateLocks) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	found, ok := l.names.Load(name)
 	if !ok {
@@ -188,8 +190,8 @@ type uploadLock struct {
 	held *coordinator.Acquisition
 }
 
-// Lock asks the holder, in whatever process it is, to unlock. It does not queue up: a request to the holder could reach the
-// waiter that has just become the holder.
+// Lock asks the holder, in whatever process it is, to unlock. It does not queue up: a
+// request to the holder could reach the waiter that has just become the holder.
 func (u *uploadLock) Lock(ctx context.Context, requestUnlock func()) error {
 	lock := u.c.Mutex(u.path, coordinator.Revocable())
 	for {
@@ -208,7 +210,8 @@ func (u *uploadLock) Lock(ctx context.Context, requestUnlock func()) error {
 	}
 }
 
-// listen asks the holder to unlock when another request wants the upload, and when the lock is lost.
+// listen asks the holder to unlock when another request wants the upload, and when the
+// lock is lost.
 func listen(a *coordinator.Acquisition, requestUnlock func()) {
 	held := a.Context(context.Background())
 	select {
@@ -227,7 +230,8 @@ func (u *uploadLock) Unlock() error {
 	return u.held.Err() // a *coordinator.LostError if the lock was lost
 }
 
-// TestPageShowsCodeThatCompiles: each block of Go in docs/bridges.md is in this file, and it has all of this file's functions.
+// TestPageShowsCodeThatCompiles: each block of Go in docs/bridges.md is in this file, and
+// it has all of this file's functions.
 func TestPageShowsCodeThatCompiles(t *testing.T) {
 	t.Parallel()
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }

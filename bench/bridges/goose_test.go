@@ -19,7 +19,8 @@ var (
 	_ lock.SessionLocker = (*bridge.Migrations)(nil)
 )
 
-// empty is a database without tables: goose stores no versions in it, and the test's migrations are functions.
+// empty is a database without tables: goose stores no versions in it, and the test's
+// migrations are functions.
 type empty struct{}
 
 var errNoStatements = errors.New("no statements here")
@@ -44,7 +45,8 @@ func migrate(ctx context.Context, locker goose.ProviderOption, migration func(co
 	return err
 }
 
-// TestGooseMigratesInOneProcessAtATime: both of goose's interfaces use one lock, and a loss ends the migration.
+// TestGooseMigratesInOneProcessAtATime: both of goose's interfaces use one lock, and a
+// loss ends the migration.
 func TestGooseMigratesInOneProcessAtATime(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {

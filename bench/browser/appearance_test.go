@@ -64,8 +64,8 @@ func (s *scene) happenings(pause func()) {
 	pause()
 }
 
-// flaws is a script that lists what makes the page hard to use. It checks the colours of text, whether controls have names, and whether
-// anything is wider than the screen.
+// flaws is a script that lists what makes the page hard to use. It checks the colours of
+// text, whether controls have names, and whether anything is wider than the screen.
 const flaws = `(() => {
 	const found = [];
 	const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -125,7 +125,8 @@ func TestBoardIsEasyToReadInEveryView(t *testing.T) {
 	s := start(t)
 	p := browser.Open(t, s.url, views["light"])
 	s.town(func() {})
-	// The timeline tells only what has changed since the page was opened: without a look in between, it may be nearly empty.
+	// The timeline tells only what has changed since the page was opened: without a look
+	// in between, it may be nearly empty.
 	p.Until("the town is shown", `document.querySelectorAll(".lock").length === 6`)
 	s.happenings(func() {})
 	p.Until("all is shown", `document.querySelectorAll(".lock").length === 7 && document.querySelectorAll("#timeline li").length > 3`)
@@ -182,7 +183,8 @@ func TestBoardIsAtTheTopOfEveryScreen(t *testing.T) {
 	s.quiet(p)
 }
 
-// TestThePictureOfTheBoard writes the picture in docs with -rewrite. The scene then takes a while, so that times differ.
+// TestThePictureOfTheBoard writes the picture in docs with -rewrite. The scene then takes
+// a while, so that times differ.
 func TestThePictureOfTheBoard(t *testing.T) {
 	if !*rewrite {
 		t.Skip("writes the picture with -rewrite")

@@ -114,8 +114,8 @@ func (l listener) next() (bytes int, u sent) {
 	}
 }
 
-// TestBoardShowsAChangeWithinASecond of a queue that was quiet. One that keeps changing is read
-// once in a probe interval.
+// TestBoardShowsAChangeWithinASecond of a queue that was quiet. One that keeps changing
+// is read once in a probe interval.
 func TestBoardShowsAChangeWithinASecond(t *testing.T) {
 	s := startReal(t)
 	const rounds = 5
@@ -255,8 +255,8 @@ func TestBoardAsksForALockBack(t *testing.T) {
 	s.quiet(p)
 }
 
-// TestBoardOffersNoRevocationThatIsRefused. If it is requested all the same, the timeline says
-// that it was refused and not that a holder was asked.
+// TestBoardOffersNoRevocationThatIsRefused. If it is requested all the same, the timeline
+// says that it was refused and not that a holder was asked.
 func TestBoardOffersNoRevocationThatIsRefused(t *testing.T) {
 	s := start(t, board.WithRevoke(func(*http.Request) error { return nil }))
 	s.queue(s.other.Mutex("/locks/a"), "ann")
@@ -283,8 +283,8 @@ func TestBoardOffersNoRevocationThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestBoardSaysWhatItHasNotSeen: the kind of two kinds with the same nodes, and the time of a
-// grant before the page was open.
+// TestBoardSaysWhatItHasNotSeen: the kind of two kinds with the same nodes, and the time
+// of a grant before the page was open.
 func TestBoardSaysWhatItHasNotSeen(t *testing.T) {
 	s := start(t)
 	first := s.queue(s.other.Election("/locks/a"), "ann", "bob", "eve")

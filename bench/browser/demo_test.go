@@ -20,7 +20,8 @@ import (
 // beginDemo builds and starts examples/demo, and returns the URL of its page.
 func beginDemo(t *testing.T, args ...string) (url string, p *eventstest.Process) {
 	t.Helper()
-	// The go command runs a test again if a file has changed that the test itself has read.
+	// The go command runs a test again if a file has changed that the test itself has
+	// read.
 	for _, pattern := range []string{"*.go", "page/*"} {
 		sources, err := filepath.Glob("../../examples/demo/" + pattern)
 		if err != nil || len(sources) == 0 {
@@ -41,7 +42,8 @@ func beginDemo(t *testing.T, args ...string) (url string, p *eventstest.Process)
 	return regexp.MustCompile(`http://\S+`).FindString(p.String()), p
 }
 
-// TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly presses its buttons with the keyboard. With -rewrite it takes the picture of the README.
+// TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly presses its buttons with the keyboard.
+// With -rewrite it takes the picture of the README.
 func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	t.Parallel() // it waits for lost sessions most of the time
 	url, program := beginDemo(t)
@@ -139,8 +141,8 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	program.Exits(130)
 }
 
-// TestTheDemoShowsWhatEveryDisconnectCosts: with the check mark, the naive lock has one holder,
-// which loses the lock when a server restarts. zkgrant's holder keeps it.
+// TestTheDemoShowsWhatEveryDisconnectCosts: with the check mark, the naive lock has one
+// holder, which loses the lock when a server restarts. zkgrant's holder keeps it.
 func TestTheDemoShowsWhatEveryDisconnectCosts(t *testing.T) {
 	t.Parallel()
 	url, program := beginDemo(t)

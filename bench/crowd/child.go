@@ -61,7 +61,8 @@ type child struct {
 	hand     chan struct{} // closed by verbHand; nil without a wish
 }
 
-// join follows the orders on the input until it ends. It is what a process with a part of the crowd runs.
+// join follows the orders on the input until it ends. It is what a process with a part of
+// the crowd runs.
 func join(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	ctx, leave := context.WithCancel(ctx)
 	c := new(child)
@@ -137,7 +138,8 @@ func (c *child) open(ctx context.Context, o opening, living *sync.WaitGroup) err
 	defer cancel()
 	c.first, c.of = o.First, o.Of
 	for range o.N {
-		// A wish waits in the channel while the session still releases the lock of the wish before.
+		// A wish waits in the channel while the session still releases the lock of the
+		// wish before.
 		s := &session{wishes: make(chan wish, 1), mark: time.Now(), fates: make(map[string]int64)}
 		options := []coordinator.Option{
 			coordinator.WithSessionTimeout(o.Timeout), coordinator.WithTickTime(o.Tick), coordinator.WithDialer(c.gate.dial),

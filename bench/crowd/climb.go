@@ -10,7 +10,8 @@ import (
 // delivered is the part of the wanted writes that has to be answered.
 const delivered = 0.9
 
-// stops says why the ensemble cannot serve that many sessions, or returns nothing if it can.
+// stops says why the ensemble cannot serve that many sessions, or returns nothing if it
+// can.
 func (h Hold) stops(interval float64) string {
 	switch {
 	case h.Broken != "":
@@ -26,7 +27,8 @@ func (h Hold) stops(interval float64) string {
 	}
 }
 
-// climb lets ever larger crowds hold, until one is too large, and then looks between the last two.
+// climb lets ever larger crowds hold, until one is too large, and then looks between the
+// last two.
 func (d *director) climb(ctx context.Context, r *Results) error {
 	try := func(sessions int) (bool, error) {
 		h := Hold{Sessions: sessions, Asked: d.asked(sessions), Servers: make([]float64, servers)}
@@ -73,7 +75,8 @@ func (d *director) climb(ctx context.Context, r *Results) error {
 	return nil
 }
 
-// knee returns the largest crowd that was served, and the smallest that was too large. Either may be missing.
+// knee returns the largest crowd that was served, and the smallest that was too large.
+// Either may be missing.
 func (r *Results) knee() (served, stopped *Hold) {
 	for i := range r.Rungs {
 		h := &r.Rungs[i]
@@ -88,7 +91,8 @@ func (r *Results) knee() (served, stopped *Hold) {
 // cost is what a write costs, in seconds of processor time.
 type cost struct{ leader, follower, client float64 }
 
-// perWrite is the cost of a write in this hold. A write costs more if fewer come together.
+// perWrite is the cost of a write in this hold. A write costs more if fewer come
+// together.
 func (h Hold) perWrite() cost {
 	return cost{h.Servers[h.Leader] / h.Writes, h.followers() / h.Writes, h.Clients / h.Writes}
 }
@@ -104,8 +108,10 @@ func (h Hold) followers() float64 {
 	return sum / float64(len(h.Servers)-1)
 }
 
-// writesOf is how many writes a second that many sessions cost while each holds a lock; timeout is in seconds.
+// writesOf is how many writes a second that many sessions cost while each holds a lock;
+// timeout is in seconds.
 func writesOf(sessions int, timeout float64) float64 { return float64(sessions) * probePart / timeout }
 
-// timeoutOf is the shortest timeout, in seconds, with which that many sessions cost at most that many writes a second.
+// timeoutOf is the shortest timeout, in seconds, with which that many sessions cost at
+// most that many writes a second.
 func timeoutOf(sessions int, writes float64) float64 { return float64(sessions) * probePart / writes }

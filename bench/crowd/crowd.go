@@ -11,8 +11,9 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// lookEvery is the time between two looks at a crowd. The crowd's own processes stamp what it does. A look wakes hundreds of processes, on
-// the processors that the servers share. After a look there is none for lookRest times as long as it took.
+// lookEvery is the time between two looks at a crowd. The crowd's own processes stamp
+// what it does. A look wakes hundreds of processes, on the processors that the servers
+// share. After a look there is none for lookRest times as long as it took.
 const (
 	lookEvery = 100 * time.Millisecond
 	lookRest  = 3
@@ -29,7 +30,8 @@ type crowd struct {
 
 type size struct{ sessions, processes int }
 
-// gather starts the processes, and returns when all sessions are connected. The caller must close the crowd.
+// gather starts the processes, and returns when all sessions are connected. The caller
+// must close the crowd.
 func gather(ctx context.Context, command func() *exec.Cmd, of size, as opening) *crowd {
 	c := &crowd{ctx: ctx, sessions: of.sessions}
 	for range of.processes {

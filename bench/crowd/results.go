@@ -33,7 +33,8 @@ type Results struct {
 	Rungs       []Hold            `json:"rungs"` // by their number of sessions
 }
 
-// Hold is what was measured of sessions that hold a lock each. Times are in milliseconds, processor time in cores.
+// Hold is what was measured of sessions that hold a lock each. Times are in milliseconds,
+// processor time in cores.
 type Hold struct {
 	Sessions int       `json:"sessions"`
 	Seconds  float64   `json:"seconds"`
@@ -49,7 +50,8 @@ type Hold struct {
 	Clients  float64   `json:"client_cores"`
 }
 
-// Fault is what was measured of a server that was killed and started again. Times are in milliseconds since the kill.
+// Fault is what was measured of a server that was killed and started again. Times are in
+// milliseconds since the kill.
 type Fault struct {
 	What   string  `json:"what"`
 	First  float64 `json:"first_ms"`  // until a write was answered that was sent after the kill
@@ -59,7 +61,8 @@ type Fault struct {
 	Lost   int     `json:"lost"`
 }
 
-// Storm is what was measured of sessions that all expired at once. Times are in milliseconds.
+// Storm is what was measured of sessions that all expired at once. Times are in
+// milliseconds.
 type Storm struct {
 	What    string  `json:"what"`
 	Held    int     `json:"held"`       // locks

@@ -53,11 +53,13 @@ func (e effort) bound() time.Duration { return e.timeout*95/100 - 2*e.interval()
 
 const (
 	servers = 3
-	// arrivals is how many sessions a second ask for their first lock, which costs more than a probe.
+	// arrivals is how many sessions a second ask for their first lock, which costs more
+	// than a probe.
 	arrivals = 500
 	// spareDescriptors are a server's, besides those for clients.
 	spareDescriptors = 500
-	// processMemory is reserved for a process of the crowd, and sessionMemory for a session in it.
+	// processMemory is reserved for a process of the crowd, and sessionMemory for a
+	// session in it.
 	processMemory = 24 << 20
 	sessionMemory = 512 << 10
 )
@@ -117,8 +119,9 @@ func measure(ctx context.Context, e effort, quick bool, command func() *exec.Cmd
 	return r, d.climb(ctx, r)
 }
 
-// room checks that the largest crowd fits into memory. It also checks that one server has room for it, as it may be alone when the others
-// restart. It returns how many descriptors a server may have.
+// room checks that the largest crowd fits into memory. It also checks that one server has
+// room for it, as it may be alone when the others restart. It returns how many
+// descriptors a server may have.
 func (d *director) room() (uint64, error) {
 	largest := max(d.sessions, slices.Max(d.ladder))
 	free, err := peers.FreeMemory()
@@ -138,7 +141,8 @@ func (d *director) room() (uint64, error) {
 	return limit, nil
 }
 
-// fit returns the size of a crowd in that many processes, or with 0 in as many as fit. Half of the free memory is for the crowd.
+// fit returns the size of a crowd in that many processes, or with 0 in as many as fit.
+// Half of the free memory is for the crowd.
 func fit(sessions, processes int, free int64) (size, error) {
 	most := min(int64(sessions), (free/2-int64(sessions)*sessionMemory)/processMemory)
 	if most < int64(max(processes, 1)) {
@@ -177,8 +181,8 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 	return c.err
 }
 
-// spread is a whole number of intervals, in which that many sessions come at no more than arrivals a second. So their probes are spread
-// over the interval.
+// spread is a whole number of intervals, in which that many sessions come at no more than
+// arrivals a second. So their probes are spread over the interval.
 func (d *director) spread(sessions int) time.Duration {
 	each := float64(arrivals) * d.interval().Seconds()
 	return d.interval() * time.Duration(math.Ceil(float64(sessions)/each))
@@ -227,7 +231,8 @@ func (d *director) holdNow(c *crowd, r *Results) {
 	r.Holds = append(r.Holds, d.hold(c, d.window))
 }
 
-// hold measures a crowd while every session holds. Probes begin one interval after the grant.
+// hold measures a crowd while every session holds. Probes begin one interval after the
+// grant.
 func (d *director) hold(c *crowd, window time.Duration) (h Hold) {
 	c.rest(d.interval())
 	h.Leader = d.leader(c)
@@ -274,7 +279,8 @@ func (d *director) used(c *crowd) (all []time.Duration) {
 
 func millis(nanos int64) float64 { return float64(nanos) / 1e6 }
 
-// restart kills a server and starts it again: at once, or, if late, when every session has had an answer without it.
+// restart kills a server and starts it again: at once, or, if late, when every session
+// has had an answer without it.
 func (d *director) restart(c *crowd, r *Results, name string, server int, late bool) {
 	d.say("%s", name)
 	before, start := c.tell(order{Verb: verbLook}), time.Now()

@@ -29,12 +29,14 @@ func (d *director) storms(c *crowd, r *Results) {
 	r.Storms = append(r.Storms, one)
 }
 
-// standing reports whether all sessions have queued up since the mark, and that many of them hold.
+// standing reports whether all sessions have queued up since the mark, and that many of
+// them hold.
 func (c *crowd) standing(holding int) func(report) bool {
 	return func(r report) bool { return r.Stood == c.sessions && r.Holding == holding }
 }
 
-// hand makes all holders release, and returns how many milliseconds it took until the last session was granted.
+// hand makes all holders release, and returns how many milliseconds it took until the
+// last session was granted.
 func (d *director) hand(c *crowd) float64 {
 	start := time.Now()
 	c.tell(order{Verb: verbHand})
@@ -79,7 +81,8 @@ func (d *departures) all() bool {
 	return len(d.gone) == d.nodes
 }
 
-// storm cuts every connection until all nodes at the locks are gone, and waits until all sessions stand in their queues again.
+// storm cuts every connection until all nodes at the locks are gone, and waits until all
+// sessions stand in their queues again.
 func (d *director) storm(c *crowd, name string, locks []string) (s Storm) {
 	if c.err != nil {
 		return s

@@ -50,7 +50,8 @@ type opening struct {
 	Tick    time.Duration `json:"tick"`
 }
 
-// report is a process's answer: a line of JSON. Instants are nanoseconds of Unix time, which all processes of a machine share.
+// report is a process's answer: a line of JSON. Instants are nanoseconds of Unix time,
+// which all processes of a machine share.
 type report struct {
 	Err     string `json:"err,omitempty"` // what went wrong; nothing else counts then
 	Holding int    `json:"holding"`       // sessions that hold a lock now

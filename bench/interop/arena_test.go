@@ -43,19 +43,22 @@ const (
 	javaClass = "Player"
 
 	serverTick = 500 * time.Millisecond
-	// longSession is the session timeout of contenders that live. The machine is busy with all of them, so it is nearly the longest that the
-	// server agrees to.
+	// longSession is the session timeout of contenders that live. The machine is busy
+	// with all of them, so it is nearly the longest that the server agrees to.
 	longSession = 9 * time.Second
-	// shortSession is the session timeout of contenders that are killed, as the others wait for its end.
+	// shortSession is the session timeout of contenders that are killed, as the others
+	// wait for its end.
 	shortSession = 4 * time.Second
 
-	// placeKept is the first Curator whose writer keeps its place when it becomes a reader.
+	// placeKept is the first Curator whose writer keeps its place when it becomes a
+	// reader.
 	placeKept = "5.5.0"
 	// readersFixed is the first kazoo whose readers wait for earlier writers only.
 	readersFixed = "2.9.0"
 )
 
-// arena is where contenders meet: a server, and the commands of the families. It opens when the first test needs it.
+// arena is where contenders meet: a server, and the commands of the families. It opens
+// when the first test needs it.
 type arena struct {
 	once    sync.Once
 	err     error
@@ -67,8 +70,8 @@ type arena struct {
 
 var theArena arena
 
-// The libraries, which are looked for when the first test needs them. Curator comes with its player,
-// which plays WriteLock with one class more.
+// The libraries, which are looked for when the first test needs them. Curator comes with
+// its player, which plays WriteLock with one class more.
 var (
 	findCurator = sync.OnceValues(func() (peers.Curator, error) {
 		found, err := peers.FindCurator(theArena.server.Installation)
@@ -125,7 +128,8 @@ func (a *arena) open(ctx context.Context) (err error) {
 	return err
 }
 
-// close ends the server and removes the compiled classes. It is called once, when no contender plays any more.
+// close ends the server and removes the compiled classes. It is called once, when no
+// contender plays any more.
 func (a *arena) close() (err error) {
 	if a.witness.conn != nil {
 		a.witness.conn.Close()
@@ -139,7 +143,8 @@ func (a *arena) close() (err error) {
 	return err
 }
 
-// command returns the command of a player of the family at a server, with the session timeout.
+// command returns the command of a player of the family at a server, with the session
+// timeout.
 func (a *arena) command(tb testing.TB, f family, addr string, timeout time.Duration) *exec.Cmd {
 	tb.Helper()
 	args := []string{addr, strconv.FormatInt(timeout.Milliseconds(), 10)}

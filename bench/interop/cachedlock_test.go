@@ -7,8 +7,10 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestACachedLockTakesTurns has a contender of zkgrant's that keeps its node, and one of each other library's. While one is inside, the
-// other waits. When the one has left, the other is soon inside, even if the one kept its node for itself until then and asks again at once.
+// TestACachedLockTakesTurns has a contender of zkgrant's that keeps its node, and one of
+// each other library's. While one is inside, the other waits. When the one has left, the
+// other is soon inside, even if the one kept its node for itself until then and asks
+// again at once.
 func TestACachedLockTakesTurns(t *testing.T) {
 	t.Parallel()
 	all := []role{{curator, formMutex}, {stock, formLock}, {kazoo, formLockExtra}, {zkgrant, formMutex}}
@@ -31,8 +33,8 @@ func TestACachedLockTakesTurns(t *testing.T) {
 	})
 }
 
-// keeps makes a contender visit until one node has served it five times. A node that is interrupted that late does not prevent the next
-// one from being kept.
+// keeps makes a contender visit until one node has served it five times. A node that is
+// interrupted that late does not prevent the next one from being kept.
 func (s *stage) keeps(c *contender) {
 	s.t.Helper()
 	last, same := "", 0
@@ -51,8 +53,9 @@ func (s *stage) keeps(c *contender) {
 	}
 }
 
-// interrupts checks that a contender that has asked enters within two probe intervals although the contender with the cached lock asks
-// again. The latter waits until the first one has left.
+// interrupts checks that a contender that has asked enters within two probe intervals
+// although the contender with the cached lock asks again. The latter waits until the
+// first one has left.
 func (s *stage) interrupts(theirs, ours *contender, since time.Time) {
 	s.t.Helper()
 	s.says(theirs, orderAcquire)

@@ -6,9 +6,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestDowngradeIsSeen: a writer becomes a reader while readers and writers wait behind it. The readers enter at once, up to the first
-// writer, which waits until the reader has left, too. All enter in the order in which they came, and none is left waiting. Curator's
-// downgrade before 5.5 keeps out no contender that came before it. The test shows that with Curator's own contenders, too.
+// TestDowngradeIsSeen: a writer becomes a reader while readers and writers wait behind
+// it. The readers enter at once, up to the first writer, which waits until the reader has
+// left, too. All enter in the order in which they came, and none is left waiting.
+// Curator's downgrade before 5.5 keeps out no contender that came before it. The test
+// shows that with Curator's own contenders, too.
 func TestDowngradeIsSeen(t *testing.T) {
 	t.Parallel()
 	type scene struct {
@@ -34,7 +36,8 @@ func TestDowngradeIsSeen(t *testing.T) {
 		s.does(writer, orderShares) // it has both nodes
 		s.silent(waiting...)
 		s.does(writer, orderShare) // it reads
-		// Curator's keeps its place since 5.5. Before that it queues up again after the waiting writers.
+		// Curator's keeps its place since 5.5. Before that it queues up again after the
+		// waiting writers.
 		queues := c.downgrading == role{curator, formDowngrade} && !ensemble.Since(version(s.t, curator), placeKept)
 		if queues {
 			s.passes(waiting[0]) // of any form

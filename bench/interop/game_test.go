@@ -72,7 +72,8 @@ func played(all []workload) []workload {
 	})
 }
 
-// play plays a workload, and fails the test for every error. The caller judges what the referee has seen.
+// play plays a workload, and fails the test for every error. The caller judges what the
+// referee has seen.
 func (a *arena) play(t *testing.T, w workload) *game {
 	t.Helper()
 	g := &game{
@@ -185,8 +186,8 @@ func (g *game) live(ctx context.Context, c *contender) error {
 	}
 }
 
-// leave makes a contender release its lock and ask again, unless the game is over. One that does not come seldom asks before it hears that
-// the lock is released.
+// leave makes a contender release its lock and ask again, unless the game is over. One
+// that does not come seldom asks before it hears that the lock is released.
 func (g *game) leave(ctx context.Context, c *contender) (over bool, err error) {
 	if err := c.order(orderRelease); err != nil {
 		return false, err
@@ -232,12 +233,13 @@ func (g *game) section(ctx context.Context, c *contender) error {
 	return nil
 }
 
-// gathering is how long a contender with a permit waits for all permits to be taken, at most.
+// gathering is how long a contender with a permit waits for all permits to be taken, at
+// most.
 const gathering = 20 * time.Millisecond
 
-// gather keeps a contender with a permit inside until all permits are taken, so that one more
-// would be seen. The wait is bounded, as in the end no other contender comes. In a queue there is
-// nothing to wait for.
+// gather keeps a contender with a permit inside until all permits are taken, so that one
+// more would be seen. The wait is bounded, as in the end no other contender comes. In a
+// queue there is nothing to wait for.
 func (g *game) gather(ctx context.Context) {
 	select {
 	case <-g.when(func(r *referee) bool { return r.permits == 0 || r.taken() >= r.permits }):
@@ -339,7 +341,8 @@ func (g *game) bury() error {
 	return nil
 }
 
-// check checks that every team has had its share and has left nothing. The contenders have stopped.
+// check checks that every team has had its share and has left nothing. The contenders
+// have stopped.
 func (g *game) check(t *testing.T) {
 	t.Helper()
 	g.mu.Lock()

@@ -8,8 +8,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestAGapInTheQueueLetsNobodyIn: waiters of each family vanish, killed or because their wait is over, while others stand behind them. The
-// node that the others watch is gone, and it is not their turn. When it is, they enter in the order in which they came.
+// TestAGapInTheQueueLetsNobodyIn: waiters of each family vanish, killed or because their
+// wait is over, while others stand behind them. The node that the others watch is gone,
+// and it is not their turn. When it is, they enter in the order in which they came.
 func TestAGapInTheQueueLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{true, false} {

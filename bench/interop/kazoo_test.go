@@ -13,9 +13,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestKazoosLockNeedsItsDirectory: a lock object of kazoo's is used again after the directory was empty for long enough to be reaped, if
-// it is a container. Kazoo makes sure of the directory only once. For that reason, contenders of ours with kazoo's names make no
-// containers. Other directories of ours are gone, and kazoo fails there.
+// TestKazoosLockNeedsItsDirectory: a lock object of kazoo's is used again after the
+// directory was empty for long enough to be reaped, if it is a container. Kazoo makes
+// sure of the directory only once. For that reason, contenders of ours with kazoo's names
+// make no containers. Other directories of ours are gone, and kazoo fails there.
 func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 	t.Parallel()
 	scenes(t, []form{formMutexKazoo, formReadKazoo, formMutex}, func(s *stage, form form) {
@@ -48,7 +49,8 @@ func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 	})
 }
 
-// reaped returns when the server has looked for empty containers, and removed one made for that.
+// reaped returns when the server has looked for empty containers, and removed one made
+// for that.
 func (s *stage) reaped() {
 	s.t.Helper()
 	s.opened++
@@ -65,9 +67,10 @@ func (s *stage) reaped() {
 	})
 }
 
-// TestKazoosReaderWaitsForLaterWriters shows why kazoo's readers need another version than 2.8, and none of ours. When the writer ahead
-// wakes a reader, the reader waits for the last writer of all, which came later and waits for the reader. This happens among kazoo's own
-// contenders.
+// TestKazoosReaderWaitsForLaterWriters shows why kazoo's readers need another version
+// than 2.8, and none of ours. When the writer ahead wakes a reader, the reader waits for
+// the last writer of all, which came later and waits for the reader. This happens among
+// kazoo's own contenders.
 func TestKazoosReaderWaitsForLaterWriters(t *testing.T) {
 	t.Parallel()
 	writer, ourWriter := role{kazoo, formWrite}, role{zkgrant, formWriteKazoo}

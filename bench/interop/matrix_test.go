@@ -12,7 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// nodes is a column of MATRIX.md: one form of the holders' names, or a child of the lock's directory that is no contender's.
+// nodes is a column of MATRIX.md: one form of the holders' names, or a child of the
+// lock's directory that is no contender's.
 type nodes struct {
 	name    string
 	holders []role // none for a child that is no contender's, which has this name
@@ -67,7 +68,8 @@ func newcomers() []newcomer {
 	}
 }
 
-// verdict is the outcome for a contender that comes while another one holds the lock, as the page has it without bold letters.
+// verdict is the outcome for a contender that comes while another one holds the lock, as
+// the page has it without bold letters.
 type verdict string
 
 const (
@@ -78,8 +80,9 @@ const (
 	fails   verdict = "fails"          // with another error, and may leave its node there
 )
 
-// verdicts returns the cells of MATRIX.md by row and column. It fails the test if the page is not whole, or if other cells are bold than
-// those that are wrong: two contenders that exclude each other are inside together, or the newcomer fails or waits for ever.
+// verdicts returns the cells of MATRIX.md by row and column. It fails the test if the
+// page is not whole, or if other cells are bold than those that are wrong: two contenders
+// that exclude each other are inside together, or the newcomer fails or waits for ever.
 func verdicts(t *testing.T) map[string][]verdict {
 	t.Helper()
 	page, err := os.ReadFile("MATRIX.md")
@@ -105,13 +108,16 @@ func verdicts(t *testing.T) map[string][]verdict {
 	return all
 }
 
-// tables is how many meetings take place at a time. Most of their time is a wait for what must not happen.
+// tables is how many meetings take place at a time. Most of their time is a wait for what
+// must not happen.
 const tables = 12
 
-// TestMatrix lets every contender come to a lock that another one holds, each played by its own library, and compares the outcome with
-// MATRIX.md. If the newcomer enters beside the holder, that is seen while the holder is inside. If it waits, that is seen by its node, a
-// moment without news, and its entry when the holder has left. Each meeting has its own path. By default, one holder of each name meets the
-// first form of each family. At full length, all meet all.
+// TestMatrix lets every contender come to a lock that another one holds, each played by
+// its own library, and compares the outcome with MATRIX.md. If the newcomer enters beside
+// the holder, that is seen while the holder is inside. If it waits, that is seen by its
+// node, a moment without news, and its entry when the holder has left. Each meeting has
+// its own path. By default, one holder of each name meets the first form of each family.
+// At full length, all meet all.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	wanted := verdicts(t)
@@ -153,8 +159,8 @@ func TestMatrix(t *testing.T) {
 	t.Logf("%d meetings in %v", n, time.Since(began).Round(time.Millisecond))
 }
 
-// meet plays a meeting as a part of the test, and checks the newcomer's outcome. A holder without a
-// family is no contender but a child of the directory, named by the form.
+// meet plays a meeting as a part of the test, and checks the newcomer's outcome. A holder
+// without a family is no contender but a child of the directory, named by the form.
 func (s *stage) meet(t *testing.T, holds, comes role, want verdict) {
 	t.Helper()
 	t.Run(fmt.Sprintf("%v, %v comes", holds, comes), func(t *testing.T) {
@@ -165,8 +171,8 @@ func (s *stage) meet(t *testing.T, holds, comes role, want verdict) {
 	})
 }
 
-// outcome is the newcomer's. If it is expected to wait, it is watched for a moment. Else it may take
-// its time: on a busy machine a moment is not enough.
+// outcome is the newcomer's. If it is expected to wait, it is watched for a moment. Else
+// it may take its time: on a busy machine a moment is not enough.
 func (s *stage) outcome(holds, comes role, expected verdict) verdict {
 	s.t.Helper()
 	var leave func()
@@ -217,8 +223,8 @@ func (s *stage) goes(c *contender) {
 	s.does(c, orderClose)
 }
 
-// hears returns the contender's first news, or that it has said nothing for that long while its
-// node existed.
+// hears returns the contender's first news, or that it has said nothing for that long
+// while its node existed.
 func (s *stage) hears(c *contender, long time.Duration) (n news, heard bool) {
 	s.t.Helper()
 	eventstest.Eventually(s.t, fmt.Sprintf("%v has a node, or says something", c), func() bool {

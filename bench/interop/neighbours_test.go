@@ -15,7 +15,8 @@ const neighbourEnv = "ZKGRANT_NEIGHBOUR"
 // handoffs is how many sections each play of TestNeighbours has.
 const handoffs = 400
 
-// pair is contenders of another library and of zkgrant at one lock, which are played in both orders.
+// pair is contenders of another library and of zkgrant at one lock, which are played in
+// both orders.
 type pair struct {
 	name  string
 	teams []team  // theirs first
@@ -78,7 +79,8 @@ func pairs(f family) []pair {
 				name: "read and write", teams: []team{both(f, formWrite, formRead), asKazoo},
 				since: readersFixed, unplayed: "a reader also waits for later writers, which wait for it",
 			},
-			// Kazoo's readers get nowhere while writers keep coming: see TestKazoosReaderWaitsForLaterWriters.
+			// Kazoo's readers get nowhere while writers keep coming: see
+			// TestKazoosReaderWaitsForLaterWriters.
 			{name: "readers that queue again", teams: []team{
 				alike(f, 4, formReadAgain),
 				{family: zkgrant, forms: times(2, formWriteKazoo), killed: []form{formWriteKazoo}, seldom: 20},

@@ -15,8 +15,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// Lines to a player are orders: a word, the contender, and what follows here. A contender obeys one after the other, and answers each with
-// a line: the same word, the contender, and perhaps a text. The answer may also be fail, the contender, and why.
+// Lines to a player are orders: a word, the contender, and what follows here. A contender
+// obeys one after the other, and answers each with a line: the same word, the contender,
+// and perhaps a text. The answer may also be fail, the contender, and why.
 //
 //	open c form path   make a lock object; the first one connects a session, which is the text as a signed decimal
 //	acquire c ms       wait for the lock, ms at most, or without end if negative; the answer is busy if that was too short
@@ -26,8 +27,8 @@ import (
 //	revoke c node      ask the owner of the node to release it
 //	close c            end the session
 //
-// A revocable contender says revoked c when it is asked for the lock, at any time. The process ends when its input does, and leaves its
-// waiters where they are.
+// A revocable contender says revoked c when it is asked for the lock, at any time. The
+// process ends when its input does, and leaves its waiters where they are.
 const (
 	orderOpen    = "open"
 	orderAcquire = "acquire"
@@ -45,7 +46,8 @@ const (
 // news is what a player says of one of its contenders.
 type news struct{ word, text string }
 
-// player is a process with contenders of one family. It ends with the test. A bad end fails the test.
+// player is a process with contenders of one family. It ends with the test. A bad end
+// fails the test.
 type player struct {
 	family  family
 	process *peers.Process
@@ -55,7 +57,8 @@ type player struct {
 	deaf       chan struct{}
 }
 
-// contender is a player's contender. Its methods belong to one goroutine, except order, which any goroutine may call.
+// contender is a player's contender. Its methods belong to one goroutine, except order,
+// which any goroutine may call.
 type contender struct {
 	name    string
 	form    form
@@ -68,7 +71,8 @@ func (c *contender) String() string {
 	return fmt.Sprintf("%s (%s %s)", c.name, c.player.family, c.form)
 }
 
-// start runs a player at a server. Without a timeout its sessions are those of contenders that live.
+// start runs a player at a server. Without a timeout its sessions are those of contenders
+// that live.
 func (a *arena) start(tb testing.TB, f family, addr string, timeout ...time.Duration) *player {
 	tb.Helper()
 	p := &player{family: f, deaf: make(chan struct{})}
@@ -197,7 +201,8 @@ func semaphore(permits int) form { return form("semaphore:" + strconv.Itoa(permi
 // several is the form of several permits at once.
 func several(takes, permits int) form { return semaphore(permits) + form("x"+strconv.Itoa(takes)) }
 
-// permits returns the size of a semaphore, and how many permits the form takes; 0 and 1 if it is no semaphore.
+// permits returns the size of a semaphore, and how many permits the form takes; 0 and 1
+// if it is no semaphore.
 func (f form) permits() (permits, takes int) {
 	if f == formSemaphoreMutex {
 		return 1, 1

@@ -36,9 +36,9 @@ func playAll(t *testing.T, all []workload) {
 	}
 }
 
-// TestOneQueue: contenders of several families share a path. Two contenders that exclude each
-// other are never inside together, and none enters ahead of an older one, although a holder of
-// each family is killed in the middle.
+// TestOneQueue: contenders of several families share a path. Two contenders that exclude
+// each other are never inside together, and none enters ahead of an older one, although a
+// holder of each family is killed in the middle.
 func TestOneQueue(t *testing.T) {
 	t.Parallel()
 	playAll(t, append(playsOf(curator, stock), []workload{
@@ -61,16 +61,17 @@ func TestOneQueue(t *testing.T) {
 	}...))
 }
 
-// TestOneQueueWithGuests is TestOneQueue for the families that can share a path with some of
-// zkgrant's forms only.
+// TestOneQueueWithGuests is TestOneQueue for the families that can share a path with some
+// of zkgrant's forms only.
 func TestOneQueueWithGuests(t *testing.T) {
 	t.Parallel()
 	playAll(t, playsOf(kazoo, writeLock))
 }
 
-// TestWaitingBehind: zkgrant's contenders share a path with a family that does not see them. Contenders of that family enter beside any
-// holder. A contender of zkgrant is never inside beside an older one. In the first workload they find a directory of ours, in the others a
-// foreign one.
+// TestWaitingBehind: zkgrant's contenders share a path with a family that does not see
+// them. Contenders of that family enter beside any holder. A contender of zkgrant is
+// never inside beside an older one. In the first workload they find a directory of ours,
+// in the others a foreign one.
 func TestWaitingBehind(t *testing.T) {
 	t.Parallel()
 	ours := both(zkgrant, formWrite, formRead)

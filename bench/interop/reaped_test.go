@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestLockObjectsOutliveTheirDirectory: a contender of another library uses a directory of ours, rests until the server has removed the
-// empty directory, and uses its lock object again. Both contenders find nothing wrong, and wait for each other.
+// TestLockObjectsOutliveTheirDirectory: a contender of another library uses a directory
+// of ours, rests until the server has removed the empty directory, and uses its lock
+// object again. Both contenders find nothing wrong, and wait for each other.
 func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 	t.Parallel()
 	type pair struct {

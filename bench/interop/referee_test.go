@@ -22,13 +22,16 @@ func (e entry) String() string {
 	return fmt.Sprintf("%s (%s %s, %s of zxid 0x%x)", e.contender, e.family, e.form, e.node, e.czxid)
 }
 
-// referee judges the entries of contenders at one lock. It is told of every event in order, and asks nothing. It belongs to one goroutine.
+// referee judges the entries of contenders at one lock. It is told of every event in
+// order, and asks nothing. It belongs to one goroutine.
 type referee struct {
 	permits int // the most that any contender takes for the limit; 0 for a queue
 
-	// blind is the family that does not see the contenders before it, and enters beside any of them; empty if there is none. A blind
-	// contender beside an older one of another family is ignored, as no other family can avoid it. Everything else is a violation: within
-	// the blind family, among the others, and a seeing contender beside an older blind one.
+	// blind is the family that does not see the contenders before it, and enters beside
+	// any of them; empty if there is none. A blind contender beside an older one of
+	// another family is ignored, as no other family can avoid it. Everything else is a
+	// violation: within the blind family, among the others, and a seeing contender beside
+	// an older blind one.
 	blind family
 
 	inside []entry // with those that were killed, until their nodes are gone
@@ -76,8 +79,9 @@ func (r *referee) enter(e entry) {
 	r.inside = append(r.inside, e)
 }
 
-// countPermits counts the permits taken inside. If contenders differ about the size, one that came behind e may have been noted before e.
-// So e's own size counts only for older contenders.
+// countPermits counts the permits taken inside. If contenders differ about the size, one
+// that came behind e may have been noted before e. So e's own size counts only for older
+// contenders.
 func (r *referee) countPermits(e entry) {
 	own, takes := e.form.permits()
 	older, all := takes, takes
@@ -143,13 +147,15 @@ func (r *referee) share(contender string) {
 	}
 }
 
-// leave notes that a contender is outside again, or that the node of a killed contender is gone.
+// leave notes that a contender is outside again, or that the node of a killed contender
+// is gone.
 func (r *referee) leave(contender string) {
 	r.inside = slices.DeleteFunc(r.inside, func(e entry) bool { return e.contender == contender })
 	delete(r.killed, contender)
 }
 
-// kill notes that a contender was killed inside. It stays there until leave reports its node gone.
+// kill notes that a contender was killed inside. It stays there until leave reports its
+// node gone.
 func (r *referee) kill(contender string) { r.killed[contender] = true }
 
 // dead returns the killed contenders of which the nodes existed at the last look.
@@ -162,7 +168,8 @@ func (r *referee) dead() (dead []entry) {
 	return dead
 }
 
-// TestTheReferee plays to the referee alone, which needs no server: what is allowed, and each violation.
+// TestTheReferee plays to the referee alone, which needs no server: what is allowed, and
+// each violation.
 //
 //	lock [permits=n] [blind=family]  it is a semaphore, or one family cannot see the others
 //	a enters form zxid               a, of the seeing family, is inside; its node has this zxid

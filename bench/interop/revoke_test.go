@@ -8,8 +8,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestCuratorsRevokerIsHeard: Curator's Revoker asks for a lock. A holder of zkgrant's is told so once, and holds on. No waiter takes the
-// holder's node for gone, whichever library holds it.
+// TestCuratorsRevokerIsHeard: Curator's Revoker asks for a lock. A holder of zkgrant's is
+// told so once, and holds on. No waiter takes the holder's node for gone, whichever
+// library holds it.
 func TestCuratorsRevokerIsHeard(t *testing.T) {
 	t.Parallel()
 	scenes(t, []role{{zkgrant, formRevocable}, {curator, formMutex}, {stock, formLock}}, func(s *stage, holding role) {
@@ -38,8 +39,9 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 	})
 }
 
-// TestCuratorsHoldersAreAsked: zkgrant's Revoke asks a holder of Curator's. A revocable holder hears it and gives the lock back. Any other
-// holder hears nothing, and its node is removed five quarters of a session timeout after the grace.
+// TestCuratorsHoldersAreAsked: zkgrant's Revoke asks a holder of Curator's. A revocable
+// holder hears it and gives the lock back. Any other holder hears nothing, and its node
+// is removed five quarters of a session timeout after the grace.
 func TestCuratorsHoldersAreAsked(t *testing.T) {
 	t.Parallel()
 	const timeout = 4 * time.Second

@@ -12,16 +12,18 @@ import (
 )
 
 const (
-	// patience bounds a single step that has to happen. It ends a hang, and is far too long for a busy machine. A sequence of many steps
-	// has no bound as a whole.
+	// patience bounds a single step that has to happen. It ends a hang, and is far too
+	// long for a busy machine. A sequence of many steps has no bound as a whole.
 	patience = 3 * time.Minute
-	// moment is how long a test watches for what must not happen. That would take a few milliseconds.
+	// moment is how long a test watches for what must not happen. That would take a few
+	// milliseconds.
 	moment = 300 * time.Millisecond
 	// endless makes a contender wait for its lock without end.
 	endless = -time.Millisecond
 )
 
-// stage is a lock at which contenders do one thing after the other, as a test tells them. It belongs to the test's goroutine.
+// stage is a lock at which contenders do one thing after the other, as a test tells them.
+// It belongs to the test's goroutine.
 type stage struct {
 	t       *testing.T
 	arena   *arena
@@ -94,7 +96,8 @@ func (s *stage) acquire(c *contender) {
 	eventstest.Must(s.t, c.ask(endless))
 }
 
-// queueUp makes a contender ask for its lock, and waits until its node exists. So the next contender is behind it.
+// queueUp makes a contender ask for its lock, and waits until its node exists. So the
+// next contender is behind it.
 func (s *stage) queueUp(c *contender) {
 	s.t.Helper()
 	s.acquire(c)

@@ -13,7 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// witness looks at the server's nodes on the referee's behalf. Its methods may be called by several goroutines.
+// witness looks at the server's nodes on the referee's behalf. Its methods may be called
+// by several goroutines.
 type witness struct{ conn *zk.Conn }
 
 // callWitness connects a witness. The caller must Close its connection.
@@ -22,7 +23,8 @@ func callWitness(ctx context.Context, addr string) (witness, error) {
 	return witness{conn}, err
 }
 
-// owned returns the nodes that the session owns in the directory, the zxid that created the last of them, and all children.
+// owned returns the nodes that the session owns in the directory, the zxid that created
+// the last of them, and all children.
 func (w witness) owned(dir string, session int64) (found []string, czxid int64, children []string, _ error) {
 	children, err := w.children(dir)
 	if err != nil {
@@ -52,8 +54,8 @@ func (w witness) owned(dir string, session int64) (found []string, czxid int64, 
 	return found, czxid, children, nil
 }
 
-// nodeOf returns a node that the session owns in the directory, and the zxid that created it. The session must own that many nodes; any
-// other number is an error.
+// nodeOf returns a node that the session owns in the directory, and the zxid that created
+// it. The session must own that many nodes; any other number is an error.
 func (w witness) nodeOf(dir string, session int64, nodes int) (node string, czxid int64, err error) {
 	found, czxid, children, err := w.owned(dir, session)
 	if err == nil && len(found) != nodes {
@@ -70,8 +72,9 @@ func (w witness) owns(dir string, session int64) (bool, error) {
 	return len(found) > 0, err
 }
 
-// gone is an error while the directory exists. The server keeps a plain directory, so the witness removes it. go-zookeeper's lock makes one
-// if the server has removed the container between two visits.
+// gone is an error while the directory exists. The server keeps a plain directory, so the
+// witness removes it. go-zookeeper's lock makes one if the server has removed the
+// container between two visits.
 func (w witness) gone(dir string) error {
 	there, stat, err := w.conn.Exists(dir)
 	switch {

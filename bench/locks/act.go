@@ -93,7 +93,8 @@ func (a *act) during(f func()) counts {
 	}
 }
 
-// work notes the processor time of f's cycles and, for clients in Go, their system calls and allocations.
+// work notes the processor time of f's cycles and, for clients in Go, their system calls
+// and allocations.
 func (a *act) work(locks, cycles int, f func()) {
 	inGo := a.m.Key != keyCurator && a.m.Key != keyKazoo
 	var before, after []int64
@@ -111,7 +112,8 @@ func (a *act) work(locks, cycles int, f func()) {
 	}
 }
 
-// compute notes the processor time that the server and the contestant take for each of f's cycles, if the system tells.
+// compute notes the processor time that the server and the contestant take for each of
+// f's cycles, if the system tells.
 func (a *act) compute(server, client string, cycles int, f func()) {
 	serverBefore, clientBefore, told := a.computed()
 	f()
@@ -123,7 +125,8 @@ func (a *act) compute(server, client string, cycles int, f func()) {
 	a.note(client, float64((clientNow-clientBefore).Microseconds())/float64(cycles))
 }
 
-// computed is the processor time so far of the server and of the contestant, if the system tells.
+// computed is the processor time so far of the server and of the contestant, if the
+// system tells.
 func (a *act) computed() (server, client time.Duration, told bool) {
 	if a.err != nil {
 		return 0, 0, false

@@ -8,15 +8,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// chain knows the last contender of each path, among all bare clients of a process. Each contender watches the one before it, which a real
-// lock would have to find out.
+// chain knows the last contender of each path, among all bare clients of a process. Each
+// contender watches the one before it, which a real lock would have to find out.
 type chain struct {
 	mu   sync.Mutex
 	last map[string]string
 }
 
-// bare is no lock: it makes the fewest requests with which a lock could be made, on a client that does nothing else. What a lock costs
-// beyond that is the lock's own cost.
+// bare is no lock: it makes the fewest requests with which a lock could be made, on a
+// client that does nothing else. What a lock costs beyond that is the lock's own cost.
 type bare struct {
 	stock
 	chain *chain
@@ -51,7 +51,8 @@ func (m *bareMutex) acquire(context.Context) error {
 
 func (m *bareMutex) release() error { return m.conn.Delete(m.own, -1) }
 
-// contender waits for the one before it to be deleted, and then checks that its own node is there.
+// contender waits for the one before it to be deleted, and then checks that its own node
+// is there.
 func (b bare) contender(path string) (mutex, error) {
 	if err := makePath(b.conn, path); err != nil {
 		return nil, err
@@ -64,7 +65,8 @@ type bareContender struct {
 	chain *chain
 }
 
-// enter creates the node and watches the one before it; the answer is nil if there is none.
+// enter creates the node and watches the one before it; the answer is nil if there is
+// none.
 func (m *bareContender) enter() (<-chan zk.Event, error) {
 	m.chain.mu.Lock()
 	defer m.chain.mu.Unlock()

@@ -12,7 +12,8 @@ const (
 	busy    = 64   // goroutines that use a lock while another session comes for it, or that use a lock each
 )
 
-// runs are how many times in succession a session has the lock before the other one's turn.
+// runs are how many times in succession a session has the lock before the other one's
+// turn.
 func runs() []int { return []int{1, 2, 4, 8} }
 
 func effortCached(quick bool) effort {
@@ -35,7 +36,8 @@ func measureCached(ctx context.Context, quick bool, progress io.Writer) (section
 	})
 }
 
-// cachedStages are the stages for cached locks. The last one leaves thousands of directories, which the server removes.
+// cachedStages are the stages for cached locks. The last one leaves thousands of
+// directories, which the server removes.
 func cachedStages() []stage {
 	both := only(keyCached, keyOurs)
 	all := []stage{
@@ -93,7 +95,8 @@ func runTurns(run int) func(*act) {
 	}
 }
 
-// runWalk lets another session make the directories. A session that has used a lock before might keep it.
+// runWalk lets another session make the directories. A session that has used a lock
+// before might keep it.
 func runWalk(a *act) {
 	n := a.d.effort.walked
 	a.open(1, use{})

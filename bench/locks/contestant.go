@@ -37,7 +37,8 @@ func startContestant(l library, cmd *exec.Cmd) (*contestant, error) {
 	return &contestant{library: l, process: p}, err
 }
 
-// ask waits for the answer. It must not be called before the last call has returned, nor after an error.
+// ask waits for the answer. It must not be called before the last call has returned, nor
+// after an error.
 func (c *contestant) ask(ctx context.Context, q question) ([]int64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
 	defer cancel()

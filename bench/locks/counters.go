@@ -8,13 +8,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// serverSettings are those of the ZooKeeper server. Where package ensemble has other settings for tests, they restore the defaults. They
-// also give it room for all data.
+// serverSettings are those of the ZooKeeper server. Where package ensemble has other
+// settings for tests, they restore the defaults. They also give it room for all data.
 func serverSettings() []ensemble.Setting {
 	return []ensemble.Setting{
 		ensemble.Tick(serverTick),
 		ensemble.Heap("1g"),
-		// The setting for tests would remove empty containers every moment: here the directory of a lock that is taken in a loop.
+		// The setting for tests would remove empty containers every moment: here the
+		// directory of a lock that is taken in a loop.
 		ensemble.Property("znode.container.checkIntervalMs", "60000"),
 	}
 }
@@ -31,8 +32,9 @@ func (p *place) counted(ctx context.Context, l library) (counts, error) {
 		c, err := p.etcd.Counters(ctx)
 		return counts{
 			requests: c["grpc_server_started_total"],
-			// A watch on a past revision, as a waiting mutex has, is told nothing for up to a tenth of a second, until it has caught up. A
-			// contender that has waited for longer is handed the lock at once.
+			// A watch on a past revision, as a waiting mutex has, is told nothing for up
+			// to a tenth of a second, until it has caught up. A contender that has waited
+			// for longer is handed the lock at once.
 			watches: c["etcd_debugging_mvcc_watcher_total"] - c["etcd_debugging_mvcc_slow_watcher_total"],
 		}, err
 	}
@@ -54,10 +56,12 @@ func (p *place) counted(ctx context.Context, l library) (counts, error) {
 	return counts{}, err
 }
 
-// queued waits until the server has that many watches armed, and then until no client asks it for anything any more: every waiter
-// watches the contender before it, and has nothing left to do.
+// queued waits until the server has that many watches armed, and then until no client
+// asks it for anything any more: every waiter watches the contender before it, and has
+// nothing left to do.
 func (p *place) queued(ctx context.Context, l library, watches float64) error {
-	// A busy server may answer with an error, or not at all. That passes, or the time runs out.
+	// A busy server may answer with an error, or not at all. That passes, or the time
+	// runs out.
 	late := fmt.Errorf("%s: not all contenders queue up within %v", l.Name, patience)
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, late)
 	defer cancel()

@@ -22,7 +22,8 @@ func figureFar(place, errand string, ms int) string {
 	return fmt.Sprintf("%s_%s_p50_us_%d", place, errand, ms)
 }
 
-// trips is the cost in round trips: how much longer the errand takes for each millisecond that an echo takes longer, by least squares.
+// trips is the cost in round trips: how much longer the errand takes for each millisecond
+// that an echo takes longer, by least squares.
 func (s *Distance) trips(key, place, errand string) (float64, bool) {
 	var echoes, times []float64
 	for _, ms := range distances() {
@@ -116,7 +117,8 @@ func (s *Distance) draw(folder string) error {
 	return nil
 }
 
-// tallest is how many round trips the plot has room for. A higher bar is cut and labelled with its number.
+// tallest is how many round trips the plot has room for. A higher bar is cut and labelled
+// with its number.
 const tallest = 10
 
 // groups draws a group of bars for each errand, with a bar for each library that has it.

@@ -36,7 +36,8 @@ func openEtcd(ctx context.Context, addr string, m *meter) (client, error) {
 	return e, nil
 }
 
-// newSession makes a lease of the common session length. It lives longer than ctx, which bounds only the making.
+// newSession makes a lease of the common session length. It lives longer than ctx, which
+// bounds only the making.
 func (e *etcd) newSession(ctx context.Context) (*concurrency.Session, error) {
 	lease, err := e.client.Grant(ctx, int64(sessionTimeout.Seconds()))
 	if err != nil {
@@ -58,7 +59,8 @@ func (e *etcd) lock(path string) (mutex, error) {
 	return etcdMutex{concurrency.NewMutex(e.session, path)}, nil
 }
 
-// contender has its own lease: two mutexes of one lease at one path are the same contender.
+// contender has its own lease: two mutexes of one lease at one path are the same
+// contender.
 func (e *etcd) contender(path string) (mutex, error) {
 	session, err := e.another()
 	if err != nil {
@@ -78,8 +80,8 @@ func (e *etcd) other(u use, path string) (mutex, error) {
 	return etcdElection{concurrency.NewElection(session, path)}, nil
 }
 
-// close revokes every lease. Unlike with ZooKeeper, the end of the connection ends no lease, and a thousand leases that expire together
-// would disturb a later measurement.
+// close revokes every lease. Unlike with ZooKeeper, the end of the connection ends no
+// lease, and a thousand leases that expire together would disturb a later measurement.
 func (e *etcd) close() error {
 	err := e.session.Close()
 	for _, other := range e.others {

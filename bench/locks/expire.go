@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// expire takes locks, ends the session, and measures the time between the first and the last report of a loss. Only zkgrant reports it.
+// expire takes locks, ends the session, and measures the time between the first and the
+// last report of a loss. Only zkgrant reports it.
 func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error) {
 	if p.key != keyOurs {
 		return nil, errNotOffered
@@ -36,8 +37,10 @@ func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error
 	if err := endSession(ctx, p.addr, p.meter.opening(session)); err != nil {
 		return nil, err
 	}
-	// A server that expires a session closes its owner's connection. This server has closed the session on the connection that took it over,
-	// and may leave the owner's open without a word. Then the owner would hear only two thirds of the timeout later, except of watched nodes.
+	// A server that expires a session closes its owner's connection. This server has
+	// closed the session on the connection that took it over, and may leave the owner's
+	// open without a word. Then the owner would hear only two thirds of the timeout
+	// later, except of watched nodes.
 	p.meter.cut(session)
 	all.Wait()
 	first, last := told[0], told[0]
@@ -52,14 +55,16 @@ func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error
 	return []int64{last.Sub(first).Nanoseconds()}, nil
 }
 
-// endSession ends the session of another connection, which began with the bytes. To the owner that is an expiry. It returns when the server
-// does not know the session any more.
+// endSession ends the session of another connection, which began with the bytes. To the
+// owner that is an expiry. It returns when the server does not know the session any more.
 //
 // One attempt may fail:
 //
 //  1. A second connection takes the session over.
-//  2. The server closes the owner's connection. The owner dials again at once and takes the session back.
-//  3. The server closes the second connection before it has read the request to close the session.
+//  2. The server closes the owner's connection. The owner dials again at once and takes
+//     the session back.
+//  3. The server closes the second connection before it has read the request to close the
+//     session.
 func endSession(ctx context.Context, addr string, opening []byte) error {
 	if len(opening) < handshake {
 		return fmt.Errorf("of the handshake only %d bytes are known", len(opening))
@@ -74,7 +79,8 @@ func endSession(ctx context.Context, addr string, opening []byte) error {
 	}
 }
 
-// tryToEnd takes the session over and closes it, in one go. It reports whether there was no such session.
+// tryToEnd takes the session over and closes it, in one go. It reports whether there was
+// no such session.
 func tryToEnd(ctx context.Context, addr string, opening []byte) (ended bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
@@ -88,14 +94,16 @@ func tryToEnd(ctx context.Context, addr string, opening []byte) (ended bool, _ e
 	defer stop()
 
 	var both bytes.Buffer
-	// Version of the protocol and last zxid seen, both zero; timeout, ID, length of the password, password.
+	// Version of the protocol and last zxid seen, both zero; timeout, ID, length of the
+	// password, password.
 	connect := append(make([]byte, 4+8, 4+8+32), opening[8:40]...)
 	appendFrame(&both, connect)
 	appendFrame(&both, []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}) // request 1, operation -11: close the session
 	if _, err := conn.Write(both.Bytes()); err != nil {
 		return false, err
 	}
-	// The server closes the connection in any case. A reset, or no answer, is one of the ways to fail.
+	// The server closes the connection in any case. A reset, or no answer, is one of the
+	// ways to fail.
 	var size [4]byte
 	if _, err := io.ReadFull(conn, size[:]); err != nil {
 		return false, nil

@@ -28,8 +28,10 @@ type library struct {
 	crowd int // the longest queue of contenders in one process
 }
 
-// libraries are all libraries, in the order of the tables. If each waiter is a thread with its own stack, or has its own lease (etcd), a
-// queue of ten thousand takes minutes to build, and is left out. It is also left out for the bare client, which knows no queue.
+// libraries are all libraries, in the order of the tables. If each waiter is a thread
+// with its own stack, or has its own lease (etcd), a queue of ten thousand takes minutes
+// to build, and is left out. It is also left out for the bare client, which knows no
+// queue.
 func libraries() []library {
 	return []library{
 		{Key: keyOurs, Name: "zkgrant", API: "Mutex", crowd: 10_000},
@@ -41,14 +43,16 @@ func libraries() []library {
 	}
 }
 
-// cachedLibraries are zkgrant with cached locks, and the locks that these are compared with.
+// cachedLibraries are zkgrant with cached locks, and the locks that these are compared
+// with.
 func cachedLibraries() []library {
 	return append([]library{{Key: keyCached, Name: "zkgrant, cached", API: "Mutex, Cached"}},
 		slices.DeleteFunc(libraries(), func(l library) bool { return l.Key == keyBare })...)
 }
 
 const (
-	// sessionTimeout is long, so that a ping or a probe hardly ever falls into a measurement.
+	// sessionTimeout is long, so that a ping or a probe hardly ever falls into a
+	// measurement.
 	sessionTimeout = 30 * time.Second
 	// serverTick is the default of ZooKeeper.
 	serverTick = 2 * time.Second
@@ -58,7 +62,8 @@ const (
 type client interface {
 	// lock returns a mutex at the path, to be used in a loop by one goroutine.
 	lock(path string) (mutex, error)
-	// contender returns a mutex that may be at the same path as others of the same client.
+	// contender returns a mutex that may be at the same path as others of the same
+	// client.
 	contender(path string) (mutex, error)
 	// close ends the session. Waiting contenders end with an error.
 	close() error
@@ -66,7 +71,8 @@ type client interface {
 
 // versatile is a client that has kinds of lock other than a mutex.
 type versatile interface {
-	// other returns a lock that may be at the same path as others of the same client, or errNotOffered.
+	// other returns a lock that may be at the same path as others of the same client, or
+	// errNotOffered.
 	other(u use, path string) (mutex, error)
 }
 

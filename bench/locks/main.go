@@ -86,7 +86,8 @@ func parts() []part {
 	}
 }
 
-// render writes the page and the plots of the numbers in the folder. A part may be missing.
+// render writes the page and the plots of the numbers in the folder. A part may be
+// missing.
 func render(folder string, output io.Writer) error {
 	var page bytes.Buffer
 	page.WriteString(title)

@@ -41,7 +41,8 @@ func (s inProcess) Counters(context.Context) (map[string]float64, error) {
 
 func (inProcess) ProcessorTime() (time.Duration, error) { return 0, nil }
 
-// directorOf is a director with the in-process server, and the libraries that need no other one.
+// directorOf is a director with the in-process server, and the libraries that need no
+// other one.
 func directorOf(t *testing.T, e effort) *director {
 	t.Helper()
 	srv, requests := zktest.Start(t), new(atomic.Int64)
@@ -60,7 +61,8 @@ func directorOf(t *testing.T, e effort) *director {
 	return &director{arena: a, effort: e, say: func(string, ...any) {}}
 }
 
-// TestStages plays each stage of locks nearby, once and short. Every figure is there, and the page says what is not.
+// TestStages plays each stage of locks nearby, once and short. Every figure is there, and
+// the page says what is not.
 func TestStages(t *testing.T) {
 	t.Parallel()
 	d := directorOf(t, effort{
@@ -114,7 +116,8 @@ func TestCachedStages(t *testing.T) {
 	asks(t, &r.Results, map[string]float64{keyCached: 0, keyOurs: 2, keyStock: 4})
 }
 
-// asks checks how many requests a cycle takes at most, but for a ping, and at least half as many.
+// asks checks how many requests a cycle takes at most, but for a ping, and at least half
+// as many.
 func asks(t *testing.T, r *Results, requests map[string]float64) {
 	t.Helper()
 	for key, most := range requests {
@@ -157,7 +160,8 @@ func TestErrands(t *testing.T) {
 	eventstest.Check(t, errors.Join(s.write(&strings.Builder{}), s.draw(t.TempDir())))
 }
 
-// The loss of a session that is ended on a real server is heard of on its own connection, long before its silence is noticed.
+// The loss of a session that is ended on a real server is heard of on its own connection,
+// long before its silence is noticed.
 func TestRealExpiryIsHeardOf(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

@@ -112,7 +112,8 @@ func (d *director) results(quick bool, all []library) *Results {
 	return r
 }
 
-// reason is what the page of results says about a library that was left out. The error is longer, and names folders of this machine.
+// reason is what the page of results says about a library that was left out. The error is
+// longer, and names folders of this machine.
 func reason(why error) string {
 	for _, missing := range []error{peers.ErrNotFound, peers.ErrNoKazoo, peers.ErrNoEtcd} {
 		if errors.Is(why, missing) {
@@ -210,7 +211,8 @@ func hold(a *act, n int) {
 	idle := a.counted()
 	more := a.ask(askHold, n, 0)
 	if a.m.Key == keyOurs {
-		// A node is watched some time after the grant. Until then its lock takes less memory.
+		// A node is watched some time after the grant. Until then its lock takes less
+		// memory.
 		a.queued(idle.watches + float64(n))
 		more = a.ask(askHeld, 0, 0)
 	}

@@ -9,10 +9,12 @@ import (
 	"time"
 )
 
-// handshake is the length of a ZooKeeper server's answer to a new session, up to and with the password.
+// handshake is the length of a ZooKeeper server's answer to a new session, up to and with
+// the password.
 const handshake = 4 + 4 + 4 + 8 + 4 + 16
 
-// meter dials, and counts the bytes on its connections, both ways. Any goroutine may use it.
+// meter dials, and counts the bytes on its connections, both ways. Any goroutine may use
+// it.
 type meter struct {
 	bytes         atomic.Int64
 	reads, writes atomic.Int64 // calls
@@ -38,8 +40,9 @@ func (m *meter) dialWithin(network, addr string, timeout time.Duration) (net.Con
 	return m.dial(ctx, network, addr)
 }
 
-// opening returns the first bytes of a connection of the session, or nil; they must not be changed. A client that is being closed may dial
-// once more, so the youngest connection need not be the right one.
+// opening returns the first bytes of a connection of the session, or nil; they must not
+// be changed. A client that is being closed may dial once more, so the youngest
+// connection need not be the right one.
 func (m *meter) opening(session int64) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -44,8 +44,9 @@ func (p *place) close() (err error) {
 	return err
 }
 
-// farAway returns the place with a proxy before each of its servers, which makes the way there and back as long as lag says. The caller
-// still ends the servers, and closes the returned place to end the proxies.
+// farAway returns the place with a proxy before each of its servers, which makes the way
+// there and back as long as lag says. The caller still ends the servers, and closes the
+// returned place to end the proxies.
 func farAway(p *place) (far *place, err error) {
 	var fronts []*ensemble.Proxy
 	far = &place{lag: func(roundTrip time.Duration) {
@@ -74,8 +75,9 @@ func farAway(p *place) (far *place, err error) {
 	return far, nil
 }
 
-// farLeaders starts three servers of each kind, and returns a place beside a follower. The way between the follower and its leader is as
-// long as lag says, and the third server is beside the leader. The caller must close the place.
+// farLeaders starts three servers of each kind, and returns a place beside a follower.
+// The way between the follower and its leader is as long as lag says, and the third
+// server is beside the leader. The caller must close the place.
 func farLeaders(ctx context.Context, disk string, withEtcd bool) (p *place, err error) {
 	p = new(place)
 	defer func() {

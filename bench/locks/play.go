@@ -124,7 +124,8 @@ func (p *player) close() (err error) {
 	return err
 }
 
-// lock returns a lock of the kind in use: for a loop, or, if shared, one that may be at the same path as others.
+// lock returns a lock of the kind in use: for a loop, or, if shared, one that may be at
+// the same path as others.
 func (p *player) lock(c client, path string, shared bool) (mutex, error) {
 	if p.use.kind != kindMutex {
 		if various, ok := c.(versatile); ok {
@@ -192,8 +193,8 @@ func settle(ctx context.Context, m mutex) error {
 	return nil
 }
 
-// many runs the cycles of many goroutines at once, each with its own mutex. The first cycle of each may make a directory, and is not
-// counted.
+// many runs the cycles of many goroutines at once, each with its own mutex. The first
+// cycle of each may make a directory, and is not counted.
 func (p *player) many(ctx context.Context, goroutines, cycles int, lock func(i int) (mutex, error)) ([]int64, error) {
 	var warm sync.WaitGroup
 	warm.Add(goroutines)
@@ -292,7 +293,8 @@ func allocated() int64 {
 // inUse is how much of the heap is in use, and the number of goroutines.
 func inUse() (heap, goroutines int64) {
 	var stats runtime.MemStats
-	// The second run frees what the first one finds with a finalizer, and what pools keep for one more run.
+	// The second run frees what the first one finds with a finalizer, and what pools keep
+	// for one more run.
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&stats)

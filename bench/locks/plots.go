@@ -11,7 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// colourOf is a library's own colour, in every plot. The colours differ for people who confuse red and green, too.
+// colourOf is a library's own colour, in every plot. The colours differ for people who
+// confuse red and green, too.
 func colourOf(key string) color.Color {
 	switch key {
 	case keyOurs:
@@ -103,7 +104,8 @@ func addBar(p *plot.Plot, at barAt, key string, value float64) (*plotter.BarChar
 	return bar, nil
 }
 
-// lines draws a figure that exists for each length of the queue, with a line for each library, on logarithmic scales.
+// lines draws a figure that exists for each length of the queue, with a line for each
+// library, on logarithmic scales.
 func (r *Results) lines(title, unit string, figure func(queue int) string) (*plot.Plot, error) {
 	p := figures.NewPlot(title, unit)
 	p.X.Label.Text = "waiting"

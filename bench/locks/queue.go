@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// queue is the contenders of one path, each a goroutine that acquires, waits to be told, and releases.
+// queue is the contenders of one path, each a goroutine that acquires, waits to be told,
+// and releases.
 type queue struct {
 	path    string
 	size    int // how many were added so far
@@ -24,7 +25,8 @@ type waiter struct {
 	released chan time.Time // when it began to release
 }
 
-// fill adds contenders. All of them are made before the first is asked to acquire, so that the making does not delay the waiters.
+// fill adds contenders. All of them are made before the first is asked to acquire, so
+// that the making does not delay the waiters.
 func (p *player) fill(ctx context.Context, path string, n int) error {
 	if p.queue == nil || p.queue.path != path {
 		if p.queue != nil {
@@ -33,7 +35,8 @@ func (p *player) fill(ctx context.Context, path string, n int) error {
 		p.queue = &queue{path: path, granted: make(chan *waiter), failed: make(chan error, 1)}
 	}
 	q := p.queue
-	// The last contenders of a queue never get the lock: their wait ends with their session, or with this context.
+	// The last contenders of a queue never get the lock: their wait ends with their
+	// session, or with this context.
 	ctx, cancel := context.WithCancel(ctx)
 	if before := q.cancel; before == nil {
 		q.cancel = cancel
@@ -115,5 +118,6 @@ func (p *player) drain(ctx context.Context, n int) ([]int64, error) {
 	return took, nil
 }
 
-// stop ends the waiting of all contenders. In a call that cannot be cancelled, it ends with the session.
+// stop ends the waiting of all contenders. In a call that cannot be cancelled, it ends
+// with the session.
 func (q *queue) stop() { q.cancel() }

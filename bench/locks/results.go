@@ -6,7 +6,8 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// The figures of a library, by their names in the results. Times are in microseconds unless said otherwise.
+// The figures of a library, by their names in the results. Times are in microseconds
+// unless said otherwise.
 const (
 	figureCycle      = "cycle_p50_us"
 	figureCycleTail  = "cycle_p99_us"

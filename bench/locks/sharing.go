@@ -53,7 +53,8 @@ func (p *player) walk(ctx context.Context, path string, n int) ([]int64, error) 
 	return []int64{took}, settle(ctx, last)
 }
 
-// arrive lets the second session acquire a cached lock of the first, and release it: n times.
+// arrive lets the second session acquire a cached lock of the first, and release it: n
+// times.
 func (p *player) arrive(ctx context.Context, path string, n, using int) ([]int64, error) {
 	if p.key != keyCached || len(p.sessions) < 2 {
 		return nil, errNotOffered
@@ -81,8 +82,8 @@ func (p *player) arrive(ctx context.Context, path string, n, using int) ([]int64
 	return took, nil
 }
 
-// keep returns a function that makes the first session keep the lock idle. A node that was granted at once that many times is kept, and so
-// is the next one.
+// keep returns a function that makes the first session keep the lock idle. A node that
+// was granted at once that many times is kept, and so is the next one.
 func (p *player) keep(path string) func(context.Context) error {
 	const turns, tries = 5, 1000
 	m := p.sessions[0].(ours).mutex(path)
@@ -99,8 +100,8 @@ func (p *player) keep(path string) func(context.Context) error {
 	}
 }
 
-// hammer lets goroutines use a lock of the first session until they are stopped. When ready returns, they have had it often enough for
-// another session's visit to be over.
+// hammer lets goroutines use a lock of the first session until they are stopped. When
+// ready returns, they have had it often enough for another session's visit to be over.
 func (p *player) hammer(ctx context.Context, path string, n int) (ready func(context.Context) error, stop func()) {
 	const cycles = 1000
 	var all sync.WaitGroup

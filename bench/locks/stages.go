@@ -52,8 +52,8 @@ func (d *director) stages() []stage {
 	return append(all, stage{name: fmt.Sprintf("%d locks, and the session expires", d.effort.expired), who: only(keyOurs), run: runExpire})
 }
 
-// runCycles also does the cycles with the release awaited, in the same round: they are compared with the cycles of all libraries, and the
-// machine's speed varies over time.
+// runCycles also does the cycles with the release awaited, in the same round: they are
+// compared with the cycles of all libraries, and the machine's speed varies over time.
 func runCycles(a *act) {
 	runCycle(a)
 	if a.m.Key != keyOurs {
@@ -118,8 +118,8 @@ type pendulum struct {
 
 func (a *act) pendulum() *pendulum { return &pendulum{a, a.counted(), 2} } // the first time a holder, too
 
-// swing hands the lock on n times. Before each handoff, a waiter queues up in the next session; far is called after that, and near when the
-// lock is handed on.
+// swing hands the lock on n times. Before each handoff, a waiter queues up in the next
+// session; far is called after that, and near when the lock is handed on.
 func (p *pendulum) swing(n int, far, near func()) (took []int64) {
 	for range n {
 		p.ask(askFill, p.add, 0)
@@ -138,8 +138,9 @@ func runCross(a *act) {
 	a.close()
 }
 
-// runPatient is runCross with a waiter that has waited for more than three probe intervals. The other libraries do the same after any
-// wait, so their figures are those of runCross.
+// runPatient is runCross with a waiter that has waited for more than three probe
+// intervals. The other libraries do the same after any wait, so their figures are those
+// of runCross.
 func runPatient(a *act) {
 	a.open(2, use{})
 	a.note(figurePatient, median(a.pendulum().swing(a.d.effort.patient, func() { a.rest(a.d.effort.patience) }, func() {})))
@@ -155,14 +156,15 @@ type handoffs struct {
 }
 
 const (
-	// atOnce is how many contenders queue up at the same time. Each of them may list all others, and the server keeps an answer in memory
-	// until the client has read it.
+	// atOnce is how many contenders queue up at the same time. Each of them may list all
+	// others, and the server keeps an answer in memory until the client has read it.
 	atOnce = 250
 	// firstHandoffs are not counted: a queue at rest has to get going.
 	firstHandoffs = 5
 )
 
-// runHandoff builds a queue, waits until every waiter is at rest, and hands the lock on, again and again.
+// runHandoff builds a queue, waits until every waiter is at rest, and hands the lock on,
+// again and again.
 func runHandoff(queue, sessions int, note func(*act, handoffs)) func(*act) {
 	return func(a *act) {
 		n := min(queue-firstHandoffs, a.d.effort.handoffs)

@@ -34,7 +34,8 @@ func (r *Results) subject() string {
 	return r.Libraries[0].Key
 }
 
-// goals are zkgrant's goals, in the order of the table. The longest queue is the longest that was measured.
+// goals are zkgrant's goals, in the order of the table. The longest queue is the longest
+// that was measured.
 func (r *Results) goals() []goal {
 	long := r.longest(keyOurs)
 	cycle := "uncontended cycle"

@@ -12,7 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestTheCommittedPageIsOfTheCommittedResults: go run ./locks -draw writes it and the plots.
+// TestTheCommittedPageIsOfTheCommittedResults: go run ./locks -draw writes it and the
+// plots.
 func TestTheCommittedPageIsOfTheCommittedResults(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

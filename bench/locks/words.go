@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// A contestant's process gets questions such as "cycle /bench/x 500 0", and answers each with one line: "ok" and whole numbers, or "no" and
-// the reason. Times are in nanoseconds. What each question has, and what its answer:
+// A contestant's process gets questions such as "cycle /bench/x 500 0", and answers each
+// with one line: "ok" and whole numbers, or "no" and the reason. Times are in
+// nanoseconds. What each question has, and what its answer:
 //
 //	open - n            opens n sessions
 //	use kind size       selects a kind of lock until close

@@ -15,7 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// ErrNotFound is what [FindCurator] returns, wrapped with what is missing, on a machine without Apache Curator.
+// ErrNotFound is what [FindCurator] returns, wrapped with what is missing, on a machine
+// without Apache Curator.
 var ErrNotFound = errors.New("peers: no Apache Curator to run")
 
 // howToGet is the end of every message about a missing Curator.
@@ -34,9 +35,11 @@ type Curator struct {
 	Version   string   // such as 5.4.0
 }
 
-// FindCurator looks for a Curator to run on the Java, and with the client, of the ZooKeeper: in CURATOR_HOME, which must then have one; as
-// Debian's packages install it; in .deps of the project of the working directory. If CURATOR_HOME has a ZooKeeper client as well, that one is
-// used. The error wraps [ErrNotFound] and says how to get what is missing.
+// FindCurator looks for a Curator to run on the Java, and with the client, of the
+// ZooKeeper: in CURATOR_HOME, which must then have one; as Debian's packages install it;
+// in .deps of the project of the working directory. If CURATOR_HOME has a ZooKeeper
+// client as well, that one is used. The error wraps [ErrNotFound] and says how to get
+// what is missing.
 func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
@@ -60,13 +63,15 @@ func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	return Curator{Java: zookeeper.Java, Classpath: classpath, Version: version}, nil
 }
 
-// ErrNoWriteLock is what [FindWriteLock] returns, wrapped with where it has looked, on a machine without WriteLock.
+// ErrNoWriteLock is what [FindWriteLock] returns, wrapped with where it has looked, on a
+// machine without WriteLock.
 var ErrNoWriteLock = errors.New("peers: no WriteLock to run; " +
 	"run bench/deps, or set WRITELOCK_HOME to a folder with zookeeper-recipes-lock.jar")
 
-// FindWriteLock returns the jar with ZooKeeper's own WriteLock, which is not part of the client's jar: from WRITELOCK_HOME, which must then
-// have it; as Debian's package installs it; from .deps of the project of the working directory. The error wraps [ErrNoWriteLock] if there
-// is none.
+// FindWriteLock returns the jar with ZooKeeper's own WriteLock, which is not part of the
+// client's jar: from WRITELOCK_HOME, which must then have it; as Debian's package
+// installs it; from .deps of the project of the working directory. The error wraps
+// [ErrNoWriteLock] if there is none.
 func FindWriteLock() (string, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
@@ -87,7 +92,8 @@ func inDeps(deps, folder string) string {
 	return filepath.Join(deps, folder)
 }
 
-// findJar looks for a jar: only in home, if that is set, where a version may follow its name; or else in the other folders.
+// findJar looks for a jar: only in home, if that is set, where a version may follow its
+// name; or else in the other folders.
 func findJar(name, home string, folders ...string) (string, error) {
 	if home != "" {
 		found, err := filepath.Glob(filepath.Join(home, name+"*.jar"))
@@ -130,7 +136,8 @@ func versionOf(jar string) (string, error) {
 	return "", fmt.Errorf("peers: %s does not say its version", jar)
 }
 
-// Compile compiles the source of a Java class, which must have the name of the file, into the folder.
+// Compile compiles the source of a Java class, which must have the name of the file, into
+// the folder.
 func (c Curator) Compile(ctx context.Context, folder, class, source string) error {
 	file := filepath.Join(folder, class+".java")
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
@@ -150,7 +157,8 @@ func (c Curator) Compile(ctx context.Context, folder, class, source string) erro
 	return nil
 }
 
-// spellOut replaces a pattern for all jars of a folder by their names, as the program java does and the compiler itself does not.
+// spellOut replaces a pattern for all jars of a folder by their names, as the program
+// java does and the compiler itself does not.
 func spellOut(classpath []string) ([]string, error) {
 	var jars []string
 	for _, element := range classpath {

@@ -24,7 +24,8 @@ func StartDialogue(cmd *exec.Cmd) (*Dialogue, error) {
 	return d, nil
 }
 
-// Ask waits for the answer. It must not be called before the last call has returned, nor after an error.
+// Ask waits for the answer. It must not be called before the last call has returned, nor
+// after an error.
 func (d *Dialogue) Ask(ctx context.Context, line string) (string, error) {
 	if err := d.Say(line); err != nil {
 		return "", err

@@ -33,8 +33,9 @@ type Etcd struct {
 	folder  string
 }
 
-// FindEtcd returns the program: the one that ETCD names, the one on PATH, or the one in .deps of the project of the working directory. The
-// error is [ErrNoEtcd] if there is none.
+// FindEtcd returns the program: the one that ETCD names, the one on PATH, or the one in
+// .deps of the project of the working directory. The error is [ErrNoEtcd] if there is
+// none.
 func FindEtcd() (string, error) {
 	if program := os.Getenv("ETCD"); program != "" {
 		return program, nil
@@ -52,7 +53,8 @@ func FindEtcd() (string, error) {
 	return "", ErrNoEtcd
 }
 
-// StartEtcd starts a server that keeps its data in its own folder below parent, and returns when it serves. The caller must Close it.
+// StartEtcd starts a server that keeps its data in its own folder below parent, and
+// returns when it serves. The caller must Close it.
 func StartEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	peer, err := freeAddr(ctx)
 	if err != nil {
@@ -146,7 +148,8 @@ func freeAddr(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Counters are the server's metrics by name. Those that differ only in their labels are added up.
+// Counters are the server's metrics by name. Those that differ only in their labels are
+// added up.
 func (e *Etcd) Counters(ctx context.Context) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -170,7 +173,8 @@ func (e *Etcd) Counters(ctx context.Context) (map[string]float64, error) {
 	return counters, lines.Err()
 }
 
-// parseMetric reads a line in Prometheus's format: a name, perhaps labels in braces, a number.
+// parseMetric reads a line in Prometheus's format: a name, perhaps labels in braces, a
+// number.
 func parseMetric(line string) (name string, value float64, ok bool) {
 	if strings.HasPrefix(line, "#") {
 		return "", 0, false

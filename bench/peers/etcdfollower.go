@@ -12,9 +12,10 @@ import (
 
 // EtcdFollower is an etcd server with its leader far away, as [Follower] is of ZooKeeper.
 //
-// The members of a cluster know each other by one address each, so there is one proxy before each member, not one on each way. What a
-// member sends goes over connections that the others dial. So the whole delay of a round trip is on what the follower sends, and none on
-// what it receives. At the follower that is the same as a half on each.
+// The members of a cluster know each other by one address each, so there is one proxy
+// before each member, not one on each way. What a member sends goes over connections that
+// the others dial. So the whole delay of a round trip is on what the follower sends, and
+// none on what it receives. At the follower that is the same as a half on each.
 type EtcdFollower struct {
 	*Etcd
 
@@ -23,8 +24,8 @@ type EtcdFollower struct {
 	self  int
 }
 
-// StartEtcdFollower starts the three servers, each in its own folder below parent. The caller must Close the EtcdFollower, which ends all
-// of them.
+// StartEtcdFollower starts the three servers, each in its own folder below parent. The
+// caller must Close the EtcdFollower, which ends all of them.
 func StartEtcdFollower(ctx context.Context, parent string) (*EtcdFollower, error) {
 	f := new(EtcdFollower)
 	if err := f.start(ctx, parent); err != nil {

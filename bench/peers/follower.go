@@ -15,8 +15,9 @@ import (
 // members is how many servers an ensemble of ZooKeeper, or a cluster of etcd, has.
 const members = 3
 
-// Follower is a ZooKeeper server with its leader far away. The third server is beside the leader, so that the leader needs no distant
-// server to commit. Elections are not delayed.
+// Follower is a ZooKeeper server with its leader far away. The third server is beside the
+// leader, so that the leader needs no distant server to commit. Elections are not
+// delayed.
 type Follower struct {
 	Server
 
@@ -27,8 +28,10 @@ type Follower struct {
 // way is the way from one server to another.
 type way struct{ from, to int }
 
-// StartFollower starts the three servers in a folder below parent, or among the other temporary files if parent is empty. The caller must
-// Close the Follower, which ends all of them. The error wraps [ensemble.ErrNotFound] if there is no ZooKeeper on this machine.
+// StartFollower starts the three servers in a folder below parent, or among the other
+// temporary files if parent is empty. The caller must Close the Follower, which ends all
+// of them. The error wraps [ensemble.ErrNotFound] if there is no ZooKeeper on this
+// machine.
 func StartFollower(ctx context.Context, parent string, settings ...ensemble.Setting) (*Follower, error) {
 	f := &Follower{ways: make(map[way]*ensemble.Proxy)}
 	if err := f.start(ctx, parent, settings); err != nil {
@@ -55,7 +58,8 @@ func (f *Follower) start(ctx context.Context, parent string, settings []ensemble
 		failed = append(failed, err)
 		return port
 	})
-	// A server that takes itself for the leader by mistake notices after that many ticks without a follower.
+	// A server that takes itself for the leader by mistake notices after that many ticks
+	// without a follower.
 	soon := ensemble.Line("initLimit", "2")
 	err := f.launch(ctx, parent, members, append(slices.Clip(settings), soon, through))
 	if err = errors.Join(append(failed, err)...); err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// ErrNoKazoo is what [FindKazoo] returns, wrapped with the reason, on a machine without kazoo or Python.
+// ErrNoKazoo is what [FindKazoo] returns, wrapped with the reason, on a machine without
+// kazoo or Python.
 var ErrNoKazoo = errors.New("peers: no kazoo to run; run bench/deps, or install it, or set KAZOO_HOME to its folder")
 
 // Kazoo is a kazoo that can run.
@@ -23,8 +24,9 @@ type Kazoo struct {
 	PythonVersion string // such as 3.11.2
 }
 
-// FindKazoo looks for Python on PATH and in .deps of the project of the working directory. It looks for kazoo in KAZOO_HOME, in the same
-// .deps, and where Python itself looks. The error wraps [ErrNoKazoo] if there is none.
+// FindKazoo looks for Python on PATH and in .deps of the project of the working
+// directory. It looks for kazoo in KAZOO_HOME, in the same .deps, and where Python itself
+// looks. The error wraps [ErrNoKazoo] if there is none.
 func FindKazoo(ctx context.Context) (Kazoo, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestWhereJarsAreLookedFor: only in the wanted folder, if there is one; else in the system's folder, else in the project.
+// TestWhereJarsAreLookedFor: only in the wanted folder, if there is one; else in the
+// system's folder, else in the project.
 func TestWhereJarsAreLookedFor(t *testing.T) {
 	t.Parallel()
 	home, system, deps, nothing := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
@@ -86,7 +87,8 @@ func TestKazooIsFoundAndRun(t *testing.T) {
 // far is a round trip that takes longer than anything else here.
 const far = 300 * time.Millisecond
 
-// oneRoundTrip fails the test unless the work, at a server with a distant leader, takes one round trip to the leader.
+// oneRoundTrip fails the test unless the work, at a server with a distant leader, takes
+// one round trip to the leader.
 func oneRoundTrip(t *testing.T, what string, lag func(time.Duration), work func() error) {
 	t.Helper()
 	timed := func() time.Duration {
@@ -105,8 +107,8 @@ func oneRoundTrip(t *testing.T, what string, lag func(time.Duration), work func(
 	}
 }
 
-// TestAFollowerHasItsLeaderFarAway: a request that needs the leader takes one round trip more. A request that the follower answers alone
-// takes no longer.
+// TestAFollowerHasItsLeaderFarAway: a request that needs the leader takes one round trip
+// more. A request that the follower answers alone takes no longer.
 func TestAFollowerHasItsLeaderFarAway(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

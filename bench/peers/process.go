@@ -27,7 +27,8 @@ type Line struct {
 	Text string    // without its end
 }
 
-// Process is a program that runs beside this one and prints what happens to it. Several goroutines may call its methods.
+// Process is a program that runs beside this one and prints what happens to it. Several
+// goroutines may call its methods.
 type Process struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
@@ -40,8 +41,9 @@ type Process struct {
 	killed   atomic.Bool
 }
 
-// Start starts the command, whose three standard streams must be free. Each line of its output goes to heard, in order, from one
-// goroutine. If heard blocks, it holds up the process in the end. The caller must Close the process, which ends by itself when its
+// Start starts the command, whose three standard streams must be free. Each line of its
+// output goes to heard, in order, from one goroutine. If heard blocks, it holds up the
+// process in the end. The caller must Close the process, which ends by itself when its
 // standard input does.
 func Start(cmd *exec.Cmd, heard func(Line)) (*Process, error) {
 	p := &Process{cmd: cmd, ended: make(chan struct{}), patience: patience}
@@ -85,8 +87,9 @@ func (p *Process) Say(line string) error {
 // Complaints is the end of the process's standard error.
 func (p *Process) Complaints() string { return p.said.String() }
 
-// Kill ends the process at once, as a crash would (SIGKILL), and returns when it has ended. Close then takes that for no error. If the
-// process has ended already, Kill does nothing.
+// Kill ends the process at once, as a crash would (SIGKILL), and returns when it has
+// ended. Close then takes that for no error. If the process has ended already, Kill does
+// nothing.
 func (p *Process) Kill() error {
 	p.killed.Store(true)
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -96,12 +99,14 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Close ends the process's input and waits for its end. If that takes too long, Close kills the process, which is an error, as is an exit
-// status other than 0. Close may be called more than once.
+// Close ends the process's input and waits for its end. If that takes too long, Close
+// kills the process, which is an error, as is an exit status other than 0. Close may be
+// called more than once.
 func (p *Process) Close() error {
 	var killed error
 	p.close.Do(func() {
-		// A process that has ended has closed the pipe. Its exit status says whether there was an error.
+		// A process that has ended has closed the pipe. Its exit status says whether
+		// there was an error.
 		_ = p.input.Close()
 		overdue := time.NewTimer(p.patience)
 		defer overdue.Stop()

@@ -12,15 +12,16 @@ import (
 // tick is Linux's unit of processor time.
 const tick = 10 * time.Millisecond
 
-// ProcessorTime returns the processor time of a process so far, in all its threads. If the system does not report it, the error wraps
-// [errors.ErrUnsupported].
+// ProcessorTime returns the processor time of a process so far, in all its threads. If
+// the system does not report it, the error wraps [errors.ErrUnsupported].
 func ProcessorTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("peers: %w", err)
 	}
-	// The second field is the program's name in brackets, which may contain anything. After it, the twelfth and thirteenth fields are the
-	// time in the program and in the kernel.
+	// The second field is the program's name in brackets, which may contain anything.
+	// After it, the twelfth and thirteenth fields are the time in the program and in the
+	// kernel.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("peers: of process %d the kernel says %q", pid, stat)
@@ -36,7 +37,8 @@ func ProcessorTime(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// Memory returns the memory of a process in bytes. Pages shared between processes count for each of them.
+// Memory returns the memory of a process in bytes. Pages shared between processes count
+// for each of them.
 func Memory(pid int) (int64, error) {
 	return kilobytes(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:")
 }
@@ -44,7 +46,8 @@ func Memory(pid int) (int64, error) {
 // FreeMemory returns how many bytes of memory the machine could give to new processes.
 func FreeMemory() (int64, error) { return kilobytes("/proc/meminfo", "MemAvailable:") }
 
-// kilobytes reads a line of a file that the kernel writes, and returns its value in bytes.
+// kilobytes reads a line of a file that the kernel writes, and returns its value in
+// bytes.
 func kilobytes(file, name string) (int64, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -62,7 +65,8 @@ func kilobytes(file, name string) (int64, error) {
 	return 0, fmt.Errorf("peers: %s has no %s", file, name)
 }
 
-// Descriptors returns how many files and sockets each process may have open, if it raises its limit to the maximum.
+// Descriptors returns how many files and sockets each process may have open, if it raises
+// its limit to the maximum.
 func Descriptors() (uint64, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

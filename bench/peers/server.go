@@ -12,7 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// Server is a ZooKeeper server that all compared libraries share: a standalone server, or one of an ensemble.
+// Server is a ZooKeeper server that all compared libraries share: a standalone server, or
+// one of an ensemble.
 type Server struct {
 	Installation ensemble.Installation // where it runs from
 	Addr         string                // host:port
@@ -24,8 +25,9 @@ type Server struct {
 	folder  string
 }
 
-// RAMDisk returns a folder with its files in memory, or the empty string if this machine is not known to have one. With such a folder,
-// servers are compared by what they do, not by the disk.
+// RAMDisk returns a folder with its files in memory, or the empty string if this machine
+// is not known to have one. With such a folder, servers are compared by what they do, not
+// by the disk.
 func RAMDisk() string {
 	const shared = "/dev/shm"
 	folder, err := os.MkdirTemp(shared, "zkgrant-try")
@@ -35,8 +37,9 @@ func RAMDisk() string {
 	return shared
 }
 
-// StartServer starts a server in its own folder below parent, or among the other temporary files if parent is empty, and returns when it
-// serves. The caller must Close it. The error wraps [ensemble.ErrNotFound] if there is no ZooKeeper on this machine.
+// StartServer starts a server in its own folder below parent, or among the other
+// temporary files if parent is empty, and returns when it serves. The caller must Close
+// it. The error wraps [ensemble.ErrNotFound] if there is no ZooKeeper on this machine.
 func StartServer(ctx context.Context, parent string, settings ...ensemble.Setting) (*Server, error) {
 	s := new(Server)
 	err := s.launch(ctx, parent, 1, settings)
@@ -49,7 +52,8 @@ func StartServer(ctx context.Context, parent string, settings ...ensemble.Settin
 	return s, nil
 }
 
-// launch starts n servers in a folder below parent. After an error some of them may still run.
+// launch starts n servers in a folder below parent. After an error some of them may still
+// run.
 func (s *Server) launch(ctx context.Context, parent string, n int, settings []ensemble.Setting) (err error) {
 	if s.Installation, err = ensemble.Find(); err != nil {
 		return err
@@ -71,7 +75,8 @@ func (s *Server) describe(ctx context.Context, i int) (err error) {
 	return err
 }
 
-// ProcessorTime is the server's processor time so far. If the system does not report it, the error wraps [errors.ErrUnsupported].
+// ProcessorTime is the server's processor time so far. If the system does not report it,
+// the error wraps [errors.ErrUnsupported].
 func (s *Server) ProcessorTime() (time.Duration, error) { return ProcessorTime(s.servers.Pid(s.index)) }
 
 // Counters are the numbers in the server's answer to the word mntr.

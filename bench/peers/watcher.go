@@ -19,7 +19,8 @@ type Watcher struct {
 	news <-chan zk.Event
 }
 
-// Connect opens a session with the go-zookeeper client. A nil dialer is the usual one. The caller must Close it.
+// Connect opens a session with the go-zookeeper client. A nil dialer is the usual one.
+// The caller must Close it.
 func Connect(ctx context.Context, addr string, timeout time.Duration, dial zk.Dialer) (*zk.Conn, error) {
 	if dial == nil {
 		dial = net.DialTimeout

@@ -47,7 +47,8 @@ type Measured struct {
 	Runs []Run `json:"runs"`
 }
 
-// Run is what was measured of one library in one run: the first time of each moment after the cut, if it came.
+// Run is what was measured of one library in one run: the first time of each moment after
+// the cut, if it came.
 type Run struct {
 	Moments map[moment]Millis `json:"moments_ms"`
 	Told    []Told            `json:"told"`
@@ -140,7 +141,8 @@ func (m Measured) spread(of moment) Spread {
 	return Spread{Median: (came[(n-1)/2] + came[n/2]) / 2, Min: came[0], Max: came[n-1], Came: n}
 }
 
-// suspendedInTime reports whether every holder heard of trouble with its connection before the next contender was granted the lock.
+// suspendedInTime reports whether every holder heard of trouble with its connection
+// before the next contender was granted the lock.
 func (f *Figures) suspendedInTime() bool {
 	for _, m := range f.Measured {
 		for _, r := range m.Runs {

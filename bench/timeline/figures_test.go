@@ -12,7 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestTheCommittedPictureIsOfTheCommittedFigures: docs show it. go run ./timeline -draw writes it, too.
+// TestTheCommittedPictureIsOfTheCommittedFigures: docs show it. go run ./timeline -draw
+// writes it, too.
 func TestTheCommittedPictureIsOfTheCommittedFigures(t *testing.T) {
 	t.Parallel()
 	f, b := new(Figures), new(bytes.Buffer)

@@ -81,8 +81,9 @@ func measure(ctx context.Context, progress io.Writer) (f *Figures, err error) {
 	}
 	for i := range runs {
 		say("run %d of %d: %v of partition", i+1, runs, heal)
-		// Clients ping every third of the session timeout. In each run the cut comes in another part of that third, at random within the part.
-		// The phase of the server's clock is random.
+		// Clients ping every third of the session timeout. In each run the cut comes in
+		// another part of that third, at random within the part. The phase of the
+		// server's clock is random.
 		part := timeout / 3 / runs
 		settle := timeout/3 + time.Duration(i)*part + rand.N(part)
 		cut, notes, err := script.play(ctx, fmt.Sprintf("/timeline/run%d", i), settle)

@@ -8,8 +8,9 @@ import (
 	"text/template"
 )
 
-// The picture has two lanes for each library, one below the other: the holder's and the next contender's, over one axis of time. Plotting
-// libraries have no such chart, so it is a template. It names no font that a reader must have.
+// The picture has two lanes for each library, one below the other: the holder's and the
+// next contender's, over one axis of time. Plotting libraries have no such chart, so it
+// is a template. It names no font that a reader must have.
 //
 //go:embed picture.svg.tmpl
 var pictureTemplate string
@@ -31,7 +32,8 @@ const (
 	labelsTurn = axisLeft + 0.6*(axisRight-axisLeft)
 )
 
-// axis maps times to places. If the part between early and late, in which nothing happens, is long, it is left out.
+// axis maps times to places. If the part between early and late, in which nothing
+// happens, is long, it is left out.
 type axis struct {
 	first, early Millis  // the first part's ends
 	late, last   Millis  // the second part's; none if late is not after early
@@ -199,7 +201,8 @@ func newGroup(m Measured, version string, a axis, y float64) group {
 	told, end, let := m.spread(suspended), m.spread(lost), m.spread(granted)
 	g := group{Y: y, Name: m.Name, API: strings.TrimSpace(version + " " + m.API)}
 	g.Verdict, g.Extent, g.Harm = m.verdict()
-	// Of the two reports to the holder, the first one has its text to the left, so that it does not overlap the other's.
+	// Of the two reports to the holder, the first one has its text to the left, so that
+	// it does not overlap the other's.
 	swapped := end.Came > 0 && end.Median < told.Median
 	knows, entered := axisRight, axisRight
 	if told.Came > 0 {

@@ -31,7 +31,8 @@ func formatTold(w what, own string) string {
 	return strings.TrimRight(prefix+string(w)+" "+strings.ReplaceAll(own, "\n", " "), " ")
 }
 
-// parseTold reads such a line. Any other line is not ok. A line with the prefix that cannot be read is a failure.
+// parseTold reads such a line. Any other line is not ok. A line with the prefix that
+// cannot be read is a failure.
 func parseTold(line string) (w what, own string, ok bool) {
 	rest, ok := strings.CutPrefix(line, prefix)
 	if !ok {
@@ -63,7 +64,8 @@ type note struct {
 	own     string // in the words of the library
 }
 
-// recorder keeps the notes of one run. Any goroutine may call hear. One goroutine at a time may wait for a note.
+// recorder keeps the notes of one run. Any goroutine may call hear. One goroutine at a
+// time may wait for a note.
 type recorder struct {
 	more chan struct{} // of size 1; hear writes it at each new note, the waiting goroutine reads it
 

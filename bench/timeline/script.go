@@ -16,8 +16,9 @@ import (
 const (
 	// prelude bounds the time until every contender holds or waits.
 	prelude = time.Minute
-	// epilogue bounds, in session timeouts, the time from the heal until every holder is connected again. A client may be waiting for the
-	// answer to a request that it sent during the partition.
+	// epilogue bounds, in session timeouts, the time from the heal until every holder is
+	// connected again. A client may be waiting for the answer to a request that it sent
+	// during the partition.
 	epilogue = 10
 )
 
@@ -32,8 +33,9 @@ type script struct {
 	say     func(format string, args ...any)   // reports the progress
 }
 
-// play runs the script once, with locks below the folder, and cuts when all contenders have been at rest for that long. It returns the time
-// of the cut, and every report after it.
+// play runs the script once, with locks below the folder, and cuts when all contenders
+// have been at rest for that long. It returns the time of the cut, and every report after
+// it.
 func (s *script) play(
 	ctx context.Context, folder string, settle time.Duration,
 ) (cut time.Time, notes []note, err error) {
@@ -85,11 +87,13 @@ type cast struct {
 
 func (c *cast) path(l library) string { return c.folder + "/" + l.Key }
 
-// enter starts all contenders, and returns when of each library one holds and the other waits behind it.
+// enter starts all contenders, and returns when of each library one holds and the other
+// waits behind it.
 func (c *cast) enter(ctx context.Context, proxy string, watch *peers.Watcher) error {
 	ctx, cancel := context.WithTimeout(ctx, prelude)
 	defer cancel()
-	// All holders start at once, as a virtual machine takes its time. The others start when it is decided which contenders hold.
+	// All holders start at once, as a virtual machine takes its time. The others start
+	// when it is decided which contenders hold.
 	for _, l := range c.script.contest {
 		if err := c.start(l, holder, proxy); err != nil {
 			return err
@@ -137,7 +141,8 @@ func (c *cast) start(l library, role who, addr string) error {
 	return nil
 }
 
-// reunite waits until every holder is connected again. One that is not is no error but a finding.
+// reunite waits until every holder is connected again. One that is not is no error but a
+// finding.
 func (c *cast) reunite(ctx context.Context, healed time.Time) error {
 	limited, cancel := context.WithTimeout(ctx, epilogue*c.script.timeout)
 	defer cancel()
@@ -161,7 +166,8 @@ func (c *cast) close() error {
 // pollInterval is the time between two looks at an incomplete queue.
 const pollInterval = 20 * time.Millisecond
 
-// queue waits until two contenders stand at the path. It calls gone, in another goroutine, when the first one's node is deleted.
+// queue waits until two contenders stand at the path. It calls gone, in another
+// goroutine, when the first one's node is deleted.
 func queue(ctx context.Context, w *peers.Watcher, path string, gone func(at time.Time)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

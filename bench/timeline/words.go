@@ -15,7 +15,8 @@ func (m Millis) String() string {
 	return fmt.Sprintf("%.1f s", float64(m)/1000)
 }
 
-// String is the median in seconds, and the extremes if they differ from it at that precision.
+// String is the median in seconds, and the extremes if they differ from it at that
+// precision.
 func (s Spread) String() string {
 	median := fmt.Sprintf("%.1f s", float64(s.Median)/1000)
 	if extent := s.extent(); extent != "" {
@@ -41,7 +42,8 @@ func countRuns(n int) string {
 	return fmt.Sprintf("median of %d runs (lowest–highest)", n)
 }
 
-// verdict is the result in a few words, the spread of the figure in them, and whether there were two holders at once.
+// verdict is the result in a few words, the spread of the figure in them, and whether
+// there were two holders at once.
 func (m Measured) verdict() (words, extent string, harm bool) {
 	late := 0
 	for _, r := range m.Runs {

@@ -24,7 +24,8 @@ type reader interface {
 // atOnce is how many nodes are looked at together.
 const atOnce = 64
 
-// lookBelow looks at a node and at what is below it. Each node with contenders goes to found as it is seen.
+// lookBelow looks at a node and at what is below it. Each node with contenders goes to
+// found as it is seen.
 func lookBelow(ctx context.Context, r reader, chroot, root string, found func(doctor.Node)) (*doctor.Tree, error) {
 	const systemTree = "/zookeeper"
 	t := &tree{Tree: doctor.Tree{Root: root}, chroot: chroot, records: map[string]session.Found{}}
@@ -79,7 +80,8 @@ type tree struct {
 	records map[string]session.Found // by path
 }
 
-// isPart tells by its name whether a node is part of a lock: a contender, a permit or a record.
+// isPart tells by its name whether a node is part of a lock: a contender, a permit or a
+// record.
 func isPart(name string) bool {
 	_, contends := events.ParseName(name)
 	return contends || session.IsPermit(name) || strings.HasSuffix(name, session.RecordSuffix)
@@ -147,8 +149,9 @@ func (t *tree) judgeDirectories(ctx context.Context, r reader) error {
 	return errors.Join(errs...)
 }
 
-// judgeRecords finds the records whose holder is gone. A release removes the node and the record in one transaction. So if the node
-// is gone and the record has not changed, the holder has crashed.
+// judgeRecords finds the records whose holder is gone. A release removes the node and the
+// record in one transaction. So if the node is gone and the record has not changed, the
+// holder has crashed.
 func (t *tree) judgeRecords(ctx context.Context, r reader) error {
 	for _, at := range slices.Sorted(maps.Keys(t.records)) {
 		f := t.records[at]

@@ -27,8 +27,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// child is the command with its family. It is the work of run and elect. A supervisor starts it,
-// see supervise.go.
+// child is the command with its family. It is the work of run and elect. A supervisor
+// starts it, see supervise.go.
 type child struct {
 	*console
 
@@ -101,8 +101,9 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	if cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr; stdin != nil {
 		cmd.Stdin = stdin
 	}
-	// What is sent to our process group must not reach the supervisor. Nor must KILL of an outer
-	// zkgrant reach both of us, if the command is in a session that it does not reach.
+	// What is sent to our process group must not reach the supervisor. Nor must KILL of
+	// an outer zkgrant reach both of us, if the command is in a session that it does not
+	// reach.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !o.apart, Setsid: o.apart}
 	if err := c.orphans.start(cmd); err != nil {
 		if errors.Is(err, syscall.E2BIG) { // the supervisor has the command's arguments
@@ -224,8 +225,8 @@ func hear(said *bufio.Reader) (what string, number int, err error) {
 	return what, number, err
 }
 
-// renew tells the supervisor until when the lock is safe. It does not wait for the supervisor,
-// which may be halted; the newest time counts.
+// renew tells the supervisor until when the lock is safe. It does not wait for the
+// supervisor, which may be halted; the newest time counts.
 func (c *child) renew(lease time.Time) {
 	c.tell(bootTime(lease))
 }
@@ -241,8 +242,8 @@ func (c *child) dismiss() {
 	c.tell(dismissed)
 }
 
-// takeTerminal puts this process into the foreground again, if the command has the terminal, or
-// had it and left it to a group that has ended.
+// takeTerminal puts this process into the foreground again, if the command has the
+// terminal, or had it and left it to a group that has ended.
 func (c *child) takeTerminal() {
 	if at := foreground(); c.handed.Load() && at != 0 && (at == c.family.group || groupEnded(at)) {
 		_ = setForeground(syscall.Getpgrp()) // the terminal may be gone by now
@@ -294,12 +295,13 @@ func told(g events.Grant, kind string) []string {
 	return append(environment, nested.Environment(nested.Outer(os.Environ()))...)
 }
 
-// signal sends a signal to every process of the family, and reports whether one of them got it,
-// or there is none.
+// signal sends a signal to every process of the family, and reports whether one of them
+// got it, or there is none.
 func (c *child) signal(sig syscall.Signal) bool {
 	err := c.family.signal(sig)
-	// For the kernel it is a success if one process of a group got the signal. Others may belong to
-	// another user now. To look for them takes time, and nothing may hold the caller up.
+	// For the kernel it is a success if one process of a group got the signal. Others may
+	// belong to another user now. To look for them takes time, and nothing may hold the
+	// caller up.
 	if (err != nil || sig != syscall.SIGCONT) && c.inspects.CompareAndSwap(false, true) {
 		family := c.family
 		c.finished.Go(func() {
@@ -338,8 +340,8 @@ type missing struct {
 	sig syscall.Signal
 }
 
-// empty reports whether nothing is left of the family. The supervisor says so, if it can: it may
-// be halted, or killed. A zombie has ended: its parent may never wait for it.
+// empty reports whether nothing is left of the family. The supervisor says so, if it can:
+// it may be halted, or killed. A zombie has ended: its parent may never wait for it.
 func (c *child) empty() bool {
 	select {
 	case <-c.over:
@@ -401,12 +403,14 @@ func (c *child) pass(sig os.Signal, valid func() bool) bool {
 		if !valid() || !standing().Watched() {
 			return false
 		}
-		// This process cannot watch the lock while it is halted, so the command is halted first, by STOP, which it cannot ignore.
+		// This process cannot watch the lock while it is halted, so the command is halted
+		// first, by STOP, which it cannot ignore.
 		c.takeTerminal()
 		c.signal(syscall.SIGSTOP)
 		halt(c.console)
 	case syscall.SIGCONT:
-		// If the lock was lost in the meantime, the report of the loss is about to come, and ends the command.
+		// If the lock was lost in the meantime, the report of the loss is about to come,
+		// and ends the command.
 		if valid() {
 			c.signal(syscall.SIGCONT)
 		}
@@ -457,8 +461,8 @@ func (c *child) halted(by syscall.Signal, valid func() bool) {
 		})
 	case jobs.Follow:
 		c.takeTerminal()
-		// The whole job, and by STOP: a TSTP that this process catches could end in a halt after
-		// the shell's CONT.
+		// The whole job, and by STOP: a TSTP that this process catches could end in a
+		// halt after the shell's CONT.
 		_ = syscall.Kill(0, syscall.SIGSTOP)
 	case jobs.Hangup:
 		c.signal(syscall.SIGHUP)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// leaders are the parts of commands that another process outlives. Where no orphan is adopted,
-// that has to be in the group.
+// leaders are the parts of commands that another process outlives. Where no orphan is
+// adopted, that has to be in the group.
 func leaders() []string {
 	if runtime.GOOS != "linux" {
 		return []string{"leader"}
@@ -27,8 +27,8 @@ func leaders() []string {
 // long is what a command does at most, whatever the test does.
 const long = 5 * time.Minute
 
-// play is the command `part`, which run runs in the tests. It does what the part says, and
-// returns the exit code.
+// play is the command `part`, which run runs in the tests. It does what the part says,
+// and returns the exit code.
 func play(part string, args []string) int {
 	ends := map[os.Signal]int{syscall.SIGTERM: 0, syscall.SIGUSR2: 5}
 	switch part {
@@ -63,8 +63,8 @@ func play(part string, args []string) int {
 		go wait("command", nil)
 		appendTo(args[0], "work", long/time.Millisecond)
 
-	// Each starts the work above, and ends: with the code in the third argument, or by TERM. The
-	// script's work has a group of its own, as after `set -m`.
+	// Each starts the work above, and ends: with the code in the third argument, or by
+	// TERM. The script's work has a group of its own, as after `set -m`.
 	case "leader", "script":
 		begin(&syscall.SysProcAttr{Setpgid: part == "script"}, "work", args[:2]...)
 		if len(args) > 2 {

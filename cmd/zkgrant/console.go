@@ -19,7 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// console reports what happens: as lines for people, or with --json as one object a line. Its methods may be called from any goroutine.
+// console reports what happens: as lines for people, or with --json as one object a line.
+// Its methods may be called from any goroutine.
 type console struct {
 	file     *os.File
 	settings *settings
@@ -78,8 +79,8 @@ const (
 	erase  = "\r\x1b[K"
 )
 
-// say writes a report. The format and its arguments make the line for people. It does not wait
-// until the line is written.
+// say writes a report. The format and its arguments make the line for people. It does not
+// wait until the line is written.
 func (c *console) say(r report, format string, args ...any) {
 	if line := c.line(r, format, args...); line != "" {
 		c.write(line)
@@ -157,8 +158,8 @@ func (c *console) progress(format string, args ...any) {
 // hide removes a progress.
 func (c *console) hide() { c.out.progress("") }
 
-// give removes a progress, and waits for that: what is printed next goes to the same terminal by
-// another way. A terminal that takes nothing holds it up for a moment only.
+// give removes a progress, and waits for that: what is printed next goes to the same
+// terminal by another way. A terminal that takes nothing holds it up for a moment only.
 func (c *console) give() {
 	if c.hide(); c.terminal {
 		c.out.flush(time.Second / 10)
@@ -168,8 +169,9 @@ func (c *console) give() {
 // printable makes text from the servers harmless for a terminal.
 func printable(s string) string { return text.Printable(s) }
 
-// warnings takes the library's log, which says why there is no session yet. Events tell what follows, and with --verbose the log does.
-// No event tells why servers leave a lock waiting.
+// warnings takes the library's log, which says why there is no session yet. Events tell
+// what follows, and with --verbose the log does. No event tells why servers leave a lock
+// waiting.
 type warnings struct{ *console }
 
 func (w warnings) Enabled(_ context.Context, level slog.Level) bool {

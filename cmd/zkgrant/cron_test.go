@@ -38,8 +38,8 @@ func crontab(t *testing.T) (variables, commands []string) {
 	return variables, commands
 }
 
-// TestCron runs each line of the page's crontab as cron does: by sh, with few variables. Each is
-// run on two machines at once. Each time that it says is a fraction here.
+// TestCron runs each line of the page's crontab as cron does: by sh, with few variables.
+// Each is run on two machines at once. Each time that it says is a fraction here.
 func TestCron(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("timeout"); err != nil {

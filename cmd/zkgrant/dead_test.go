@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// ending is a way in which a lock comes to its end. Whatever it is, what run has started is dead
-// before the next holder starts.
+// ending is a way in which a lock comes to its end. Whatever it is, what run has started
+// is dead before the next holder starts.
 type ending struct {
 	name    string
 	where   string // the situation of zkgrant
@@ -97,8 +97,8 @@ func TestTheCommandIsDeadFirst(t *testing.T) {
 		},
 		says: "the supervisor of the command was killed",
 	})
-	// The command is a zkgrant that gives its own command more time. Without a terminal that command
-	// must not be in a session which the outer zkgrant does not look at.
+	// The command is a zkgrant that gives its own command more time. Without a terminal
+	// that command must not be in a session which the outer zkgrant does not look at.
 	for _, where := range []string{"job", "session-leader"} {
 		if runtime.GOOS != "linux" {
 			break
@@ -120,11 +120,13 @@ func TestTheCommandIsDeadFirst(t *testing.T) {
 	together(t, all, ending.comes)
 }
 
-// The command ends by itself, and another process of its family works on. The lock is held until
-// that has ended, too, and nothing is killed. After a session timeout a line names the process.
+// The command ends by itself, and another process of its family works on. The lock is
+// held until that has ended, too, and nothing is killed. After a session timeout a line
+// names the process.
 func TestTheLockIsHeldForTheWholeGroup(t *testing.T) {
 	t.Parallel()
-	// For ps a process whose first thread has ended is a zombie, and works on in its others.
+	// For ps a process whose first thread has ended is a zombie, and works on in its
+	// others.
 	const headless = `--shell /locks/run -- 'part headless FILE & ` +
 		`until grep -q "^State:.Z" /proc/$!/status; do sleep 0.01; done; exit 7'`
 	lines := map[string]string{headless: "headless"}
@@ -152,8 +154,8 @@ func TestTheLockIsHeldForTheWholeGroup(t *testing.T) {
 	})
 }
 
-// With --release-on-exit the lock is given back when the command itself has ended, and others
-// of its group go on.
+// With --release-on-exit the lock is given back when the command itself has ended, and
+// others of its group go on.
 func TestReleaseOnExit(t *testing.T) {
 	g := double(parallel(t))
 	run := g.begin("run -v --release-on-exit " + lockPath + " -- part leader FILE obedient 7")
@@ -165,9 +167,9 @@ func TestReleaseOnExit(t *testing.T) {
 	run.Exits(7)
 }
 
-// When the lock is lost, run asks the command to end, and kills it if it does not, together with
-// its children. A halted command is continued for that. The exit code says that the lock is lost,
-// whatever the command's own is.
+// When the lock is lost, run asks the command to end, and kills it if it does not,
+// together with its children. A halted command is continued for that. The exit code says
+// that the lock is lost, whatever the command's own is.
 func TestALossEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	inParallel(t, map[string]string{
@@ -195,8 +197,8 @@ func TestALossEndsTheCommand(t *testing.T) {
 	})
 }
 
-// A connection that breaks and comes back is reported, and costs nothing. Nor does a reader of
-// standard error that has ended, and the command keeps the default for PIPE.
+// A connection that breaks and comes back is reported, and costs nothing. Nor does a
+// reader of standard error that has ended, and the command keeps the default for PIPE.
 func TestABrokenConnection(t *testing.T) {
 	t.Parallel()
 	situations := map[string]bool{"job": true, "pipe-gone": false}
@@ -220,14 +222,15 @@ func TestABrokenConnection(t *testing.T) {
 	})
 }
 
-// run is halted, and the lock is lost meanwhile. If Ctrl-Z has halted the command, too, CONT does not
-// let it go on. If it has ended well before run learns of that, this is a loss, and no success.
+// run is halted, and the lock is lost meanwhile. If Ctrl-Z has halted the command, too,
+// CONT does not let it go on. If it has ended well before run learns of that, this is a
+// loss, and no success.
 func TestALossOfAHaltedRun(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGSTOP} {
 		g := brief(t)
-		// A shell has one thread, to which the system gives the signal with the lower number first:
-		// TERM, of which it dies, and not CONT.
+		// A shell has one thread, to which the system gives the signal with the lower
+		// number first: TERM, of which it dies, and not CONT.
 		run := g.works("run --grace 250ms --shell "+lockPath+" --", `trap 'echo went on' CONT; `+
 			`trap 'kill $!; exit 0' USR1; echo "command $$ ready"; while :; do sleep 600 & wait $!; done`)
 		pid := g.pid(run, "command")
@@ -244,7 +247,8 @@ func TestALossOfAHaltedRun(t *testing.T) {
 	}
 }
 
-// A supervisor that is halted goes on at once: otherwise nobody would hear of the command's end.
+// A supervisor that is halted goes on at once: otherwise nobody would hear of the
+// command's end.
 func TestTheSupervisorIsHalted(t *testing.T) {
 	g := double(parallel(t))
 	run := g.works("run -v " + lockPath + " -- part wait")

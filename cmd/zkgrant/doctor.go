@@ -69,7 +69,8 @@ doctor could not check.`,
 	return cmd
 }
 
-// diagnose looks at the servers, and at the tree if there is a root. What it finds is printed with an error, too.
+// diagnose looks at the servers, and at the tree if there is a root. What it finds is
+// printed with an error, too.
 func (s *settings) diagnose(ctx context.Context, root string, patience time.Duration, found *record) error {
 	const defaultTick = 2 * time.Second
 	var o doctor.Observation
@@ -137,7 +138,8 @@ func (p paced) Look(ctx context.Context, node string) ([]session.Found, error) {
 	return p.Session.Look(ctx, node)
 }
 
-// each calls the function for all of them at once, and returns the results in their order.
+// each calls the function for all of them at once, and returns the results in their
+// order.
 func each[T, R any](all []T, f func(T) R) []R {
 	var calls sync.WaitGroup
 	results := make([]R, len(all))

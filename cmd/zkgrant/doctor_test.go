@@ -163,7 +163,8 @@ func TestRealDoctorOfDefaults(t *testing.T) {
 	g.ends(codeFailed, "doctor", "accepts connections, but no sessions")
 }
 
-// A bad finding is red on a terminal unless NO_COLOR is set, and names from the servers do the terminal no harm.
+// A bad finding is red on a terminal unless NO_COLOR is set, and names from the servers
+// do the terminal no harm.
 func TestDoctorOnATerminal(t *testing.T) {
 	g := double(t)
 	eventstest.Must(t, g.Create("/locks/\u202eodd/lock-0000000000", nil))
@@ -178,7 +179,8 @@ func TestDoctorOnATerminal(t *testing.T) {
 	}
 }
 
-// Doctor reports that a directory's numbers come to their end before they do, even if the directory has only a holder's node.
+// Doctor reports that a directory's numbers come to their end before they do, even if the
+// directory has only a holder's node.
 func TestDoctorCountsSequenceNumbers(t *testing.T) {
 	g := double(t)
 	eventstest.Must(t, g.Create(lockPath, nil))
@@ -187,7 +189,8 @@ func TestDoctorCountsSequenceNumbers(t *testing.T) {
 	g.examined(0, "/locks").has(t, doctor.Note, "sequence", lockPath, "1900000001 of 2147483647")
 }
 
-// Doctor adds up the nodes of each session below the path, as the servers list them in the transaction that ends it.
+// Doctor adds up the nodes of each session below the path, as the servers list them in
+// the transaction that ends it.
 func TestDoctorAddsUpTheNodesOfASession(t *testing.T) {
 	g := double(t)
 	dir := "/app/locks/" + strings.Repeat("x", 1000)
@@ -350,8 +353,8 @@ func (p *proof) Next(token []byte) (answer []byte, done bool, err error) {
 	return []byte("hello"), false, nil
 }
 
-// A server that makes a session serves, also if it wants to know who the client is before anything
-// else. A client that says so can end the sessions.
+// A server that makes a session serves, also if it wants to know who the client is before
+// anything else. A client that says so can end the sessions.
 func TestAServerThatRequiresAuthentication(t *testing.T) {
 	const word = "open sesame"
 	for name, test := range map[string]struct {

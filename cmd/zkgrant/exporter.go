@@ -63,7 +63,8 @@ interrupted. Every client that can reach the address sees paths.`,
 	return cmd
 }
 
-// run serves until ctx ends. Without a ZooKeeper server it serves the state of the session.
+// run serves until ctx ends. Without a ZooKeeper server it serves the state of the
+// session.
 func (e *exporter) run(ctx context.Context, out io.Writer) (err error) {
 	hooks := zkprom.New()
 	c, err := e.open(coordinator.WithHooks(hooks))

@@ -11,12 +11,13 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// Each way in which kill(2) does not end a live process of the group, and what holds it here:
+// Each way in which kill(2) does not end a live process of the group, and what holds it
+// here:
 //
-//   - EPERM for all: the group is another user's      TestASignalThatReachesOnlySomeAndALoss
+//   - EPERM for all: the group is another user's TestASignalThatReachesOnlySomeAndALoss
 //   - success, but EPERM for some                     TestASignalThatReachesOnlySome
 //   - EPERM from a user namespace or a security module: any error but ESRCH is the same
-//   - EPERM, and the kernel forgets Pdeathsig         TestTheSupervisorOfAStrangerIsKilled
+//   - EPERM, and the kernel forgets Pdeathsig TestTheSupervisorOfAStrangerIsKilled
 //   - EPERM, and /proc hides the process              TestAStrangerThatCannotBeSeen
 //   - it ignores the signal                           TestTheCommandIsDeadFirst
 //   - it is init of a PID namespace, deaf to all      TestInAContainer
@@ -35,8 +36,8 @@ func strangers(t *testing.T) *rig {
 	return g
 }
 
-// root waits until a process of root's is ready, which zkgrant may not signal, and ends it with the
-// test. kill sends it KILL.
+// root waits until a process of root's is ready, which zkgrant may not signal, and ends
+// it with the test. kill sends it KILL.
 func (g *rig) root(run *eventstest.Process, name string) (pid int, kill func()) {
 	g.t.Helper()
 	pid = g.pid(run, name)
@@ -47,8 +48,8 @@ func (g *rig) root(run *eventstest.Process, name string) (pid int, kill func()) 
 // beside is a command, and a process of its group that has become root's.
 const beside = " -- 'part climber FILE & echo command $$ ready; wait'"
 
-// For kill(2) a signal to the group is a success if it reaches some process of it. The failure is
-// reported all the same, and the lock is held until the process has ended.
+// For kill(2) a signal to the group is a success if it reaches some process of it. The
+// failure is reported all the same, and the lock is held until the process has ended.
 func TestASignalThatReachesOnlySome(t *testing.T) {
 	g := strangers(parallel(t))
 	run := g.works("run --shell " + lockPath + beside)
@@ -66,7 +67,8 @@ func TestASignalThatReachesOnlySome(t *testing.T) {
 	})
 }
 
-// The same, and the lock is lost: that is said plainly, and no other command is started beside it.
+// The same, and the lock is lost: that is said plainly, and no other command is started
+// beside it.
 func TestASignalThatReachesOnlySomeAndALoss(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"run ", "elect --again "} {
@@ -93,8 +95,8 @@ func TestASignalThatReachesOnlySomeAndALoss(t *testing.T) {
 	}
 }
 
-// A TERM that reaches nobody does not count as the cause of the command's end: nothing of its
-// group is killed for it.
+// A TERM that reaches nobody does not count as the cause of the command's end: nothing of
+// its group is killed for it.
 func TestATermThatReachesNobody(t *testing.T) {
 	g := strangers(parallel(t))
 	run := g.works("run " + lockPath + " -- part climbers FILE")
@@ -109,8 +111,8 @@ func TestATermThatReachesNobody(t *testing.T) {
 	run.Exits(0)
 }
 
-// The supervisor is killed, and the command has become root's: the kernel does not kill it with
-// the supervisor then, and zkgrant may not. The lock is held until it has ended.
+// The supervisor is killed, and the command has become root's: the kernel does not kill
+// it with the supervisor then, and zkgrant may not. The lock is held until it has ended.
 func TestTheSupervisorOfAStrangerIsKilled(t *testing.T) {
 	g := strangers(parallel(t))
 	run := g.begin("run " + lockPath + " -- part climber FILE")
@@ -124,8 +126,8 @@ func TestTheSupervisorOfAStrangerIsKilled(t *testing.T) {
 	run.Exits(codeFailed)
 }
 
-// The kernel does not show the processes of other users. The lock is held as long as kill(2)
-// knows the group.
+// The kernel does not show the processes of other users. The lock is held as long as
+// kill(2) knows the group.
 func TestAStrangerThatCannotBeSeen(t *testing.T) {
 	t.Parallel()
 	cases := map[string]bool{"in a session of its own": false, "in the session of a shell": true}

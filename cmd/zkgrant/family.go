@@ -10,13 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family is the command and what it has started: the processes of its process group, and, where
-// the supervisor adopts orphans, its other descendants that have not left the session. timeout,
-// and a shell after `set -m`, give what they start a group of its own.
+// family is the command and what it has started: the processes of its process group, and,
+// where the supervisor adopts orphans, its other descendants that have not left the
+// session. timeout, and a shell after `set -m`, give what they start a group of its own.
 //
-// What another zkgrant runs in there is in the care of that one's supervisor. Only KILL reaches it,
-// and its supervisor with it: so nothing is left that would end it later. It is in the session also
-// where a command has one of its own otherwise; see [jobs.Job.Apart].
+// What another zkgrant runs in there is in the care of that one's supervisor. Only KILL
+// reaches it, and its supervisor with it: so nothing is left that would end it later. It
+// is in the session also where a command has one of its own otherwise; see
+// [jobs.Job.Apart].
 type family struct {
 	group      int // the command's; its number is that of the command's process. 0: it has ended
 	supervisor int
@@ -68,13 +69,14 @@ func (f family) gone() bool {
 // has reports whether the process is in the command's group.
 func (f family) has(p stat) bool { return f.group != 0 && p.group == f.group }
 
-// processes returns those of the family, and if all is set also what another supervisor cares for.
+// processes returns those of the family, and if all is set also what another supervisor
+// cares for.
 func (f family) processes(all bool) []stat {
 	return visible(func(p stat) bool { return f.has(p) || p.session == f.session && f.descends(p, all) })
 }
 
-// descends reports whether the supervisor is among the process's ancestors. Unless all is set, no
-// other supervisor is between them.
+// descends reports whether the supervisor is among the process's ancestors. Unless all is
+// set, no other supervisor is between them.
 func (f family) descends(p stat, all bool) bool {
 	for at := p; at.parent > 1; {
 		switch {
@@ -85,7 +87,8 @@ func (f family) descends(p stat, all bool) bool {
 		}
 		parent, ok := processStat(at.parent)
 		if !ok {
-			// It has ended since, and what it leaves behind has another parent; or it is hidden.
+			// It has ended since, and what it leaves behind has another parent; or it is
+			// hidden.
 			again, ok := processStat(p.pid)
 			if !ok || again.parent == p.parent {
 				return false
@@ -107,9 +110,9 @@ func (f family) signal(sig syscall.Signal) error {
 			failed = err
 		}
 	}
-	// The group comes first, since a look at all processes takes a moment. Its number is not given
-	// out again while a process is in it. Between its end and this call the system would have to use
-	// up a whole round of numbers.
+	// The group comes first, since a look at all processes takes a moment. Its number is
+	// not given out again while a process is in it. Between its end and this call the
+	// system would have to use up a whole round of numbers.
 	sent := map[int]bool{}
 	if f.group != 0 {
 		sent[f.group] = true
@@ -117,8 +120,8 @@ func (f family) signal(sig syscall.Signal) error {
 	}
 	all := f.processes(sig == syscall.SIGKILL)
 	for _, p := range all {
-		// A whole group gets it at once, so that no fork escapes. One that no descendant leads may have
-		// others in it.
+		// A whole group gets it at once, so that no fork escapes. One that no descendant
+		// leads may have others in it.
 		led := slices.ContainsFunc(all, func(leader stat) bool { return leader.pid == p.group })
 		switch {
 		case sent[p.group]:

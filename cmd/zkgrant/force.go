@@ -90,8 +90,8 @@ func line(ctx context.Context, in io.Reader) (string, error) {
 	}
 }
 
-// revoke requests the lock from its holders. With --force, it requests it only from confirmed ones,
-// and removes the nodes of those that take no request.
+// revoke requests the lock from its holders. With --force, it requests it only from
+// confirmed ones, and removes the nodes of those that take no request.
 func (f *force) revoke(ctx context.Context, s *settings, grace time.Duration) error {
 	if !f.force {
 		return f.lock.Revoke(ctx, f.path, grace)
@@ -113,8 +113,8 @@ func (f *force) revoke(ctx context.Context, s *settings, grace time.Duration) er
 	return cmp.Or(<-removed, err)
 }
 
-// takesRequest reports whether a holder is revocable, or another library's, which is evicted in the
-// end. A node without a session has no holder.
+// takesRequest reports whether a holder is revocable, or another library's, which is
+// evicted in the end. A node without a session has no holder.
 func takesRequest(c events.Contender) bool {
 	marks, ours := events.MarksOf(c.Node)
 	return c.Kind != events.KindUnfair && session.Ephemeral(&zk.Stat{EphemeralOwner: c.Session}) &&
@@ -145,8 +145,8 @@ func (f *force) left(ctx context.Context, among []events.Contender) (left []even
 	return left, err
 }
 
-// remove waits for the end of the grace, and removes the nodes of those confirmed holders that
-// are left then.
+// remove waits for the end of the grace, and removes the nodes of those confirmed holders
+// that are left then.
 func (f *force) remove(ctx context.Context, s *settings, confirmed []events.Contender) error {
 	const every = time.Second
 	for {
@@ -168,8 +168,9 @@ func (f *force) remove(ctx context.Context, s *settings, confirmed []events.Cont
 	}
 }
 
-// delete removes the nodes of these holders. It looks at each one just before: to make a session
-// takes a moment, and by then the node may be a later holder's that has the same name.
+// delete removes the nodes of these holders. It looks at each one just before: to make a
+// session takes a moment, and by then the node may be a later holder's that has the same
+// name.
 func (f *force) delete(ctx context.Context, s *settings, holders []events.Contender) error {
 	return s.inSession(ctx, func(live *session.Session) error {
 		for _, c := range holders {
@@ -197,8 +198,8 @@ func nodesOf(ctx context.Context, live *session.Session, c events.Contender) (no
 		found, err = live.Look(ctx, c.Node)
 	}
 	for _, node := range found {
-		// The session may have released the node, and have made another one of the same name.
-		// The token of a permit is not its zxid, and no later permit has its name.
+		// The session may have released the node, and have made another one of the same
+		// name. The token of a permit is not its zxid, and no later permit has its name.
 		if node.Stat.EphemeralOwner == c.Session && (c.Permits > 0 || node.Stat.Czxid == c.Token) {
 			nodes = append(nodes, path.Join(path.Dir(c.Node), node.Name))
 		}

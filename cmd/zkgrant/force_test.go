@@ -15,8 +15,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// Without a terminal and --yes, revoke --force does nothing. With --yes it says what it does, and
-// removes the node of a holder that has not agreed, after the grace. The holder hears of it.
+// Without a terminal and --yes, revoke --force does nothing. With --yes it says what it
+// does, and removes the node of a holder that has not agreed, after the grace. The holder
+// hears of it.
 func TestRevokeByForce(t *testing.T) {
 	g := double(parallel(t))
 	run := g.works("run " + lockPath + " --data holder -- part wait")
@@ -37,8 +38,8 @@ func TestRevokeByForce(t *testing.T) {
 	over(t, run, codeLost, "LOST "+lockPath+": node removed")
 }
 
-// A node without a session shows as the holder, and nothing ends it but --force. So does an unfair
-// lock, which takes no revocation request.
+// A node without a session shows as the holder, and nothing ends it but --force. So does
+// an unfair lock, which takes no revocation request.
 func TestForceOnWhatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
@@ -58,8 +59,8 @@ func TestForceOnWhatCannotBeAsked(t *testing.T) {
 	run.Exits(codeLost)
 }
 
-// The holder that was shown leaves while the question stands. The next one, of a library whose
-// holders are evicted, was not shown, and keeps its node.
+// The holder that was shown leaves while the question stands. The next one, of a library
+// whose holders are evicted, was not shown, and keeps its node.
 func TestForceLeavesALaterHolderAlone(t *testing.T) {
 	g := double(parallel(t))
 	run := g.works("run " + lockPath + " -- part wait")
@@ -75,8 +76,8 @@ func TestForceLeavesALaterHolderAlone(t *testing.T) {
 	}
 }
 
-// A holder that gives the lock back within the grace loses no node, and the next holder keeps its
-// own. A holder that has agreed is asked, and needs no force.
+// A holder that gives the lock back within the grace loses no node, and the next holder
+// keeps its own. A holder that has agreed is asked, and needs no force.
 func TestForceIsNotNeeded(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"", "--revocable "} {
@@ -99,8 +100,9 @@ func TestForceIsNotNeeded(t *testing.T) {
 	}
 }
 
-// Beside a holder that is not revocable, a revocable one is asked all the same. One of another
-// library is asked, too, and keeps its node when the grace is over and the others lose theirs.
+// Beside a holder that is not revocable, a revocable one is asked all the same. One of
+// another library is asked, too, and keeps its node when the grace is over and the others
+// lose theirs.
 func TestForceAsksTheOtherHolders(t *testing.T) {
 	g := double(parallel(t))
 	const reads = "run --kind read " + lockPath + " -- part wait"
@@ -140,8 +142,9 @@ func TestForceRemovesEveryPermit(t *testing.T) {
 	run.Exits(codeLost)
 }
 
-// The holder that was shown releases an unfair lock just before the removal, and its session
-// acquires it again. The node has the same name and the same session, and is left alone.
+// The holder that was shown releases an unfair lock just before the removal, and its
+// session acquires it again. The node has the same name and the same session, and is left
+// alone.
 func TestForceLeavesALaterNodeAlone(t *testing.T) {
 	g := double(parallel(t))
 	const unfair = "/locks/unfair"

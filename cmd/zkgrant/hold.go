@@ -73,7 +73,8 @@ func newStay(c *console, out io.Writer, leads bool) *stay {
 	return s
 }
 
-// start prints the Grant. The reader may be slow, or not read at all, so that is not waited for.
+// start prints the Grant. The reader may be slow, or not read at all, so that is not
+// waited for.
 func (s *stay) start(grant events.Grant, kind string, _ terms) error {
 	go func() {
 		if err := object(s.out, granted(grant, kind)); err != nil {

@@ -34,7 +34,8 @@ func needsRoot(t *testing.T) {
 	}
 }
 
-// isolated is command, in a PID namespace: as process 1, or below an init, as in a container.
+// isolated is command, in a PID namespace: as process 1, or below an init, as in a
+// container.
 func (g *rig) isolated(where, line string, more ...string) *exec.Cmd {
 	needsRoot(g.t)
 	if where == "below-init" {
@@ -47,9 +48,9 @@ func (g *rig) isolated(where, line string, more ...string) *exec.Cmd {
 	return cmd
 }
 
-// As PID 1 and below an init, run passes TERM on, and if it is killed its command is dead before
-// the next holder starts. In a namespace of its own a process ignores what it has no handler for,
-// also from outside, except KILL.
+// As PID 1 and below an init, run passes TERM on, and if it is killed its command is dead
+// before the next holder starts. In a namespace of its own a process ignores what it has
+// no handler for, also from outside, except KILL.
 func TestInAContainer(t *testing.T) {
 	t.Parallel()
 	needsRoot(t)
@@ -74,8 +75,8 @@ func TestInAContainer(t *testing.T) {
 	}, ending.comes)
 }
 
-// The supervisor reaps what its command leaves behind. As process 1 zkgrant reaps what nobody else
-// does: here the daemons of the first command, whose supervisor has ended.
+// The supervisor reaps what its command leaves behind. As process 1 zkgrant reaps what
+// nobody else does: here the daemons of the first command, whose supervisor has ended.
 func TestProcess1Reaps(t *testing.T) {
 	t.Parallel()
 	const daemons = 8
@@ -106,8 +107,9 @@ func TestProcess1Reaps(t *testing.T) {
 	g.stop(elect.Process, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
 }
 
-// A zombie in the group does not count as alive, though its parent has left the group and never
-// waits for it. So the lock is given back, and a loss does not take the whole grace.
+// A zombie in the group does not count as alive, though its parent has left the group and
+// never waits for it. So the lock is given back, and a loss does not take the whole
+// grace.
 func TestAZombieInTheGroup(t *testing.T) {
 	t.Parallel()
 	const grace = 10 * time.Second
@@ -142,8 +144,8 @@ func TestAZombieInTheGroup(t *testing.T) {
 	}
 }
 
-// hiding is command after the shell's line, which may hide parts of the system from it. Where a
-// process may not do that the test is skipped.
+// hiding is command after the shell's line, which may hide parts of the system from it.
+// Where a process may not do that the test is skipped.
 func (g *rig) hiding(hides, line string) *exec.Cmd {
 	g.t.Helper()
 	in := func(line string) *exec.Cmd {
@@ -159,10 +161,10 @@ func (g *rig) hiding(hides, line string) *exec.Cmd {
 	return in(line)
 }
 
-// Without /proc the program is found by its path, or by its name in PATH. Where it is not, the
-// message is about zkgrant, and not about the command. Without name servers an address works, and
-// the message says why a name does not. With few files the pipes to the supervisor get numbers
-// that there are.
+// Without /proc the program is found by its path, or by its name in PATH. Where it is
+// not, the message is about zkgrant, and not about the command. Without name servers an
+// address works, and the message says why a name does not. With few files the pipes to
+// the supervisor get numbers that there are.
 func TestWithLess(t *testing.T) {
 	g := double(parallel(t))
 	const noProc, noDNS = "mount -t tmpfs none /proc", "mount -t tmpfs none /etc"

@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// testLines tries command lines, each with the exit code and a pattern of what it prints: nothing if it
-// is empty. The lock /lines/held is held, and /lines/free is not.
+// testLines tries command lines, each with the exit code and a pattern of what it prints:
+// nothing if it is empty. The lock /lines/held is held, and /lines/free is not.
 func testLines(t *testing.T, g *rig) {
 	holder := g.works("run --data", "one\ntwo\tthree", "/lines/held", "--", "part", "wait")
 	const (
@@ -98,8 +98,9 @@ func testLines(t *testing.T, g *rig) {
 		{"exporter --listen nowhere /", codeFailed, some},
 		{"exporter --interval 0s /", codeFailed, some},
 
-		// Another process has the lock. A conflict code of 0 says that this is no failure: cron sends
-		// no mail. What others have written is on one line, whatever they have written.
+		// Another process has the lock. A conflict code of 0 says that this is no
+		// failure: cron sends no mail. What others have written is on one line, whatever
+		// they have written.
 		{"run --try /lines/held -- true", codeTaken, taken},
 		{"run --wait 50ms -E 9 /lines/held -- true", 9, `^zkgrant: waited too long for /lines/held\n$`},
 		{"run --try -E 0 /lines/held -- true", 0, ``},
@@ -136,8 +137,8 @@ func testLines(t *testing.T, g *rig) {
 	}
 }
 
-// The command gets its arguments and the input, and variables that describe its own lock, whatever
-// zkgrant inherits. The command's flags are its own (hashicorp/consul#1063).
+// The command gets its arguments and the input, and variables that describe its own lock,
+// whatever zkgrant inherits. The command's flags are its own (hashicorp/consul#1063).
 func testEnvironment(t *testing.T, g *rig) {
 	g.env = append(g.env, "ZKGRANT_PATH=/outer", "ZKGRANT_MEMBERS=outer", "ZKGRANT_REAL=")
 	cmd := g.command("zkgrant run --session-timeout 8s /environment -- sh -c " +

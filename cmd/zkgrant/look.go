@@ -480,9 +480,10 @@ func (s *settings) printChange(out io.Writer, path string, c change) error {
 	return err
 }
 
-// completePaths completes the paths of existing locks. It leaves out those that a shell would
-// not take as they are: bash inserts what candidates have in common without quotes, and its
-// completion evaluates the line at the next Tab. Any client that may create nodes chooses their names.
+// completePaths completes the paths of existing locks. It leaves out those that a shell
+// would not take as they are: bash inserts what candidates have in common without quotes,
+// and its completion evaluates the line at the next Tab. Any client that may create nodes
+// chooses their names.
 func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	const patience = 2 * time.Second // a person waits at a prompt
 	// While the word right after the dashes is completed, ArgsLenAtDash does not report

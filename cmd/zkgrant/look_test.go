@@ -373,8 +373,8 @@ func TestAQueueReadsNothingBelow(t *testing.T) {
 	}
 }
 
-// A path is offered to a shell only if the shell takes it as it is: any client that may create nodes chooses their names, and
-// bash evaluates what it has completed.
+// A path is offered to a shell only if the shell takes it as it is: any client that may
+// create nodes chooses their names, and bash evaluates what it has completed.
 func TestNoPathIsOfferedThatAShellWouldRun(t *testing.T) {
 	g := double(parallel(t))
 	for _, name := range []string{

@@ -14,9 +14,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestManual types the commands in the blocks of the manual and its pages into a shell each, and
-// compares what they print, except for numbers. What another terminal shows is typed into a shell
-// of its own, and goes on while the next blocks are typed.
+// TestManual types the commands in the blocks of the manual and its pages into a shell
+// each, and compares what they print, except for numbers. What another terminal shows is
+// typed into a shell of its own, and goes on while the next blocks are typed.
 func TestManual(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1)

@@ -15,7 +15,8 @@ import (
 
 // manager is the service manager that has started this process, as systemd does. It gets
 // datagrams on the socket that NOTIFY_SOCKET names; sd_notify(3) describes them. Sending
-// never waits. What finds no room is dropped, and sent again at the next turn of the loop.
+// never waits. What finds no room is dropped, and sent again at the next turn of the
+// loop.
 type manager struct {
 	socket *net.UnixConn
 	sent   notice
@@ -32,8 +33,8 @@ type notice struct {
 // theirs are the variables of a manager. They are meant for this process alone.
 func theirs() []string { return []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} }
 
-// findManager returns the manager of this process, or nil, and takes its variables out of the
-// environment, so that the command does not inherit them.
+// findManager returns the manager of this process, or nil, and takes its variables out of
+// the environment, so that the command does not inherit them.
 func findManager(c *console) *manager {
 	found := map[string]string{}
 	for _, name := range theirs() {
@@ -57,8 +58,8 @@ func findManager(c *console) *manager {
 	return m
 }
 
-// beats is the time between two signs of life for a watchdog that waits for that long. Half of
-// it is what systemd recommends. A third leaves room for a slow turn.
+// beats is the time between two signs of life for a watchdog that waits for that long.
+// Half of it is what systemd recommends. A third leaves room for a slow turn.
 func beats(watchdog time.Duration) time.Duration { return max(watchdog/3, time.Microsecond) }
 
 func dialManager(address string) (*net.UnixConn, error) {
@@ -105,8 +106,8 @@ func (s notice) since(before notice, beat bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// shortened is the beginning of a status. A manager drops a datagram of more than 4,096 bytes, and
-// what else it says with it: that this process is ready, or that it stops.
+// shortened is the beginning of a status. A manager drops a datagram of more than 4,096
+// bytes, and what else it says with it: that this process is ready, or that it stops.
 func shortened(status string) string {
 	const most = 1000
 	if len(status) <= most {
@@ -142,8 +143,8 @@ func (m *manager) close() {
 	_ = m.socket.Close() // nothing is left to be sent
 }
 
-// notice is what the service manager is to know at this moment. over is whether nothing is
-// left of the work.
+// notice is what the service manager is to know at this moment. over is whether nothing
+// is left of the work.
 func (h *holding) notice(over bool) notice {
 	switch {
 	case h.duty.GivenUp():

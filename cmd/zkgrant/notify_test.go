@@ -27,8 +27,9 @@ type inbox struct {
 	socket  *net.UnixConn
 }
 
-// manager makes a service manager listen on a socket, with a name that begins with @ in the abstract name
-// space, and gives its address to each process that the rig starts from now on.
+// manager makes a service manager listen on a socket, with a name that begins with @ in
+// the abstract name space, and gives its address to each process that the rig starts from
+// now on.
 func (g *rig) manager(abstract bool, more ...string) *inbox {
 	g.t.Helper()
 	m := &inbox{address: fmt.Sprintf("@zkgrant-%d-%s", os.Getpid(), g.t.Name())}
@@ -76,8 +77,8 @@ func (g *rig) reader(more ...string) *inbox {
 	return g.manager(false, more...).read(g.t)
 }
 
-// run is ready when it stands in the queue, says where, and says that it stops. The command
-// does not inherit the manager.
+// run is ready when it stands in the queue, says where, and says that it stops. The
+// command does not inherit the manager.
 func TestTheManagerIsTold(t *testing.T) {
 	t.Parallel()
 	for _, abstract := range []bool{false, true} {
@@ -122,8 +123,8 @@ func TestEachKindIsReadyInTheQueue(t *testing.T) {
 	}
 }
 
-// With a watchdog there are signs of life while the loop turns, and none of a process that is
-// halted, nor for another process's watchdog.
+// With a watchdog there are signs of life while the loop turns, and none of a process
+// that is halted, nor for another process's watchdog.
 func TestTheWatchdogIsTold(t *testing.T) {
 	g := double(parallel(t))
 	m := g.reader("WATCHDOG_USEC=150000")
@@ -148,8 +149,8 @@ func TestTheWatchdogIsTold(t *testing.T) {
 	g.stop(run, syscall.SIGUSR2, 5)
 }
 
-// A manager that does not read holds nothing up: the command is dead before the next holder
-// starts. What was dropped is sent when there is room again.
+// A manager that does not read holds nothing up: the command is dead before the next
+// holder starts. What was dropped is sent when there is room again.
 func TestAManagerThatDoesNotRead(t *testing.T) {
 	g := brief(parallel(t))
 	m := g.manager(false, "WATCHDOG_USEC=30000")
@@ -173,8 +174,9 @@ func TestAManagerThatDoesNotRead(t *testing.T) {
 	g.stop(late, syscall.SIGUSR2, 5)
 }
 
-// hold is ready at the grant. It reports each end to the manager first. The manager then has the
-// lead to end the work, which takes nearly all of it here. The work is dead before the next grant.
+// hold is ready at the grant. It reports each end to the manager first. The manager then
+// has the lead to end the work, which takes nearly all of it here. The work is dead
+// before the next grant.
 func TestTheManagerOfHold(t *testing.T) {
 	t.Parallel()
 	inParallel(t, map[string]ending{
@@ -207,7 +209,8 @@ func TestTheManagerOfHold(t *testing.T) {
 	})
 }
 
-// The paths of a multi-lock may be longer than what a manager takes, which drops a longer datagram with all of its lines.
+// The paths of a multi-lock may be longer than what a manager takes, which drops a longer
+// datagram with all of its lines.
 func TestALongStatusIsCut(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{strings.Repeat("/x", 5000), strings.Repeat("/ä", 5000), strings.Repeat("/\u202e", 5000)} {
@@ -220,7 +223,8 @@ func TestALongStatusIsCut(t *testing.T) {
 	}
 }
 
-// A third of the watchdog's time is less than the half that is allowed, and never nothing.
+// A third of the watchdog's time is less than the half that is allowed, and never
+// nothing.
 func TestBeats(t *testing.T) {
 	if got, least := beats(3*time.Second), beats(time.Microsecond); got != time.Second || least != time.Microsecond {
 		t.Errorf("a sign of life every %v for 3s, and every %v for 1µs; want 1s and 1µs", got, least)

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// orphans are the processes that process 1 of a PID namespace inherits: what the command has
-// left behind when its supervisor has ended, and what others have started there. Nobody else
-// reaps them. The supervisors are os/exec's to wait for.
+// orphans are the processes that process 1 of a PID namespace inherits: what the command
+// has left behind when its supervisor has ended, and what others have started there.
+// Nobody else reaps them. The supervisors are os/exec's to wait for.
 type orphans struct {
 	mu          sync.Mutex // held while a supervisor starts, so that it is known before it ends
 	supervisors map[int]bool

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithParent makes the kernel kill the process when the thread that starts it ends, hence
-// also with this process, however it ends.
+// dieWithParent makes the kernel kill the process when the thread that starts it ends,
+// hence also with this process, however it ends.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// adopt makes this process the parent of the descendants whose own parent has ended, and reports
-// whether it is that now.
+// adopt makes this process the parent of the descendants whose own parent has ended, and
+// reports whether it is that now.
 func adopt() bool {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil // since Linux 3.4
 }
@@ -37,8 +37,8 @@ func keepRunning(pid int) {
 
 const cldStopped = 5 // CLD_STOPPED of signal.h
 
-// self is this program, also when its file has been replaced. Without /proc it is the file that
-// the first argument names.
+// self is this program, also when its file has been replaced. Without /proc it is the
+// file that the first argument names.
 func self() (string, error) {
 	const link = "/proc/self/exe"
 	if _, err := os.Lstat(link); err == nil {

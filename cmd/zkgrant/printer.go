@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// printer writes lines to a file that may block or be gone: a full pipe that nobody reads,
-// a terminal after ^S, a reader that has ended. Only flush waits. A line that finds no room
-// or fails is dropped and counted, and the next line is preceded by the count.
+// printer writes lines to a file that may block or be gone: a full pipe that nobody
+// reads, a terminal after ^S, a reader that has ended. Only flush waits. A line that
+// finds no room or fails is dropped and counted, and the next line is preceded by the
+// count.
 type printer struct {
 	to      io.Writer
 	dropped func(lines int) string // words the count
@@ -75,7 +76,8 @@ func (p *printer) write() {
 	}
 }
 
-// next returns what to write, and how many lines that is. Without text the goroutine ends.
+// next returns what to write, and how many lines that is. Without text the goroutine
+// ends.
 func (p *printer) next() (text string, lines int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -40,7 +40,8 @@ func newProbe(cfg session.Config, patience time.Duration) probe {
 	return p
 }
 
-// with calls the function with a connection. Each turn on it ends with ctx, or after the patience.
+// with calls the function with a connection. Each turn on it ends with ctx, or after the
+// patience.
 func (p probe) with(ctx context.Context, addr string, f func(turns) error) error {
 	dialing, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
@@ -61,7 +62,8 @@ type turns struct {
 	patience time.Duration
 }
 
-// next begins a turn. The deadline is set before ctx is looked at, since the end of ctx sets another one.
+// next begins a turn. The deadline is set before ctx is looked at, since the end of ctx
+// sets another one.
 func (t turns) next() error {
 	if err := t.SetDeadline(time.Now().Add(t.patience)); err != nil {
 		return err
@@ -114,7 +116,8 @@ func (p probe) examine(ctx context.Context, addr string) doctor.Server {
 	return s
 }
 
-// granted returns the timeout that a server agrees to if asked for so many milliseconds, or 0.
+// granted returns the timeout that a server agrees to if asked for so many milliseconds,
+// or 0.
 func (p probe) granted(ctx context.Context, addr string, milliseconds time.Duration) (granted time.Duration) {
 	err := p.with(ctx, addr, func(conn turns) error {
 		talk, err := greet(conn, milliseconds*time.Millisecond)
@@ -152,7 +155,8 @@ func (p probe) ask(ctx context.Context, addr, word string) string {
 	return string(answer)
 }
 
-// askAgain asks the servers for their last transactions again, until no server lags or the time to catch up is over.
+// askAgain asks the servers for their last transactions again, until no server lags or
+// the time to catch up is over.
 func (p probe) askAgain(ctx context.Context, o *doctor.Observation, begun time.Time) error {
 	const enough, pause = time.Second, 100 * time.Millisecond
 	for {
@@ -174,7 +178,8 @@ func (p probe) askAgain(ctx context.Context, o *doctor.Observation, begun time.T
 	}
 }
 
-// talk is a session with one server, at the level of bytes: clients neither tell the longest session timeout nor choose the server.
+// talk is a session with one server, at the level of bytes: clients neither tell the
+// longest session timeout nor choose the server.
 type talk struct {
 	conn     turns
 	session  int64
@@ -192,8 +197,8 @@ const (
 	saslCode  = 102
 )
 
-// errUnauthenticated reports that the server makes sessions, and answers those who have not said
-// who they are with nothing but this.
+// errUnauthenticated reports that the server makes sessions, and answers those who have
+// not said who they are with nothing but this.
 var errUnauthenticated = errors.New("it requires authentication")
 
 // greet opens a session.
@@ -228,8 +233,8 @@ func greet(conn turns, timeout time.Duration) (talk, error) {
 	return t, nil
 }
 
-// introduce says who this client is, as the library does on each connection. Otherwise a server
-// that requires it does not end the session, which then lasts for its timeout.
+// introduce says who this client is, as the library does on each connection. Otherwise a
+// server that requires it does not end the session, which then lasts for its timeout.
 func (p probe) introduce(ctx context.Context, t talk, addr string) error {
 	if p.mechanism != nil {
 		if err := t.prove(ctx, p.mechanism, addr); err != nil {
@@ -298,7 +303,8 @@ func (t talk) end() error {
 	return err
 }
 
-// request sends a request with a number and a code, and returns what follows the head of the answer.
+// request sends a request with a number and a code, and returns what follows the head of
+// the answer.
 func (t talk) request(id, code int32, body []byte) ([]byte, error) {
 	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(id)), uint32(code))
 	reply, err := exchange(t.conn, append(head, body...))

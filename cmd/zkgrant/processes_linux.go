@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// visible returns the processes that are wanted, as far as they can be seen. It is nil without
-// /proc. It needs next to no memory: the command may be ended where none is left.
+// visible returns the processes that are wanted, as far as they can be seen. It is nil
+// without /proc. It needs next to no memory: the command may be ended where none is left.
 func visible(wanted func(stat) bool) (all []stat) {
 	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -23,7 +23,8 @@ func visible(wanted func(stat) bool) (all []stat) {
 		if err != nil || n <= 0 {
 			return all
 		}
-		// An entry has a number and an offset of 8 bytes each, its length, a type, and its name.
+		// An entry has a number and an offset of 8 bytes each, its length, a type, and
+		// its name.
 		const length, name = 16, 19
 		for entry := buffer[:n]; len(entry) > name; entry = entry[binary.NativeEndian.Uint16(entry[length:]):] {
 			pid, ok := number(entry[name:])
@@ -48,7 +49,8 @@ func number(text []byte) (n int, ok bool) {
 	return n, ok
 }
 
-// contained reports whether this process is in another PID namespace than the system's init.
+// contained reports whether this process is in another PID namespace than the system's
+// init.
 func contained() bool {
 	const first = "pid:[4026531836]" // PROC_PID_INIT_INO
 	is, err := os.Readlink("/proc/self/ns/pid")
@@ -71,8 +73,8 @@ func processStat(pid int) (s stat, ok bool) {
 	if closed := unix.Close(file); err != nil || closed != nil {
 		return s, false
 	}
-	// The name in parentheses may have any characters, so what follows the last one counts: the
-	// state, and then numbers.
+	// The name in parentheses may have any characters, so what follows the last one
+	// counts: the state, and then numbers.
 	text := buffer[:n]
 	name := bytes.LastIndexByte(text, ')')
 	s.supervises = bytes.HasSuffix(text[:max(name, 0)], []byte("("+supervisorName))

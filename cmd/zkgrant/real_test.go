@@ -20,8 +20,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// playParts tries what is tried both on the server of zktest and on a real ensemble. Each part has
-// its own lock.
+// playParts tries what is tried both on the server of zktest and on a real ensemble. Each
+// part has its own lock.
 func playParts(t *testing.T, rigOf func(t *testing.T) *rig) {
 	t.Helper()
 	for name, part := range map[string]func(*testing.T, *rig){

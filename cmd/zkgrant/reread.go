@@ -7,8 +7,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// reread is what files say that are read again at each dial: certificates and passwords are
-// renewed while the program runs.
+// reread is what files say that are read again at each dial: certificates and passwords
+// are renewed while the program runs.
 type reread[T any] struct {
 	read func() (T, error)
 	*console
@@ -24,8 +24,8 @@ func readAgain[T any](c *console, read func() (T, error)) (*reread[T], error) {
 	return &reread[T]{read: read, console: c, last: first}, err
 }
 
-// now returns what the files say. If they cannot be read, or make no sense, as while they are being
-// written, it returns what they said last, and reports the error once.
+// now returns what the files say. If they cannot be read, or make no sense, as while they
+// are being written, it returns what they said last, and reports the error once.
 func (a *reread[T]) now() T {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -75,8 +75,8 @@ func brief(t *testing.T) *rig {
 	return g
 }
 
-// asNobody makes the rig run programs as a user without rights, and parts with the set-user-ID bit
-// of root, which starts them.
+// asNobody makes the rig run programs as a user without rights, and parts with the
+// set-user-ID bit of root, which starts them.
 func (g *rig) asNobody() {
 	g.t.Helper()
 	g.folder = g.t.TempDir()
@@ -91,8 +91,9 @@ func (g *rig) asNobody() {
 	}
 }
 
-// command returns a command that is not started: the words of the line, of which those between
-// single quotes are one, and more as they are. It is a job, as of a shell, and has no input.
+// command returns a command that is not started: the words of the line, of which those
+// between single quotes are one, and more as they are. It is a job, as of a shell, and
+// has no input.
 func (g *rig) command(line string, more ...string) *exec.Cmd {
 	var words []string
 	for i, part := range strings.Split(strings.ReplaceAll(line, "FILE", g.file), "'") {
@@ -155,7 +156,8 @@ func (g *rig) stop(p *eventstest.Process, sig os.Signal, code int, texts ...stri
 	over(g.t, p, code, texts...)
 }
 
-// over waits for the end of a process, and checks the exit code and that it has printed the texts.
+// over waits for the end of a process, and checks the exit code and that it has printed
+// the texts.
 func over(t *testing.T, p *eventstest.Process, code int, texts ...string) {
 	t.Helper()
 	p.Exits(code)
@@ -183,7 +185,8 @@ func (g *rig) nodes(want int, when string) {
 	}
 }
 
-// first returns the node that is first in the queue at the path, or of the lock, and its session.
+// first returns the node that is first in the queue at the path, or of the lock, and its
+// session.
 func (g *rig) first(at ...string) (node string, session int64) {
 	g.t.Helper()
 	path := append(at, lockPath)[0]
@@ -202,8 +205,9 @@ func (g *rig) expire(at ...string) {
 	eventstest.Must(g.t, g.Expire(session))
 }
 
-// handsOver lets end happen to the holder of the lock, whose command works on the file. The work
-// has ended when the next one in the queue starts its own. If the end was a silence, that is over then.
+// handsOver lets end happen to the holder of the lock, whose command works on the file.
+// The work has ended when the next one in the queue starts its own. If the end was a
+// silence, that is over then.
 func (g *rig) handsOver(end func()) {
 	g.t.Helper()
 	_, holder := g.first()
@@ -214,8 +218,8 @@ func (g *rig) handsOver(end func()) {
 	g.Mute(holder, false)
 }
 
-// marks waits until the next holder has marked the file. On a busy machine that may lose its own
-// session of a second before it has: then another one comes.
+// marks waits until the next holder has marked the file. On a busy machine that may lose
+// its own session of a second before it has: then another one comes.
 func (g *rig) marks(next *eventstest.Process) {
 	g.t.Helper()
 	const most = 10
@@ -277,7 +281,8 @@ func halted(t *testing.T, pids ...int) {
 	}
 }
 
-// processState is the state of a process, by ps: T if it is halted, Z for a zombie, empty if there is none.
+// processState is the state of a process, by ps: T if it is halted, Z for a zombie, empty
+// if there is none.
 func processState(t *testing.T, pid int) string {
 	t.Helper()
 	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
@@ -318,8 +323,8 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// writeProgram writes a file that is to be run. A process that is forked meanwhile would have it
-// open for writing, and then it cannot be run.
+// writeProgram writes a file that is to be run. A process that is forked meanwhile would
+// have it open for writing, and then it cannot be run.
 func writeProgram(t *testing.T, path string, text []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()

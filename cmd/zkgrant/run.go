@@ -50,7 +50,8 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 	flags.BoolVar(&f.stdin, "stdin", false, "let the command read from the terminal, if zkgrant is in the foreground")
 }
 
-// command takes what follows the two dashes for the command, finds its program, and returns it with the paths before them.
+// command takes what follows the two dashes for the command, finds its program, and
+// returns it with the paths before them.
 func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (paths []string, c *child, err error) {
 	dashes := cmd.ArgsLenAtDash()
 	if dashes < 1 || dashes == len(args) {
@@ -73,7 +74,8 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 		}
 		c.line = []string{"sh", "-c", c.line[0]}
 	}
-	// This check comes first: a contender that cannot use the lock is a nuisance to others, too.
+	// This check comes first: a contender that cannot use the lock is a nuisance to
+	// others, too.
 	if _, err := exec.LookPath(c.line[0]); err != nil {
 		w.last.Path = strings.Join(args[:dashes], " ")
 		w.writeFigures(notStarted(err))
@@ -82,7 +84,8 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 	return args[:dashes], c, nil
 }
 
-// signalNamed returns a signal by its name, with or without SIG, or by its number; 0 if there is none.
+// signalNamed returns a signal by its name, with or without SIG, or by its number; 0 if
+// there is none.
 func signalNamed(name string) syscall.Signal {
 	if number, err := strconv.Atoi(name); err == nil {
 		name = unix.SignalName(syscall.Signal(number))

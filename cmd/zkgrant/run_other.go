@@ -4,7 +4,8 @@ package main
 
 import "github.com/spf13/cobra"
 
-// holdingCommands returns nothing: this system has neither process groups nor signals to pass on.
+// holdingCommands returns nothing: this system has neither process groups nor signals to
+// pass on.
 func holdingCommands(*settings) []*cobra.Command { return nil }
 
 // superviseIfAsked does nothing: there is no command to supervise.

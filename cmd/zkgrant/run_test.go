@@ -41,8 +41,8 @@ func TestArgumentsAreNotInTheNode(t *testing.T) {
 	}
 }
 
-// Without a server that answers, a try ends with the code of a failure and the cause, and never
-// with the code of a lock that another process has.
+// Without a server that answers, a try ends with the code of a failure and the cause, and
+// never with the code of a lock that another process has.
 func TestATryWithoutServers(t *testing.T) {
 	g := double(parallel(t))
 	g.MuteAll(true)
@@ -72,14 +72,15 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 	}
 }
 
-// However many signals of one kind come before anybody looks, the first of another kind is there.
+// However many signals of one kind come before anybody looks, the first of another kind
+// is there.
 func TestManySignalsDropNoOther(t *testing.T) {
 	t.Parallel()
 	eventstest.Begin(t, on(t, "").command("part windows")).Exits(0)
 }
 
-// A command that steers ends with the signal's code, and says nothing of it. A revocation that was
-// asked for stands.
+// A command that steers ends with the signal's code, and says nothing of it. A revocation
+// that was asked for stands.
 func TestInterruptedWhileAsking(t *testing.T) {
 	g := double(parallel(t))
 	holder := g.works("run --revocable --grace 0 " + lockPath + " -- part stubborn")
@@ -92,8 +93,9 @@ func TestInterruptedWhileAsking(t *testing.T) {
 	matches(t, "revoke", revoke, when)
 }
 
-// Curator's Revoker asks every holder. A command ends for that only if it has agreed. A request
-// that stands before the grant comes together with it, and ends the command that was started.
+// Curator's Revoker asks every holder. A command ends for that only if it has agreed. A
+// request that stands before the grant comes together with it, and ends the command that
+// was started.
 func TestAskedByCurator(t *testing.T) {
 	t.Parallel()
 	asked := []byte("__REVOKE__")
@@ -123,8 +125,8 @@ func TestAskedByCurator(t *testing.T) {
 	over(t, waiter, codeSignal+int(syscall.SIGTERM), "/locks/run is being revoked")
 }
 
-// The lock is held for a least time after the grant, and run ends then with the command's code.
-// A process whose clock is behind finds it held.
+// The lock is held for a least time after the grant, and run ends then with the command's
+// code. A process whose clock is behind finds it held.
 func TestMinHold(t *testing.T) {
 	g := double(parallel(t))
 	began := time.Now()
@@ -140,8 +142,8 @@ func TestMinHold(t *testing.T) {
 	prints(t, late.String(), "for another", false)
 }
 
-// TERM, a revocation and a loss cut the least time short, also if they end the command. The code
-// is the command's, which has ended under the lock.
+// TERM, a revocation and a loss cut the least time short, also if they end the command.
+// The code is the command's, which has ended under the lock.
 func TestMinHoldIsCutShort(t *testing.T) {
 	g := double(parallel(t))
 	const line = "run -v --min-hold 1h --revocable " + lockPath + " -- part "
@@ -167,8 +169,8 @@ func TestMinHoldIsCutShort(t *testing.T) {
 	g.nodes(0, "when run has ended")
 }
 
-// A run inside a run that would wait for itself is refused at once. The outer one, and a run
-// between the two, are found by the environment.
+// A run inside a run that would wait for itself is refused at once. The outer one, and a
+// run between the two, are found by the environment.
 func TestARunInsideARun(t *testing.T) {
 	g := double(parallel(t))
 	const itself = "would wait for itself"
@@ -201,8 +203,8 @@ func TestARunInsideARun(t *testing.T) {
 	})
 }
 
-// The outer lock is lost, and its command is a zkgrant in a session of its own, as under cron. What
-// the inner one runs is dead before the next holder of the inner lock starts.
+// The outer lock is lost, and its command is a zkgrant in a session of its own, as under
+// cron. What the inner one runs is dead before the next holder of the inner lock starts.
 func TestALossAroundAnInnerRun(t *testing.T) {
 	g := brief(parallel(t))
 	run := g.situate("session-leader", "run /locks/outer -- zkgrant run "+lockPath+" -- part leader FILE deaf")
@@ -228,7 +230,8 @@ func TestASignalThroughAnInnerRun(t *testing.T) {
 	}
 }
 
-// After a TERM that the command ignores, a loss is the end: what was stopped does not lead again.
+// After a TERM that the command ignores, a loss is the end: what was stopped does not
+// lead again.
 func TestAStoppedLeaderDoesNotCampaignAgain(t *testing.T) {
 	g := brief(parallel(t))
 	run := g.works("elect --again -v " + lockPath + " -- part stubborn")
@@ -241,9 +244,9 @@ func TestAStoppedLeaderDoesNotCampaignAgain(t *testing.T) {
 	}
 }
 
-// hold ends with its input, by a signal or by a loss, also when nobody reads the line that it prints
-// at the Grant. If the line cannot be printed, nothing of its work is done, and the record of an
-// earlier crash stays.
+// hold ends with its input, by a signal or by a loss, also when nobody reads the line
+// that it prints at the Grant. If the line cannot be printed, nothing of its work is
+// done, and the record of an earlier crash stays.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	type holding struct {
@@ -289,7 +292,8 @@ func hears[E events.Event](t *testing.T, news <-chan events.Event) {
 	}
 }
 
-// A Grant that is lost before it was taken starts nothing. The command ends with the code of a loss, and --again campaigns again after it.
+// A Grant that is lost before it was taken starts nothing. The command ends with the code
+// of a loss, and --again campaigns again after it.
 func TestLostBeforeItWasTaken(t *testing.T) {
 	ctx := eventstest.Patiently(t, time.Minute)
 	g := double(t)

@@ -17,8 +17,9 @@ const (
 	farewell = 2 * time.Second  // for the requests in progress to end
 )
 
-// announce prints the address of the page, and returns the handler to serve. On a loopback address the handler refuses requests that
-// name another host. If announce fails, it closes the listener.
+// announce prints the address of the page, and returns the handler to serve. On a
+// loopback address the handler refuses requests that name another host. If announce
+// fails, it closes the listener.
 func (s *settings) announce(out io.Writer, listener net.Listener, handler http.Handler, page string) (http.Handler, error) {
 	if address, ok := listener.Addr().(*net.TCPAddr); ok && address.IP.IsLoopback() {
 		handler = local(handler)
@@ -42,8 +43,8 @@ func (s *settings) announce(out io.Writer, listener net.Listener, handler http.H
 	return handler, nil
 }
 
-// local refuses requests that name another host. A foreign site could make its name lead to this machine, and a browser would then take
-// its pages and ours for one site.
+// local refuses requests that name another host. A foreign site could make its name lead
+// to this machine, and a browser would then take its pages and ours for one site.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)

@@ -35,7 +35,8 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p.closed); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A connection on which nothing is asked is closed, and a page that goes on for hours is not.
+// A connection on which nothing is asked is closed, and a page that goes on for hours is
+// not.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	const long = 10 * time.Hour
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +71,8 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// A page for this machine alone is served under each of the machine's own names, with a port or without.
+// A page for this machine alone is served under each of the machine's own names, with a
+// port or without.
 func TestOwnNames(t *testing.T) {
 	page := local(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for host, want := range map[string]int{

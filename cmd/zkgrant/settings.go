@@ -60,9 +60,9 @@ func (s *settings) bind(root *cobra.Command) {
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return fromEnvironment(f) }
 }
 
-// fromEnvironment sets the flags that are not on the command line. What is there counts. An empty
-// variable is none: that is how a unit or a compose file takes one back. Nor is one with the
-// default: ZKGRANT_QUIET=false does not rule out ZKGRANT_VERBOSE=true.
+// fromEnvironment sets the flags that are not on the command line. What is there counts.
+// An empty variable is none: that is how a unit or a compose file takes one back. Nor is
+// one with the default: ZKGRANT_QUIET=false does not rule out ZKGRANT_VERBOSE=true.
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var failed error
 	loud := flags.Changed("verbose") || flags.Changed("quiet")
@@ -188,7 +188,8 @@ func (s *settings) encryption() (*tls.Config, error) {
 	return config, nil
 }
 
-// ask runs f with a coordinator that has a session, for a command that only asks. A server has the session timeout to answer.
+// ask runs f with a coordinator that has a session, for a command that only asks. A
+// server has the session timeout to answer.
 func (s *settings) ask(ctx context.Context, f func(context.Context, *coordinator.Coordinator) error) (err error) {
 	c, err := s.open()
 	if err != nil {
@@ -208,7 +209,8 @@ func (s *settings) ask(ctx context.Context, f func(context.Context, *coordinator
 	return f(ctx, c)
 }
 
-// lockOptions are the options of a handle that have to be the same for all users of a lock.
+// lockOptions are the options of a handle that have to be the same for all users of a
+// lock.
 func (s *settings) lockOptions() []coordinator.LockOption {
 	if s.asKazoo {
 		return []coordinator.LockOption{coordinator.AsKazoo()}

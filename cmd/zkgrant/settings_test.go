@@ -171,8 +171,8 @@ func TestNoTimeToWaitIsATry(t *testing.T) {
 	}
 }
 
-// Before there is a session all warnings are shown, and afterwards what no event tells, that servers
-// leave a lock waiting.
+// Before there is a session all warnings are shown, and afterwards what no event tells,
+// that servers leave a lock waiting.
 func TestWhichWarningsAreShown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

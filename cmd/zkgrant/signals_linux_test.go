@@ -16,8 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// signalTable says what becomes of zkgrant and its command at each signal that zkgrant is sent.
-// The first row that fits counts. The phases:
+// signalTable says what becomes of zkgrant and its command at each signal that zkgrant is
+// sent. The first row that fits counts. The phases:
 //
 //	waiting  it is in the queue
 //	holding  it holds the lock, and the command works
@@ -89,7 +89,8 @@ func cells() (all []cell) {
 	return all
 }
 
-// Each cell of the table: all of them at full length, else each signal once, in another cell each day.
+// Each cell of the table: all of them at full length, else each signal once, in another
+// cell each day.
 func TestEachSignal(t *testing.T) {
 	t.Parallel()
 	all := cells()
@@ -202,9 +203,9 @@ type chance uint64
 
 func (c chance) String() string { return strconv.FormatUint(uint64(c), 10) }
 
-// In random runs of the table the session ends, and whatever signal comes before, meanwhile or
-// afterwards: the command is dead before the next holder starts. Half of the commands ignore
-// what asks them to end. ZKGRANT_SEED plays one run.
+// In random runs of the table the session ends, and whatever signal comes before,
+// meanwhile or afterwards: the command is dead before the next holder starts. Half of the
+// commands ignore what asks them to end. ZKGRANT_SEED plays one run.
 func TestALossKillsFirst(t *testing.T) {
 	t.Parallel()
 	seed, n := uint64(time.Now().UnixNano()), eventstest.Amount(20, 200)

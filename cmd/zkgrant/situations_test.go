@@ -76,8 +76,8 @@ func (g *rig) fed(cmd *exec.Cmd) *situated {
 	return &situated{eventstest.Begin(g.t, cmd), cmd, in}
 }
 
-// holds is situate, and waits until the command works. On a busy machine zkgrant may lose its session
-// of a second before that: then it starts again.
+// holds is situate, and waits until the command works. On a busy machine zkgrant may lose
+// its session of a second before that: then it starts again.
 func (g *rig) holds(where, line string) (run *situated, command int) {
 	g.t.Helper()
 	const most = 10
@@ -177,7 +177,8 @@ func together[T fmt.Stringer](t *testing.T, many []T, test func(T, *testing.T)) 
 	all.Wait()
 }
 
-// maskOf returns a set of signals of a process, as SigIgn or SigBlk. Systems without /proc skip the test.
+// maskOf returns a set of signals of a process, as SigIgn or SigBlk. Systems without
+// /proc skip the test.
 func maskOf(t *testing.T, pid int, name string) uint64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -193,8 +194,8 @@ func maskOf(t *testing.T, pid int, name string) uint64 {
 	return mask
 }
 
-// Signals that zkgrant inherits as ignored or blocked mean nothing to it, whether it waits or
-// holds, and the command inherits them so.
+// Signals that zkgrant inherits as ignored or blocked mean nothing to it, whether it
+// waits or holds, and the command inherits them so.
 func TestSignalsThatAreIgnoredStayIgnored(t *testing.T) {
 	t.Parallel()
 	type signals []syscall.Signal

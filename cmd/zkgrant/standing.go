@@ -37,8 +37,8 @@ func standing() jobs.Job {
 	return j
 }
 
-// supervised reports whether another zkgrant's supervisor is among the ancestors of this process,
-// as far as they can be seen.
+// supervised reports whether another zkgrant's supervisor is among the ancestors of this
+// process, as far as they can be seen.
 func supervised() bool {
 	for at := os.Getppid(); at > 1; {
 		p, ok := processStat(at)
@@ -59,8 +59,8 @@ func foreground() (group int) {
 	return group
 }
 
-// setForeground puts a group into the foreground of this process's terminal. From the background
-// that takes a TTOU that is ignored.
+// setForeground puts a group into the foreground of this process's terminal. From the
+// background that takes a TTOU that is ignored.
 func setForeground(group int) error {
 	return atTerminal(func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, group) })
 }
@@ -73,6 +73,6 @@ func atTerminal(do func(fd int) error) error {
 	return errors.Join(do(fd), unix.Close(fd))
 }
 
-// ignoreBackground makes a line of ours appear though this process is in the background, also
-// after `stty tostop`, which would halt it for that.
+// ignoreBackground makes a line of ours appear though this process is in the background,
+// also after `stty tostop`, which would halt it for that.
 func ignoreBackground() { signal.Ignore(syscall.SIGTTOU) }

@@ -11,6 +11,6 @@ type stat struct {
 	supervises bool // it is the supervisor of a zkgrant
 }
 
-// ended reports whether it runs no more. A zombie with more than one thread does: only its
-// first thread has ended.
+// ended reports whether it runs no more. A zombie with more than one thread does: only
+// its first thread has ended.
 func (s stat) ended() bool { return s.state == 'X' || s.state == 'Z' && s.threads <= 1 }

@@ -18,16 +18,19 @@ import (
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
 )
 
-// Between zkgrant and its command stands a supervisor: this program once more. It starts the
-// command, adopts and reaps what the command leaves behind, and has the same duty as zkgrant.
-// So the command is dead in time also if zkgrant is killed or halted:
+// Between zkgrant and its command stands a supervisor: this program once more. It starts
+// the command, adopts and reaps what the command leaves behind, and has the same duty as
+// zkgrant. So the command is dead in time also if zkgrant is killed or halted:
 //
 //  1. zkgrant tells the supervisor each new end of the lease, by the first pipe.
-//  2. zkgrant is killed: the pipe ends, and the supervisor ends the command as after a loss.
-//  3. zkgrant is halted: the last end that it has told passes, and the supervisor sends KILL.
+//  2. zkgrant is killed: the pipe ends, and the supervisor ends the command as after a
+//     loss.
+//  3. zkgrant is halted: the last end that it has told passes, and the supervisor sends
+//     KILL.
 //
-// If the supervisor is killed, the kernel kills the command with it, and zkgrant the group.
-// The supervisor never uses os/exec, whose waits would miss what the supervisor has reaped.
+// If the supervisor is killed, the kernel kills the command with it, and zkgrant the
+// group. The supervisor never uses os/exec, whose waits would miss what the supervisor
+// has reaped.
 
 // supervisorMark is the first argument of a supervisor. The second one is its orders.
 const supervisorMark = "\x01zkgrant supervises"
@@ -65,7 +68,8 @@ const (
 	reportKilled    = "killed"    // 0: the lease that the supervisor knows of has run out
 )
 
-// superviseIfAsked makes this process a supervisor if its arguments say so. It does not return then.
+// superviseIfAsked makes this process a supervisor if its arguments say so. It does not
+// return then.
 func superviseIfAsked() {
 	atStart() // before anything catches a signal
 	if len(os.Args) < 5 || os.Args[1] != supervisorMark {
@@ -101,8 +105,9 @@ func (s *supervisor) run(path string, argv []string) {
 	syscall.CloseOnExec(int(s.report))
 	s.adopts = adopt()
 	nameSupervisor()
-	// What is sent to zkgrant's whole session must not end its supervisor. The command gets
-	// the defaults, since the signals have handlers here, or what zkgrant has inherited.
+	// What is sent to zkgrant's whole session must not end its supervisor. The command
+	// gets the defaults, since the signals have handlers here, or what zkgrant has
+	// inherited.
 	catch(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
 		syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	if s.outputs {
@@ -163,7 +168,8 @@ func (s *supervisor) start(path string, argv []string) error {
 	return err
 }
 
-// watch keeps the duty until nothing is left of the family, or the supervisor is dismissed.
+// watch keeps the duty until nothing is left of the family, or the supervisor is
+// dismissed.
 func (s *supervisor) watch(children <-chan os.Signal) {
 	told := make(chan int64)
 	go func() {
@@ -206,8 +212,8 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 			case duty.Lose, duty.Remind, duty.Stay: // zkgrant reports that
 			}
 		}
-		// The timer stands still while the machine is suspended, so it is a short one. And
-		// the last process of the family may be a child of one that has left it.
+		// The timer stands still while the machine is suspended, so it is a short one.
+		// And the last process of the family may be a child of one that has left it.
 		wake.Reset(min(again.Sub(sinceBoot()), time.Second))
 		select {
 		case <-children:
@@ -238,8 +244,8 @@ func (s *supervisor) reap() (childless bool) {
 		case err != nil || pid <= 0:
 			return errors.Is(err, syscall.ECHILD)
 		case status.Stopped() || status.Continued():
-			// A halt that finds no room is dropped, so that there is room for the end. Its
-			// reader is halted, and asks nothing of the command.
+			// A halt that finds no room is dropped, so that there is room for the end.
+			// Its reader is halted, and asks nothing of the command.
 			if group, err := unix.Getpgid(pid); err != nil || group != s.family.group || len(s.reports) > cap(s.reports)/2 {
 				continue
 			}
@@ -284,8 +290,8 @@ func (s *supervisor) complain() {
 	c.out.flush(time.Second)
 }
 
-// highPipe returns a pipe whose end for the supervisor, to write or to read, stays open in it.
-// The number of that end is high, so that it is not one that the command inherits.
+// highPipe returns a pipe whose end for the supervisor, to write or to read, stays open
+// in it. The number of that end is high, so that it is not one that the command inherits.
 func highPipe(writes bool) (ours, theirs *os.File, err error) {
 	in, out, err := os.Pipe()
 	if err != nil {

@@ -25,9 +25,9 @@ type systemd struct {
 	quicker time.Duration
 }
 
-// startSystemd starts `systemd --user` as a child, in name spaces and a cgroup of its own: it
-// wants a machine that systemd has booted, and leaves nothing behind. The script ends with its
-// standard input.
+// startSystemd starts `systemd --user` as a child, in name spaces and a cgroup of its
+// own: it wants a machine that systemd has booted, and leaves nothing behind. The script
+// ends with its standard input.
 func startSystemd(t *testing.T, work string, more ...string) *systemd {
 	t.Helper()
 	for _, program := range []string{"/usr/lib/systemd/systemd", "/usr/bin/systemctl", "/usr/bin/unshare"} {
@@ -103,8 +103,8 @@ func (s *systemd) must(args ...string) {
 	}
 }
 
-// install writes the units of the page, with other servers and programs, and with every time
-// divided by quicker.
+// install writes the units of the page, with other servers and programs, and with every
+// time divided by quicker.
 func (s *systemd) install(work string, more ...string) {
 	s.t.Helper()
 	page, err := os.ReadFile("../../docs/systemd.md")
@@ -156,8 +156,9 @@ func (s *systemd) status(unit string) func() string {
 
 const indexer, disk = "indexer.service", "disk-lock.service"
 
-// TestUnits runs the units of the page on systemd. Whatever ends the lock of a unit, its work is
-// dead before the next holder starts. Then the unit queues again, and works again.
+// TestUnits runs the units of the page on systemd. Whatever ends the lock of a unit, its
+// work is dead before the next holder starts. Then the unit queues again, and works
+// again.
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	signal := func(sig syscall.Signal, supervisor bool) func(*rig, int) {
@@ -227,8 +228,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// A unit that waits: the one unit is active, and so holds nothing up; of two units neither is,
-// and the work starts at the grant.
+// A unit that waits: the one unit is active, and so holds nothing up; of two units
+// neither is, and the work starts at the grant.
 func TestUnitsThatWait(t *testing.T) {
 	t.Parallel()
 	s := startSystemd(t, "part work FILE obedient")

@@ -348,7 +348,8 @@ func TestTopEnds(t *testing.T) {
 	}
 }
 
-// onTerminal returns a console on a terminal of that many columns, and what it has printed.
+// onTerminal returns a console on a terminal of that many columns, and what it has
+// printed.
 func onTerminal(t *testing.T, columns uint16) (c *console, printed func() string) {
 	t.Helper()
 	master, tty := openTerminal(t)

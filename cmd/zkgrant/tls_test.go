@@ -74,8 +74,8 @@ func (c certificate) copied(t *testing.T, to certificate) {
 	}
 }
 
-// front listens with the certificate, admits clients that have it, too, and relays to the server. It
-// reads the files for each connection, as a server does that was restarted.
+// front listens with the certificate, admits clients that have it, too, and relays to the
+// server. It reads the files for each connection, as a server does that was restarted.
 func (c certificate) front(t *testing.T, server string) string {
 	t.Helper()
 	config := func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -115,8 +115,8 @@ func accepts(t *testing.T, listener net.Listener, serve func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// relay passes on what is read from a connection to the server, and the answers. The end of either
-// side ends both.
+// relay passes on what is read from a connection to the server, and the answers. The end
+// of either side ends both.
 func relay(near net.Conn, read io.Reader, server string) {
 	far, err := net.Dial("tcp", server)
 	if err != nil {
@@ -133,8 +133,8 @@ func relay(near net.Conn, read io.Reader, server string) {
 	back.Wait()
 }
 
-// A TLS listener that asks for a certificate stands before a server. The flags, and their variables,
-// hold what a client needs.
+// A TLS listener that asks for a certificate stands before a server. The flags, and their
+// variables, hold what a client needs.
 func testEncrypted(t *testing.T, g *rig) {
 	server, _, _ := strings.Cut(g.servers, ",")
 	c := newCertificate(t)
@@ -148,9 +148,9 @@ func testEncrypted(t *testing.T, g *rig) {
 	g.ends(3, "run /tls -- part exit 3")
 }
 
-// The servers take only the new certificate, and have only that, from a moment on. The command that
-// runs then keeps its lock, and the identity that has made the node. Before, the files are broken for
-// a while, and what was read before is used.
+// The servers take only the new certificate, and have only that, from a moment on. The
+// command that runs then keeps its lock, and the identity that has made the node. Before,
+// the files are broken for a while, and what was read before is used.
 func TestRenewedCertificatesAreRead(t *testing.T) {
 	g := double(parallel(t))
 	theirs, ours := newCertificate(t), newCertificate(t)
@@ -173,8 +173,8 @@ func TestRenewedCertificatesAreRead(t *testing.T) {
 	g.stop(p, syscall.SIGTERM, 0)
 }
 
-// The servers take only the new certificate from a moment on, and show a lock only to the new
-// identity. The exporter that runs has the lock at its next connection.
+// The servers take only the new certificate from a moment on, and show a lock only to the
+// new identity. The exporter that runs has the lock at its next connection.
 func TestTheExporterReadsRenewedFiles(t *testing.T) {
 	g := double(parallel(t))
 	admin := client(t, g.servers)

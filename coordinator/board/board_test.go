@@ -271,8 +271,8 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 			for range viewers {
 				all = append(all, visit(b, false))
 			}
-			// The first looks read everything, the watches once more, at the rate and half of
-			// the time; and no look begins where the count does.
+			// The first looks read everything, the watches once more, at the rate and
+			// half of the time; and no look begins where the count does.
 			time.Sleep(time.Duration(4*locks*contenders)*time.Second/mostReads + 8*time.Second + 50*time.Millisecond)
 			n := asked.in(seconds * time.Second)
 			for _, p := range all {
@@ -286,8 +286,8 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 		}
 		one, twenty := count(1), count(20)
 		t.Logf("%d requests in %d s with one page, %d with 20", one, seconds, twenty)
-		// Three times in the ten seconds each lock is listed and its holder read; looks and
-		// the session's own requests are the rest.
+		// Three times in the ten seconds each lock is listed and its holder read; looks
+		// and the session's own requests are the rest.
 		most := int64(3*2*locks + 10*seconds)
 		eventstest.Expect(t, one <= most && twenty <= most,
 			"%d requests with one page and %d with 20, want at most %d with either", one, twenty, most)

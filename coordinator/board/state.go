@@ -21,7 +21,8 @@ const (
 	mostInLane = 12
 	// mostData is how many bytes of a contender's data are shown.
 	mostData = 256
-	// justNow is how long ago a holder came, at most, whose wait was too short to be seen.
+	// justNow is how long ago a holder came, at most, whose wait was too short to be
+	// seen.
 	justNow = 2 * time.Second
 	// mostGone is how many departed locks are kept, for pages that are behind.
 	mostGone = 1000

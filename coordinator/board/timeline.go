@@ -57,8 +57,8 @@ type change struct {
 	events.Contender
 }
 
-// identity distinguishes the contenders of a lock. A semaphore's contender has another node
-// once it holds; its token stays.
+// identity distinguishes the contenders of a lock. A semaphore's contender has another
+// node once it holds; its token stays.
 type identity struct {
 	session, token int64
 	node           string // if there is no token

@@ -25,8 +25,8 @@ type Figure struct {
 	Text string
 }
 
-// Report logs a figure with the test. Under `make reliability` it also hands it on to the table, unless the test has
-// failed: what a failed test measures is not the promise.
+// Report logs a figure with the test. Under `make reliability` it also hands it on to the
+// table, unless the test has failed: what a failed test measures is not the promise.
 func Report(tb testing.TB, row Row, format string, args ...any) {
 	tb.Helper()
 	figure := Figure{Row: row, Test: tb.Name(), Text: fmt.Sprintf(format, args...)}
@@ -46,7 +46,8 @@ func Report(tb testing.TB, row Row, format string, args ...any) {
 	eventstest.Check(tb, errors.Join(err, file.Close()))
 }
 
-// Trials returns how many trials a test has: quick by default, full at full length, and measured under `make reliability`.
+// Trials returns how many trials a test has: quick by default, full at full length, and
+// measured under `make reliability`.
 func Trials(quick, full, measured int) int {
 	if os.Getenv(MeasureVariable) == "1" {
 		return measured

@@ -1,4 +1,5 @@
-// Command fragments runs one block of a page: the one that its argument names. The test adds a file for each block, and the table of them.
+// Command fragments runs one block of a page: the one that its argument names. The test
+// adds a file for each block, and the table of them.
 package main
 
 import (
@@ -46,7 +47,8 @@ var (
 	tenant = "acme/eu"
 )
 
-// work is what is done under a lock. It says so, and goes on until its context ends; without one it is done at once.
+// work is what is done under a lock. It says so, and goes on until its context ends;
+// without one it is done at once.
 func work(args ...any) error {
 	said.Do(func() { fmt.Println("held") })
 	for _, arg := range args {

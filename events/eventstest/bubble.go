@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// Bubble runs the test in virtual time, as synctest.Test does, with a watchdog. The watchdog panics if the test is not over after
-// Limit of virtual time. It also panics if the test waits in the same line from one round to the next, while no goroutine is in
-// time.Sleep. The panic shows the lines that the test's goroutines wait in: a test that waits for a channel cannot be ended in
-// another way. A test that passes more time than a round calls time.Sleep, because a timer or ticker looks like any other
-// channel.
+// Bubble runs the test in virtual time, as synctest.Test does, with a watchdog. The
+// watchdog panics if the test is not over after Limit of virtual time. It also panics if
+// the test waits in the same line from one round to the next, while no goroutine is in
+// time.Sleep. The panic shows the lines that the test's goroutines wait in: a test that
+// waits for a channel cannot be ended in another way. A test that passes more time than a
+// round calls time.Sleep, because a timer or ticker looks like any other channel.
 func Bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +37,8 @@ func Case(t *testing.T, name string, test func(t *testing.T)) {
 // doing maps the names of tests in virtual time to what they have said that they do.
 var doing sync.Map
 
-// Doing notes for the watchdog what the test does. It is for a test whose line in the source does not say it.
+// Doing notes for the watchdog what the test does. It is for a test whose line in the
+// source does not say it.
 func Doing(tb testing.TB, what string) {
 	tb.Helper()
 	doing.Store(tb.Name(), what)
@@ -84,7 +86,8 @@ func bubble(stacks string) (of []string) {
 	return of
 }
 
-// awaited returns the calls of the test that a bubble runs, or nothing while one of its goroutines sleeps.
+// awaited returns the calls of the test that a bubble runs, or nothing while one of its
+// goroutines sleeps.
 func awaited(bubble []string) (test string) {
 	for _, stack := range bubble {
 		head, calls, _ := strings.Cut(stack, "\n")
@@ -109,7 +112,8 @@ func stacks() string {
 
 var frame = regexp.MustCompile(`(?m)^\t((?:\S+_test|\S+/internal/[a-z]+test/\w+)\.go:\d+)`)
 
-// waiting names the innermost line of a test, or of a package of test support, in each stack.
+// waiting names the innermost line of a test, or of a package of test support, in each
+// stack.
 func waiting(bubble []string) string {
 	var lines []string
 	for _, stack := range bubble {

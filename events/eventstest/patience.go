@@ -13,8 +13,9 @@ var ErrNever = errors.New("eventstest: what is waited for does not happen")
 // tick is how often a Patient context counts.
 const tick = 50 * time.Millisecond
 
-// Patient returns a context that ends with ErrNever as its cause: after most on an idle machine, and later on a busy one, because
-// it counts ticks that this process has seen. It bounds a wait for real servers and other processes. cancel ends it with
+// Patient returns a context that ends with ErrNever as its cause: after most on an idle
+// machine, and later on a busy one, because it counts ticks that this process has seen.
+// It bounds a wait for real servers and other processes. cancel ends it with
 // context.Canceled.
 func Patient(most time.Duration) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.Background())

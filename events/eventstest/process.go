@@ -17,8 +17,9 @@ type Process struct {
 	ended chan struct{} // closed when the process is gone
 }
 
-// Begin starts the command, whose output must not be redirected yet. The process is killed at the end of the test. The test fails
-// if a child of the process is still there then.
+// Begin starts the command, whose output must not be redirected yet. The process is
+// killed at the end of the test. The test fails if a child of the process is still there
+// then.
 func Begin(tb testing.TB, cmd *exec.Cmd) *Process {
 	tb.Helper()
 	p := &Process{&Screen{}, tb, cmd, make(chan struct{})}
@@ -54,7 +55,8 @@ func (p *Process) Send(sig os.Signal) {
 	}
 }
 
-// Exits waits for the end of the process, and fails the test unless the exit code is this one.
+// Exits waits for the end of the process, and fails the test unless the exit code is this
+// one.
 func (p *Process) Exits(code int) {
 	p.tb.Helper()
 	if got := p.ExitCode(); got != code {
@@ -62,7 +64,8 @@ func (p *Process) Exits(code int) {
 	}
 }
 
-// ExitCode waits for the end of the process, and returns the exit code, or -1 if a signal ended it.
+// ExitCode waits for the end of the process, and returns the exit code, or -1 if a signal
+// ended it.
 func (p *Process) ExitCode() int {
 	p.tb.Helper()
 	Receive(p.tb, p.ended, "the end of the process")

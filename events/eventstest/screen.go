@@ -22,7 +22,8 @@ type cue struct {
 	then  func()
 }
 
-// When has then called once, as soon as the text was printed so many times. The program waits for then in its Write.
+// When has then called once, as soon as the text was printed so many times. The program
+// waits for then in its Write.
 func (s *Screen) When(text string, count int, then func()) {
 	s.mu.Lock()
 	s.waiting = append(s.waiting, cue{text, count, then})
@@ -31,7 +32,8 @@ func (s *Screen) When(text string, count int, then func()) {
 	run(due)
 }
 
-// Await returns when the text was printed so many times. It fails the test if that does not happen.
+// Await returns when the text was printed so many times. It fails the test if that does
+// not happen.
 func (s *Screen) Await(tb testing.TB, text string, count int) {
 	tb.Helper()
 	come := make(chan struct{})

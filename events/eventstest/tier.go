@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// These environment variables decide how much is tested. Without them `go test ./...` is quick.
+// These environment variables decide how much is tested. Without them `go test ./...` is
+// quick.
 const (
 	fullVariable = "ZKGRANT_FULL" // 1: everything at full length
 	realVariable = "ZKGRANT_REAL" // 1: real servers are used, and a missing one is a failure
@@ -24,8 +25,8 @@ func Amount(quick, full int) int {
 	return quick
 }
 
-// Many is Amount for the largest numbers of locks and waiters. Under the race detector, which makes each of them many times
-// larger and slower, it is always quick.
+// Many is Amount for the largest numbers of locks and waiters. Under the race detector,
+// which makes each of them many times larger and slower, it is always quick.
 func Many(quick, full int) int {
 	if Raced {
 		return quick

@@ -6,21 +6,25 @@ import (
 )
 
 const (
-	// Limit is how much virtual time a test may take. No promise of the library takes hours.
+	// Limit is how much virtual time a test may take. No promise of the library takes
+	// hours.
 	Limit = 48 * time.Hour
 	// round is how often the watchdog of a bubble looks.
 	round = 10 * time.Minute
 	// patience is how much virtual time it may wait for one thing.
 	patience = round - time.Minute
-	// polls is how often a test looks before it gives up. Outside of virtual time 6,000 polls take a minute or more.
+	// polls is how often a test looks before it gives up. Outside of virtual time 6,000
+	// polls take a minute or more.
 	polls = 6000
 	// interval is the time between two looks, outside of virtual time.
 	interval = 10 * time.Millisecond
-	// quick is the time between the first ones: most conditions are a matter of microseconds.
+	// quick is the time between the first ones: most conditions are a matter of
+	// microseconds.
 	quick = time.Millisecond
 )
 
-// step returns the time between two looks. A clock in a testing/synctest bubble starts in the year 2000.
+// step returns the time between two looks. A clock in a testing/synctest bubble starts in
+// the year 2000.
 func step() time.Duration {
 	if time.Now().Year() < 2020 {
 		return patience / polls
@@ -28,8 +32,9 @@ func step() time.Duration {
 	return interval
 }
 
-// Receive returns the next value of the channel, or the zero value once it is closed. It fails the test if nothing comes.
-// what names the value that is awaited: "a Grant of the second waiter".
+// Receive returns the next value of the channel, or the zero value once it is closed. It
+// fails the test if nothing comes. what names the value that is awaited: "a Grant of the
+// second waiter".
 func Receive[T any](tb testing.TB, from <-chan T, what string) T {
 	tb.Helper()
 	began, tick := time.Now(), time.NewTicker(step())
@@ -45,8 +50,9 @@ func Receive[T any](tb testing.TB, from <-chan T, what string) T {
 	panic("unreachable")
 }
 
-// Eventually returns as soon as the condition holds. It fails the test if that does not happen.
-// what names the condition: "the waiter is queued". The failure prints what the functions behind it return: the state that was seen last.
+// Eventually returns as soon as the condition holds. It fails the test if that does not
+// happen. what names the condition: "the waiter is queued". The failure prints what the
+// functions behind it return: the state that was seen last.
 func Eventually(tb testing.TB, what string, holds func() bool, state ...func() string) {
 	tb.Helper()
 	began := time.Now()

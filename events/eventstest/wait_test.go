@@ -19,8 +19,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // hangs is set in the process in which a test is to hang.
 const hangs = "ZKGRANT_TEST_HANGS"
 
-// TestAHangIsToldByTheLineThatWaits: a test that hangs in virtual time ends soon, and says in which line it waits. Exception: a
-// goroutine in time.Sleep keeps it until the limit.
+// TestAHangIsToldByTheLineThatWaits: a test that hangs in virtual time ends soon, and
+// says in which line it waits. Exception: a goroutine in time.Sleep keeps it until the
+// limit.
 func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 	if os.Getenv(hangs) != "" {
 		eventstest.Bubble(t, func(t *testing.T) {

@@ -37,7 +37,8 @@ func start(t *testing.T, server *zktest.Server, long time.Duration) *instance {
 	return i
 }
 
-// begin starts an instance that runs a job each minute. A job takes that long, unless its context ends.
+// begin starts an instance that runs a job each minute. A job takes that long, unless its
+// context ends.
 func begin(t *testing.T, server *zktest.Server, long time.Duration, options ...coordinator.Option) *instance {
 	t.Helper()
 	zk, err := coordinator.Open(server.Addr(), append(options, server.Option())...)
@@ -86,7 +87,8 @@ func (i *instance) must(t *testing.T, when string, minutes ...int) {
 	}
 }
 
-// The job runs on the leader alone, once each minute. After a signal or a loss another instance leads.
+// The job runs on the leader alone, once each minute. After a signal or a loss another
+// instance leads.
 func TestTheJobRunsOnOneInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -115,8 +117,8 @@ func TestTheJobRunsOnOneInstance(t *testing.T) {
 	})
 }
 
-// A signal ends the wait of a standby, and the leader goes on. A signal ends the job under way, and the leader resigns.
-// A long job skips the times that it overlaps.
+// A signal ends the wait of a standby, and the leader goes on. A signal ends the job
+// under way, and the leader resigns. A long job skips the times that it overlaps.
 func TestSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)

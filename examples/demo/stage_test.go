@@ -196,7 +196,8 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 						if b.State == lost {
 							t.Errorf("ann lost the %s lock: %+v", side.Key, b)
 						}
-						// At the start a holder may be granted before it hears of its connection.
+						// At the start a holder may be granted before it hears of its
+						// connection.
 						if b.Alone && b.State == holds && b.To > b.From {
 							alone++
 						}

@@ -22,7 +22,8 @@ func newShow() *show {
 	return &show{out: &eventstest.Screen{}, holders: map[string]*coordinator.Acquisition{}, counts: map[string]*count{}}
 }
 
-// Each lock is granted on both sides. A program that is told to stop leaves no session, hence no node: Bubble checks that.
+// Each lock is granted on both sides. A program that is told to stop leaves no session,
+// hence no node: Bubble checks that.
 func TestRun(t *testing.T) {
 	for name, at := range map[string]string{
 		"to the end": "", "interrupted among grants": "left has had 100,", "interrupted among releases": "right has had 500,",
@@ -47,7 +48,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A loop of which the session ends asks again for what it has lost. It holds the new Grant for its full time.
+// A loop of which the session ends asks again for what it has lost. It holds the new
+// Grant for its full time.
 func TestLoopLosesASession(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		l := newShow().newLoop("left", p.Connect(t), time.Hour)
@@ -80,7 +82,8 @@ func TestLoopLosesASession(t *testing.T) {
 	})
 }
 
-// The show notices a second holder. The two loops are on two servers, so that neither sees the other's nodes.
+// The show notices a second holder. The two loops are on two servers, so that neither
+// sees the other's nodes.
 func TestTwoHoldersAreNoticed(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		s, other := newShow(), zktest.Start(t)

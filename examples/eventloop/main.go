@@ -6,8 +6,9 @@
 //	go run ./examples/eventloop                     on a server inside the program
 //	go run ./examples/eventloop -zk host:2181,...   on a real one, chroot and all
 //
-// stage.go lets two such loops compete for the same 500 locks, each with its own coordinator, and checks that they never hold one
-// together. The exit code is 0, 1 if an error ends it, or 130 after Ctrl-C, which may come at any time and leaves no node.
+// stage.go lets two such loops compete for the same 500 locks, each with its own
+// coordinator, and checks that they never hold one together. The exit code is 0, 1 if an
+// error ends it, or 130 after Ctrl-C, which may come at any time and leaves no node.
 package main
 
 import (
@@ -25,7 +26,8 @@ func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// loop holds each of its locks once, for a while. One goroutine runs it, so it needs no mutex.
+// loop holds each of its locks once, for a while. One goroutine runs it, so it needs no
+// mutex.
 type loop struct {
 	name  string
 	c     *coordinator.Coordinator
@@ -39,8 +41,8 @@ type loop struct {
 	finished int
 }
 
-// due says when to give a lock back. All locks are held for the same time, so the first granted is the first due: a queue and one timer
-// are enough.
+// due says when to give a lock back. All locks are held for the same time, so the first
+// granted is the first due: a queue and one timer are enough.
 type due struct {
 	at   time.Time
 	path string

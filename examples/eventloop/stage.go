@@ -32,7 +32,8 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, locks int, h
 	s.say("two loops, %d locks, on %s", locks, zk)
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	// One loop asks for the odd locks first, the other for the even ones, so that each waits for about a half.
+	// One loop asks for the odd locks first, the other for the even ones, so that each
+	// waits for about a half.
 	var odd, even []string
 	for i := range locks {
 		path := fmt.Sprintf("%s/lock-%04d", lockRoot, i)
@@ -65,7 +66,8 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, locks int, h
 	return nil
 }
 
-// show is what the two loops share: it prints, counts, and checks that they do not hold a lock together.
+// show is what the two loops share: it prints, counts, and checks that they do not hold a
+// lock together.
 type show struct {
 	mu      sync.Mutex
 	out     io.Writer

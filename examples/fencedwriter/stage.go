@@ -21,7 +21,8 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// run plays the scene. It returns an error if a store that compares tokens is wrong all the same.
+// run plays the scene. It returns an error if a store that compares tokens is wrong all
+// the same.
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
 	say("two writers, two stores, one lock, on %v\n", zk)
@@ -80,7 +81,8 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	return nil
 }
 
-// end closes a coordinator. If no server hears of that, the servers end the session after its timeout.
+// end closes a coordinator. If no server hears of that, the servers end the session after
+// its timeout.
 func end(c *coordinator.Coordinator, say func(string, ...any)) {
 	if err := c.Close(); err != nil {
 		say("%v", err)

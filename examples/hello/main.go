@@ -1,4 +1,5 @@
-// Command hello holds a lock until Ctrl-C. Start it twice: the second one waits for the first.
+// Command hello holds a lock until Ctrl-C. Start it twice: the second one waits for the
+// first.
 package main
 
 import (

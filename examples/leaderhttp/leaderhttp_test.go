@@ -137,7 +137,8 @@ func TestALeaderThatIsCutOffStopsAnswering(t *testing.T) {
 	})
 }
 
-// A signal comes while the leader serves a request. The leader takes no other request, finishes this one while it leads, and resigns.
+// A signal comes while the leader serves a request. The leader takes no other request,
+// finishes this one while it leads, and resigns.
 func TestARequestUnderWayIsFinished(t *testing.T) {
 	server := zktest.Start(t)
 	c, err := coordinator.Connect(t.Context(), server.Addr())

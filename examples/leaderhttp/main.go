@@ -1,13 +1,17 @@
-// Command leaderhttp is a web service of several instances. One of them answers at a time, and the others name it.
+// Command leaderhttp is a web service of several instances. One of them answers at a
+// time, and the others name it.
 //
-// Each instance is a candidate of one election, and publishes its address there. POST /orders is for the leader. Any other instance
-// observes the election, and answers with 503 and the leader's address, in the header Leader and in the body. If the term is lost,
-// the context of a request under way ends, with the loss as its cause. The handler also asks whether the term is valid before it
-// does what cannot be undone. Every instance answers GET /healthz, and shows the candidates at /board/.
+// Each instance is a candidate of one election, and publishes its address there. POST
+// /orders is for the leader. Any other instance observes the election, and answers with
+// 503 and the leader's address, in the header Leader and in the body. If the term is
+// lost, the context of a request under way ends, with the loss as its cause. The handler
+// also asks whether the term is valid before it does what cannot be undone. Every
+// instance answers GET /healthz, and shows the candidates at /board/.
 //
 // On SIGTERM the leader finishes the requests under way, and then resigns.
 //
-// To make it yours, copy this folder and replace order. leaderhttp_test.go tests the service in virtual time.
+// To make it yours, copy this folder and replace order. leaderhttp_test.go tests the
+// service in virtual time.
 package main
 
 import (
@@ -43,7 +47,8 @@ func main() {
 	log.Print("stopped")
 }
 
-// order does the work of one order. ctx ends when the term is lost, and when the customer disconnects.
+// order does the work of one order. ctx ends when the term is lost, and when the customer
+// disconnects.
 func order(ctx context.Context) error {
 	select {
 	case <-time.After(20 * time.Millisecond):
@@ -76,7 +81,8 @@ func run(ctx context.Context, servers, listen, address string, order func(contex
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	defer server.Close()
 
-	// The requests under way are finished while this instance leads. Only then another one may lead.
+	// The requests under way are finished while this instance leads. Only then another
+	// one may lead.
 	member, resign := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer resign(nil)
 	defer context.AfterFunc(ctx, func() {

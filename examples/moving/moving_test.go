@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// chroot is the parent of the examples' locks: in our connect string, and in the paths of clients without a chroot.
+// chroot is the parent of the examples' locks: in our connect string, and in the paths of
+// clients without a chroot.
 const chroot = "/app"
 
 func connect(t *testing.T, srv *zktest.Server) *coordinator.Coordinator {
@@ -29,8 +30,8 @@ func connect(t *testing.T, srv *zktest.Server) *coordinator.Coordinator {
 	return stagetest.Connect(t, srv.Addr()+chroot, coordinator.WithSessionTimeout(10*time.Second))
 }
 
-// start returns a coordinator on a server with a TCP port, as clients of other libraries need it, and a
-// context that ends a hang before the test's time is over.
+// start returns a coordinator on a server with a TCP port, as clients of other libraries
+// need it, and a context that ends a hang before the test's time is over.
 func start(t *testing.T) (*zktest.Server, *coordinator.Coordinator, context.Context) {
 	t.Helper()
 	srv, err := zktest.New()
@@ -134,8 +135,9 @@ func TestBesideZkLock(t *testing.T) {
 	}
 }
 
-// Processes drop AsKazoo one after the other. Throughout, there is one holder at a time, and every process goes on. A process that
-// still has the option may be refused while it sees a contender without it.
+// Processes drop AsKazoo one after the other. Throughout, there is one holder at a time,
+// and every process goes on. A process that still has the option may be refused while it
+// sees a contender without it.
 func TestDropsAsKazoo(t *testing.T) {
 	const processes, sections = 3, 20
 	srv, _, ctx := start(t)

@@ -9,8 +9,9 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// ledger records the holders, to check afterwards that the promises were kept. arrive, enter, leave and lose may be called from any
-// goroutine, the others when all contenders have ended.
+// ledger records the holders, to check afterwards that the promises were kept. arrive,
+// enter, leave and lose may be called from any goroutine, the others when all contenders
+// have ended.
 type ledger struct {
 	names []string // in the order in which they queued up
 
@@ -41,7 +42,8 @@ func (l *ledger) arrive(name string, session int64) {
 	l.sessions[name] = session
 }
 
-// enter records a Grant. No other contender may have a valid lock then. The channel is closed at the next Grant.
+// enter records a Grant. No other contender may have a valid lock then. The channel is
+// closed at the next Grant.
 func (l *ledger) enter(name string, grant events.Grant, valid func() bool) (next <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,8 +101,9 @@ func (l *ledger) verify() error {
 	return errors.Join(errs...)
 }
 
-// overtaken reports each contender that a later one has overtaken. Only first Grants count, and only in the session in which the
-// contender queued up: a new session starts at the end of the queue.
+// overtaken reports each contender that a later one has overtaken. Only first Grants
+// count, and only in the session in which the contender queued up: a new session starts
+// at the end of the queue.
 func (l *ledger) overtaken() (problems []string) {
 	last, seen := -1, map[string]bool{}
 	for _, t := range l.grants {
@@ -132,8 +135,8 @@ func (l *ledger) stale() (problems []string) {
 	return problems
 }
 
-// idle reports the contenders that did not finish their work. It also reports if no contender was interrupted, which is what the program
-// is to show.
+// idle reports the contenders that did not finish their work. It also reports if no
+// contender was interrupted, which is what the program is to show.
 func (l *ledger) idle() (problems []string) {
 	for _, name := range l.names {
 		if !slices.ContainsFunc(l.grants, func(t tenure) bool { return t.name == name && !t.lost }) {

@@ -10,8 +10,9 @@ import (
 
 // The program's verdict is worth something only if the ledger notices each violation.
 func TestTheLedgerNoticesEachViolation(t *testing.T) {
-	// A step is what a contender does: enters with a token and a session, loses, leaves; a visit is to enter and
-	// leave. A contender that enters in vain has lost the lock by then.
+	// A step is what a contender does: enters with a token and a session, loses, leaves;
+	// a visit is to enter and leave. A contender that enters in vain has lost the lock by
+	// then.
 	for _, test := range []struct {
 		name  string
 		steps string

@@ -1,13 +1,16 @@
-// Command quickstart shows what a lock does: five contenders queue for it and work under it one after the other, in the order in
-// which they came, each with a greater fencing token. While the third of them works, it is cut off from the servers: it hears of
-// the loss and stops, then the next contender is granted the lock, and the third queues again in a new session.
+// Command quickstart shows what a lock does: five contenders queue for it and work under
+// it one after the other, in the order in which they came, each with a greater fencing
+// token. While the third of them works, it is cut off from the servers: it hears of the
+// loss and stops, then the next contender is granted the lock, and the third queues again
+// in a new session.
 //
 //	go run ./examples/quickstart                     on a server inside the program
 //	go run ./examples/quickstart -zk host:2181,...   on a real one, chroot and all
 //
-// It prints what happens. At the end it checks that no contender was overtaken, that none was granted the lock beside a holder with a
-// valid lock, that the tokens grew and that no node is left. The exit code is 0 if all of that holds, 1 if not, and 130 after Ctrl-C,
-// which may come at any time.
+// It prints what happens. At the end it checks that no contender was overtaken, that none
+// was granted the lock beside a holder with a valid lock, that the tokens grew and that
+// no node is left. The exit code is 0 if all of that holds, 1 if not, and 130 after
+// Ctrl-C, which may come at any time.
 //
 // stage.go has the show, and ledger.go the checks.
 package main
@@ -27,8 +30,8 @@ func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// contend works once under the lock, however often it has to begin. Each contender has its own coordinator, hence its own session, as
-// if it were a process.
+// contend works once under the lock, however often it has to begin. Each contender has
+// its own coordinator, hence its own session, as if it were a process.
 func contend(ctx context.Context, r *role) error {
 	c, err := coordinator.Connect(ctx, r.zk.Servers, r.options()...)
 	if err != nil {
@@ -46,7 +49,8 @@ func contend(ctx context.Context, r *role) error {
 	}
 }
 
-// work queues up for the lock and works under it. It returns nil when the work is done, and a *coordinator.LostError after a loss.
+// work queues up for the lock and works under it. It returns nil when the work is done,
+// and a *coordinator.LostError after a loss.
 func work(ctx context.Context, c *coordinator.Coordinator, job *role) error {
 	lock := c.Mutex(lockPath).Acquire(ctx, coordinator.Data([]byte(job.name))) // returns at once
 	defer lock.Release()                                                       // the work has stopped

@@ -32,8 +32,9 @@ func TestQuickstart(t *testing.T) {
 	})
 }
 
-// The leader dies while the second contender works. The sessions outlive the election, so contenders lose only their connections. Whether
-// one of them connects again before it has finished its work is a matter of time.
+// The leader dies while the second contender works. The sessions outlive the election, so
+// contenders lose only their connections. Whether one of them connects again before it
+// has finished its work is a matter of time.
 func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)

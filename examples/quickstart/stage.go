@@ -26,8 +26,9 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// run plays the whole scene and prints it. If ctx ends first, it gives everything back and returns program.ErrInterrupted. Any other
-// error says what went wrong or which promise was not kept.
+// run plays the whole scene and prints it. If ctx ends first, it gives everything back
+// and returns program.ErrInterrupted. Any other error says what went wrong or which
+// promise was not kept.
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, hold time.Duration) error {
 	names := []string{"ann", "bob", "cid", "dee", "eve"}
 	fmt.Fprintf(out, "\n%d contenders for one lock, %s, on %s\n\n", len(names), lockPath, zk)
@@ -48,7 +49,8 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, hold time.Du
 	return errors.Join(book.verify(), left)
 }
 
-// play lets the contenders queue up in order, and waits until each of them has done its work.
+// play lets the contenders queue up in order, and waits until each of them has done its
+// work.
 func play(ctx context.Context, out io.Writer, book *ledger, zk *program.ZooKeeper, hold time.Duration) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -73,8 +75,9 @@ func play(ctx context.Context, out io.Writer, book *ledger, zk *program.ZooKeepe
 	return context.Cause(ctx)
 }
 
-// role is what a contender plays besides contending: its work is to wait for a while, it reports what happens to it, and one contender
-// is cut off while it works. Only the contender's goroutine calls its methods.
+// role is what a contender plays besides contending: its work is to wait for a while, it
+// reports what happens to it, and one contender is cut off while it works. Only the
+// contender's goroutine calls its methods.
 type role struct {
 	name    string
 	zk      *program.ZooKeeper
@@ -120,7 +123,8 @@ func (r *role) start(grant events.Grant, valid func() bool) {
 	r.crew.Go(func() { r.strike(next) })
 }
 
-// strike cuts the contender off in the middle of its work, which stays undone, until the next contender has the lock.
+// strike cuts the contender off in the middle of its work, which stays undone, until the
+// next contender has the lock.
 func (r *role) strike(next <-chan struct{}) {
 	defer r.gate.Open()
 	select {
@@ -229,8 +233,9 @@ func summary(out io.Writer, book *ledger, left error) {
 	fmt.Fprintln(out)
 }
 
-// nothingLeft returns an error if a contender's node is left, as the plain client sees it from outside. A contender that could not
-// delete its node leaves it until its session ends, so nothingLeft waits for that.
+// nothingLeft returns an error if a contender's node is left, as the plain client sees it
+// from outside. A contender that could not delete its node leaves it until its session
+// ends, so nothingLeft waits for that.
 func nothingLeft(ctx context.Context, servers *program.ZooKeeper) error {
 	conn, root, closed, err := servers.Client() //nolint:contextcheck // it is closed below
 	if err != nil {

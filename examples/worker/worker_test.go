@@ -72,7 +72,8 @@ func begin(t *testing.T, server *zktest.Server, each, drain time.Duration, optio
 	return i
 }
 
-// stops stops the instance, waits for its end, checks its error, and returns how long that took.
+// stops stops the instance, waits for its end, checks its error, and returns how long
+// that took.
 func (i *instance) stops(t *testing.T) time.Duration {
 	t.Helper()
 	told := time.Now()
@@ -127,8 +128,8 @@ func TestSIGTERMEndsTheItemAtHand(t *testing.T) {
 	}
 }
 
-// A loss ends the item at hand before another instance works, whether the session ends or the process is cut off. It
-// queues up behind the other one.
+// A loss ends the item at hand before another instance works, whether the session ends or
+// the process is cut off. It queues up behind the other one.
 func TestALossEndsTheItemAtHand(t *testing.T) {
 	for name, lose := range map[string]func(*zktest.Server, int64) error{
 		"the session ends": (*zktest.Server).Expire,
@@ -166,8 +167,8 @@ func TestALossEndsTheItemAtHand(t *testing.T) {
 	}
 }
 
-// There is no server at first, and none for a while later. The process answers all the time. It is ready while it has a connection, and
-// works as soon as it has one.
+// There is no server at first, and none for a while later. The process answers all the
+// time. It is ready while it has a connection, and works as soon as it has one.
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -210,7 +211,8 @@ func TestRefusedCredentialsEndTheProcess(t *testing.T) {
 	})
 }
 
-// The Deployment names existing probes, passes existing flags, and leaves enough time to stop.
+// The Deployment names existing probes, passes existing flags, and leaves enough time to
+// stop.
 func TestDeployment(t *testing.T) {
 	text, err := os.ReadFile("deployment.yaml")
 	source, also := os.ReadFile("main.go")

@@ -33,8 +33,9 @@ func openACL() []acl {
 	return []acl{{perms: permAll, identity: identity{"world", "anyone"}}}
 }
 
-// caller is what makes a request: the session that will own what it creates, and the identities that it has proven. A trusted
-// caller, the test itself, passes every access list.
+// caller is what makes a request: the session that will own what it creates, and the
+// identities that it has proven. A trusted caller, the test itself, passes every access
+// list.
 type caller struct {
 	session int64
 	ids     []identity
@@ -133,20 +134,23 @@ func (c caller) resolve(list []acl) ([]acl, Code) {
 	return out, ok
 }
 
-// digest is the identity that the credentials "user:password" prove. ZooKeeper defines the hash.
+// digest is the identity that the credentials "user:password" prove. ZooKeeper defines
+// the hash.
 func digest(credentials []byte) identity {
 	user, _, _ := strings.Cut(string(credentials), ":")
 	sum := sha1.Sum(credentials)
 	return identity{"digest", user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }
 
-// proven is digest for a server. It is not ok if the runtime does not allow SHA-1, which panics then (GODEBUG=fips140=only).
+// proven is digest for a server. It is not ok if the runtime does not allow SHA-1, which
+// panics then (GODEBUG=fips140=only).
 func proven(credentials []byte) (who identity, ok bool) {
 	defer func() { ok = recover() == nil }()
 	return digest(credentials), true
 }
 
-// masked hides the password hashes of list. Callers that may read the node but not administer it see the list like that.
+// masked hides the password hashes of list. Callers that may read the node but not
+// administer it see the list like that.
 func masked(list []acl) []acl {
 	out := slices.Clone(list)
 	for i, a := range out {

@@ -8,11 +8,13 @@ import (
 	"strings"
 )
 
-// names writes answers down. It gives a fixed name to what differs from one server to the next.
+// names writes answers down. It gives a fixed name to what differs from one server to the
+// next.
 //
-// A zxid is named after its distance from the first one seen in the file, which is zxid1. So order and distance stay visible, and an
-// additional transaction shows. A session is named in the order of appearance. A time is not written. It is checked to be that of its
-// transaction, and no earlier than those of the transactions before.
+// A zxid is named after its distance from the first one seen in the file, which is zxid1.
+// So order and distance stay visible, and an additional transaction shows. A session is
+// named in the order of appearance. A time is not written. It is checked to be that of
+// its transaction, and no earlier than those of the transactions before.
 type names struct {
 	stamped  bool  // events may have a zxid
 	base     int64 // the zxid before zxid1; -1 before the first is seen
@@ -22,7 +24,8 @@ type names struct {
 	received int             // packets, when first asked
 }
 
-// vain are transactions that did nothing and that only some servers make. They are not counted.
+// vain are transactions that did nothing and that only some servers make. They are not
+// counted.
 type vain struct{ after, number int64 }
 
 func newNames() names { return names{base: -1, times: make(map[int64]int64)} }
@@ -67,7 +70,8 @@ func (n *names) session(id int64) string {
 	return "session" + strconv.Itoa(i+1)
 }
 
-// event writes down a notification. Servers since 3.9.0 stamp most with the zxid of the change.
+// event writes down a notification. Servers since 3.9.0 stamp most with the zxid of the
+// change.
 func (n *names) event(r reply) string {
 	kind, state, path := eventKind(r.body.int32()), r.body.int32(), r.body.string()
 	what := map[eventKind]string{
@@ -80,7 +84,8 @@ func (n *names) event(r reply) string {
 	return s + n.rest(r.body)
 }
 
-// answer writes down the answer to q, in one line and one more for a Stat. If it is one of several it names the request.
+// answer writes down the answer to q, in one line and one more for a Stat. If it is one
+// of several it names the request.
 func (n *names) answer(r reply, q scriptRequest, several bool) string {
 	s := n.zxid(r.zxid) + " " + codeName(r.code)
 	if several {
@@ -209,8 +214,8 @@ func (n *names) time(field string, zxid, ms int64) string {
 	return ""
 }
 
-// counted are the counters of mntr that are worth comparing. Sent packets are not: a real server counts the lines of its answers to
-// words.
+// counted are the counters of mntr that are worth comparing. Sent packets are not: a real
+// server counts the lines of its answers to words.
 var counted = []string{
 	"zk_server_state", "zk_num_alive_connections", "zk_outstanding_requests",
 	"zk_znode_count", "zk_watch_count", "zk_ephemerals_count", "zk_packets_received",
@@ -257,11 +262,12 @@ func (n *names) counters(answer string) string {
 	return s.String()
 }
 
-// idle writes a number of outstanding requests. An idle real server was seen to count -1 of them.
+// idle writes a number of outstanding requests. An idle real server was seen to count -1
+// of them.
 func idle(value string) string { return strings.Replace(value, "-1", "0", 1) }
 
-// count writes a number of packets as the distance from the first one seen, because a server may have had requests before the script
-// began.
+// count writes a number of packets as the distance from the first one seen, because a
+// server may have had requests before the script began.
 func (n *names) count(value string) string {
 	packets, err := strconv.Atoi(value)
 	if err != nil {

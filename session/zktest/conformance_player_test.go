@@ -145,7 +145,8 @@ func (p *player) take(d *datadriven.TestData) {
 	}
 }
 
-// connect makes a connection for c and shakes hands: for a new session, or to resume the session of c or of another client.
+// connect makes a connection for c and shakes hands: for a new session, or to resume the
+// session of c or of another client.
 func (p *player) connect(c *scriptClient, verb string, a arguments) {
 	var asks ticket
 	var newest int64
@@ -216,8 +217,8 @@ func (p *player) next(c *scriptClient) (r reply, ok bool) {
 	return r, true
 }
 
-// await shows frames without a request, or the end of the connection. Sorted is for frames
-// that a server sends in no particular order.
+// await shows frames without a request, or the end of the connection. Sorted is for
+// frames that a server sends in no particular order.
 func (p *player) await(c *scriptClient, a arguments) {
 	var events []string
 	ended := false
@@ -241,9 +242,9 @@ func (p *player) await(c *scriptClient, a arguments) {
 	}
 }
 
-// reaped awaits that the server removes a node by itself. A busy real server begins to remove it once more before the first
-// time is over. Each such vain attempt takes a zxid, which is not counted. They end before a sync that is sent when the node is
-// gone.
+// reaped awaits that the server removes a node by itself. A busy real server begins to
+// remove it once more before the first time is over. Each such vain attempt takes a zxid,
+// which is not counted. They end before a sync that is sent when the node is gone.
 func (p *player) reaped(c *scriptClient, a arguments) {
 	p.await(c, nil)
 	parent := arguments{{Key: path.Dir(a[0].Key)}}

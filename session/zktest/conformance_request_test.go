@@ -106,7 +106,8 @@ func (p *player) setWatches(a arguments) []byte {
 	return b
 }
 
-// data is the data of a node. Without the argument it is nil, which differs from empty data.
+// data is the data of a node. Without the argument it is nil, which differs from empty
+// data.
 func (p *player) data(a arguments) []byte {
 	if size := p.number(a, "size", -1); size >= 0 {
 		return make([]byte, size)

@@ -19,13 +19,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The files below testdata/conformance are one script: what clients send, and what a ZooKeeper server lets them observe.
-// The answers in the files are those of a real server, and only a real server rewrites them:
+// The files below testdata/conformance are one script: what clients send, and what a
+// ZooKeeper server lets them observe. The answers in the files are those of a real
+// server, and only a real server rewrites them:
 //
 //	ZKGRANT_REAL=1 go test ./session/zktest -run TestRealServer -rewrite
 //
-// That needs a real server on the machine; package ensemble says where it looks. testdata/conformance/README.md says how
-// to read and write a file.
+// That needs a real server on the machine; package ensemble says where it looks.
+// testdata/conformance/README.md says how to read and write a file.
 const conformanceFiles = "testdata/conformance/*.txt"
 
 const minConformanceSteps = 150
@@ -91,7 +92,8 @@ func playScript(t *testing.T, play func(*testing.T, string) int) {
 		"the script has %d steps, want at least %d", steps, minConformanceSteps)
 }
 
-// rank is 0 for the file about a server that was never written to. The real server is shared, so that file comes first.
+// rank is 0 for the file about a server that was never written to. The real server is
+// shared, so that file comes first.
 func rank(file string) int {
 	if filepath.Base(file) == "nodes.txt" {
 		return 0
@@ -99,7 +101,8 @@ func rank(file string) int {
 	return 1
 }
 
-// play plays one file and returns how many steps it has, as a negative number if the file is about other versions.
+// play plays one file and returns how many steps it has, as a negative number if the file
+// is about other versions.
 func play(t *testing.T, file string, h host) int {
 	t.Helper()
 	p := newPlayer(t, h)

@@ -148,7 +148,8 @@ func (c *conn) mute(on bool) { c.change(func() { c.muted = on }) }
 // hold makes requests that need the leader wait, or proceed.
 func (c *conn) hold(on bool) { c.change(func() { c.held = on }) }
 
-// waits returns when blocked does not hold any more. It returns false if the connection was closed meanwhile.
+// waits returns when blocked does not hold any more. It returns false if the connection
+// was closed meanwhile.
 func (c *conn) waits(blocked func() bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

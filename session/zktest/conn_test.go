@@ -23,7 +23,8 @@ func (c *stalledConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestTheLastFrameArrives: also if the reader ends while the writer writes it. A session that has expired is refused like this.
+// TestTheLastFrameArrives: also if the reader ends while the writer writes it. A session
+// that has expired is refused like this.
 func TestTheLastFrameArrives(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		client, server := newPipe(&net.TCPAddr{}, &net.TCPAddr{})
@@ -46,8 +47,9 @@ func TestTheLastFrameArrives(t *testing.T) {
 	})
 }
 
-// TestAPipeIsAConnection: a deadline ends a write in part, and counts for a read even if there is something to read. An end
-// that is closed has no use, and what was written before can still be read at the other one.
+// TestAPipeIsAConnection: a deadline ends a write in part, and counts for a read even if
+// there is something to read. An end that is closed has no use, and what was written
+// before can still be read at the other one.
 func TestAPipeIsAConnection(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		a, b := newPipe(&net.TCPAddr{}, &net.TCPAddr{})

@@ -65,7 +65,8 @@ func multiBody(parts ...[]byte) []byte {
 	return appendPart(slices.Concat(parts...), opError, true, -1)
 }
 
-// neighbour is a client that shares a server with a bad one. Only it may touch the nodes that it works with.
+// neighbour is a client that shares a server with a bad one. Only it may touch the nodes
+// that it works with.
 type neighbour struct{ *rawClient }
 
 func newNeighbour(t *testing.T, s *Server) neighbour {
@@ -80,7 +81,8 @@ func newNeighbour(t *testing.T, s *Server) neighbour {
 	return n
 }
 
-// works fails the test unless a watch, a write with its event, and a read have the right answers.
+// works fails the test unless a watch, a write with its event, and a read have the right
+// answers.
 func (n neighbour) works() {
 	n.tb.Helper()
 	n.can(OpGetData, about("/neighbour/node", true), ok)

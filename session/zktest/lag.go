@@ -1,7 +1,8 @@
 package zktest
 
-// replica is what one connection sees of a server that has fallen behind: the tree as it was, and the changes that the server has
-// not heard of. The watches of the connection are kept here meanwhile, because they fire when the change is heard of.
+// replica is what one connection sees of a server that has fallen behind: the tree as it
+// was, and the changes that the server has not heard of. The watches of the connection
+// are kept here meanwhile, because they fire when the change is heard of.
 type replica struct {
 	tree         *tree
 	zxid         int64
@@ -58,7 +59,8 @@ func (s *Server) Strand(session int64, strand bool) {
 	}
 }
 
-// connectionsOf finds the connections of a session by itself, because a stranded one may outlive the session.
+// connectionsOf finds the connections of a session by itself, because a stranded one may
+// outlive the session.
 func (s *Server) connectionsOf(session int64) []*conn {
 	var list []*conn
 	for _, c := range s.connections() {
@@ -110,8 +112,8 @@ func needsLeader(op Op) bool {
 	return true
 }
 
-// snapshot copies the nodes. Their contents are replaced and never changed, so they are shared. The indexes by owner are left out:
-// nothing writes to a snapshot.
+// snapshot copies the nodes. Their contents are replaced and never changed, so they are
+// shared. The indexes by owner are left out: nothing writes to a snapshot.
 func (t *tree) snapshot() *tree {
 	copied := &tree{nodes: make(map[string]*node, len(t.nodes))}
 	for p, n := range t.nodes {

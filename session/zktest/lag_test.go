@@ -52,7 +52,8 @@ func TestALaggingFollowerShowsThePastUntilAWrite(t *testing.T) {
 		eventstest.Equal(t, s.Watches(), 4, "watches")
 		eventstest.Must(t, s.Create("/dir/child", nil))
 
-		// The follower's own write is answered from the present, and the past comes before it.
+		// The follower's own write is answered from the present, and the past comes
+		// before it.
 		r.request(OpCreate, createBody("/dir/mine", 0))
 		r.news(event{nodeDeleted, "/old"}, event{childrenChanged, "/"})
 		r.news(event{nodeCreated, "/new"}, event{childrenChanged, "/dir"})

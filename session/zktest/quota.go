@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// quotaRoot is where quotas are kept: that of /a in /zookeeper/quota/a. A node there has the limits, and
-// another one, which this server leaves alone, has what is used.
+// quotaRoot is where quotas are kept: that of /a in /zookeeper/quota/a. A node there has
+// the limits, and another one, which this server leaves alone, has what is used.
 const (
 	quotaRoot   = "/zookeeper/quota"
 	quotaLimits = "zookeeper_limits"
@@ -40,9 +40,9 @@ func (s *Server) LimitNodes(path string, nodes int) error {
 	return s.replaceData(dir+"/"+quotaLimits, limits)
 }
 
-// hasRoom reports whether the nearest quota above p leaves room for one more node. A real server counts
-// the nodes from before the transaction. So within a multi no creation takes room from another one, and
-// no deletion makes any.
+// hasRoom reports whether the nearest quota above p leaves room for one more node. A real
+// server counts the nodes from before the transaction. So within a multi no creation
+// takes room from another one, and no deletion makes any.
 func (t *txn) hasRoom(p string) bool {
 	for dir := p; dir != "/"; dir = path.Dir(dir) {
 		limits := t.tree.nodes[quotaRoot+dir+"/"+quotaLimits]

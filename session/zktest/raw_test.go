@@ -187,7 +187,8 @@ func createBody(p string, flags int32) []byte {
 	return appendInt32(appendACLs(appendBytes(appendString(nil, p), nil), openACL()), flags)
 }
 
-// versioned is the body of a request that is about a version of a node, or one kind of its watches.
+// versioned is the body of a request that is about a version of a node, or one kind of
+// its watches.
 func versioned(path string, version int32) []byte {
 	return appendInt32(appendString(nil, path), version)
 }

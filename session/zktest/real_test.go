@@ -18,8 +18,9 @@ const apacheTick = 500 * time.Millisecond
 // superuser may delete every node of a real server, whatever its access list says.
 const superuser = "super:secret"
 
-// TestRealServer plays the script to Apache ZooKeeper, so that the double cannot drift. All of it takes two servers. The files
-// that need no features are a smoke test, which runs if a server is found.
+// TestRealServer plays the script to Apache ZooKeeper, so that the double cannot drift.
+// All of it takes two servers. The files that need no features are a smoke test, which
+// runs if a server is found.
 //
 //nolint:tparallel // the files share servers
 func TestRealServer(t *testing.T) {

@@ -2,9 +2,9 @@ package zktest
 
 import "time"
 
-// scheduleReap sets the time of the next check for containers and nodes with a time to live,
-// if there are any and it is not set. The checks come at multiples of the interval since the
-// start.
+// scheduleReap sets the time of the next check for containers and nodes with a time to
+// live, if there are any and it is not set. The checks come at multiples of the interval
+// since the start.
 func (s *Server) scheduleReap() {
 	if len(s.tree.containers)+len(s.tree.mortals) == 0 || !s.nextReap.IsZero() {
 		return

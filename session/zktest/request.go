@@ -70,7 +70,8 @@ func decodeCall(op Op, d *decoder) (call, error) {
 	return q, d.err
 }
 
-// parts reads the operations of a multi: each has a header, and a header that says so ends the list.
+// parts reads the operations of a multi: each has a header, and a header that says so
+// ends the list.
 func (d *decoder) parts() []call {
 	list := make([]call, 0, 4)
 	for d.err == nil {
@@ -211,8 +212,9 @@ func (s *Server) read(c *conn, q call) answer {
 	return answer{reply: appendStat(newReply(), n.stat())}
 }
 
-// begin starts a transaction under the next zxid. The zxid is used up even if the transaction fails: real
-// servers log failures too. A transaction ends before the next one begins, which uses its memory.
+// begin starts a transaction under the next zxid. The zxid is used up even if the
+// transaction fails: real servers log failures too. A transaction ends before the next
+// one begins, which uses its memory.
 func (s *Server) begin(by caller) *txn {
 	s.zxid++
 	clear(s.txn.undo)
@@ -269,9 +271,10 @@ func appendResult(b []byte, op Op, n *node) []byte {
 	return b
 }
 
-// multi carries out all parts or none. After a failure every part is answered with an error record. It is zero
-// for the parts before the one that failed, then that part's code, and RuntimeInconsistency for the parts after
-// it. The request as such succeeds either way.
+// multi carries out all parts or none. After a failure every part is answered with an
+// error record. It is zero for the parts before the one that failed, then that part's
+// code, and RuntimeInconsistency for the parts after it. The request as such succeeds
+// either way.
 func (s *Server) multi(c *conn, q call) answer {
 	t := s.begin(c.caller())
 	reply := newReply()
@@ -313,8 +316,8 @@ func appendPart(b []byte, kind Op, done bool, code Code) []byte {
 	return appendInt32(appendBool(appendInt32(b, int32(kind)), done), int32(code))
 }
 
-// authenticate adds a proven identity to the connection. A scheme that this server does not have costs the
-// client its connection.
+// authenticate adds a proven identity to the connection. A scheme that this server does
+// not have costs the client its connection.
 func (s *Server) authenticate(c *conn, q call) answer {
 	switch q.scheme {
 	case "digest":

@@ -7,7 +7,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/digestmd5"
 )
 
-// This file is the server's side of SASL with the mechanism DIGEST-MD5, as in ZooKeeper's DigestLoginModule.
+// This file is the server's side of SASL with the mechanism DIGEST-MD5, as in ZooKeeper's
+// DigestLoginModule.
 
 // realm is the realm of every ZooKeeper server.
 const realm = "zk-sasl-md5"
@@ -23,7 +24,8 @@ func (s *Server) AddUser(name, password string) {
 	s.users[name] = password
 }
 
-// negotiate takes a client's turn in the exchange: the request for a challenge, or the answer to one.
+// negotiate takes a client's turn in the exchange: the request for a challenge, or the
+// answer to one.
 func (s *Server) negotiate(c *conn, q call) answer {
 	switch {
 	case len(s.users) == 0: // a real server without SASL answers with nothing, and goes on

@@ -17,8 +17,8 @@ const (
 	// defaultCheckInterval is how often a real server looks for containers and
 	// nodes with a time to live.
 	defaultCheckInterval = time.Minute
-	// firstZxid begins epoch 1, as if a leader had been elected. So a zxid that is cut down to 32 bits is
-	// noticed.
+	// firstZxid begins epoch 1, as if a leader had been elected. So a zxid that is cut
+	// down to 32 bits is noticed.
 	firstZxid = 1 << 32
 	// memoryAddress is what Addr returns when there is no listener.
 	memoryAddress = "127.0.0.1:2181"
@@ -195,9 +195,9 @@ func (s *Server) acceptLoop() {
 	}
 }
 
-// clockLoop is the one goroutine that acts on the passing of time. It sleeps until the earliest deadline
-// that it knows. Signs of life only move deadlines away, so it need not hear of them. If it wakes too
-// early it finds nothing to do and looks up the next one.
+// clockLoop is the one goroutine that acts on the passing of time. It sleeps until the
+// earliest deadline that it knows. Signs of life only move deadlines away, so it need not
+// hear of them. If it wakes too early it finds nothing to do and looks up the next one.
 func (s *Server) clockLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -253,8 +253,8 @@ func (s *Server) wakeClock(at time.Time) {
 	}
 }
 
-// run executes one request as act says and queues the answer. It returns false when the connection takes
-// no more requests.
+// run executes one request as act says and queues the answer. It returns false when the
+// connection takes no more requests.
 func (s *Server) run(c *conn, xid int32, q call, malformed error, act Action) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

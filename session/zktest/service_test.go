@@ -32,8 +32,9 @@ func serve(ctx context.Context, c *coordinator.Coordinator, work func()) error {
 	return nil
 }
 
-// TestServiceInBubble is an example of a test of such a service. The service and the client library are the real ones, an
-// hour passes in virtual time, and the accident is one call.
+// TestServiceInBubble is an example of a test of such a service. The service and the
+// client library are the real ones, an hour passes in virtual time, and the accident is
+// one call.
 func TestServiceInBubble(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t)

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// containerOwner marks a container node, as in a real server's storage. No client sees it.
+// containerOwner marks a container node, as in a real server's storage. No client sees
+// it.
 const containerOwner = math.MinInt64
 
 // stat is what a client sees of a node besides its data.
@@ -35,8 +36,8 @@ type node struct {
 	created             int32 // children ever created: the next sequence number
 }
 
-// stat computes the client's view. Deletions are not counted: every creation has one, except for the
-// children that are still there.
+// stat computes the client's view. Deletions are not counted: every creation has one,
+// except for the children that are still there.
 func (n *node) stat() stat {
 	children := int32(len(n.children))
 	owner := n.owner
@@ -53,8 +54,8 @@ func (n *node) stat() stat {
 
 func (n *node) ephemeral() bool { return n.owner != 0 && n.owner != containerOwner }
 
-// names returns the children in alphabetical order. A real server gives them in no order; this one is a
-// test double, and always gives the same.
+// names returns the children in alphabetical order. A real server gives them in no order;
+// this one is a test double, and always gives the same.
 func (n *node) names() []string {
 	list := slices.AppendSeq(make([]string, 0, len(n.children)), maps.Keys(n.children))
 	slices.Sort(list)
@@ -69,8 +70,9 @@ type tree struct {
 	mortals    map[*node]struct{} // nodes with a time to live
 }
 
-// newTree returns the tree of a server that was never written to. No client created the nodes below
-// /zookeeper, and they are not counted in their parents. So the cversion of a fresh root is -1.
+// newTree returns the tree of a server that was never written to. No client created the
+// nodes below /zookeeper, and they are not counted in their parents. So the cversion of a
+// fresh root is -1.
 func newTree() *tree {
 	t := &tree{
 		nodes:      make(map[string]*node),
@@ -127,8 +129,8 @@ func (t *tree) ownedBy(session int64) []string {
 	return sortedPaths(t.ephemerals[session])
 }
 
-// reapable returns the containers that had children once and have none now, and the nodes without children
-// that were last changed longer ago than their time to live.
+// reapable returns the containers that had children once and have none now, and the nodes
+// without children that were last changed longer ago than their time to live.
 func (t *tree) reapable(now int64) []string {
 	due := make(map[*node]struct{})
 	for n := range t.containers {

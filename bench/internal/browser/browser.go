@@ -24,7 +24,8 @@ type chromium struct {
 	end func() error
 }
 
-// Main runs the tests of a package, ends Chromium, and exits. A goroutine that is left is a failure. TestMain calls it.
+// Main runs the tests of a package, ends Chromium, and exits. A goroutine that is left is
+// a failure. TestMain calls it.
 func Main(m *testing.M) {
 	code := m.Run()
 	err := shared.close()

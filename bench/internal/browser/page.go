@@ -141,21 +141,24 @@ func (p *Page) try(actions ...chromedp.Action[chromedp.Void]) error {
 	return nil
 }
 
-// Requests lists the addresses of all requests of the page: itself, files, fetches, event streams and sockets, data: included.
+// Requests lists the addresses of all requests of the page: itself, files, fetches, event
+// streams and sockets, data: included.
 func (p *Page) Requests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.requests...)
 }
 
-// Errors lists the page's errors: exceptions, console.error, refused requests, violations of its policy.
+// Errors lists the page's errors: exceptions, console.error, refused requests, violations
+// of its policy.
 func (p *Page) Errors() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.errors...)
 }
 
-// Eval evaluates an expression into a pointer, as JSON, and awaits a promise. A nil pointer drops the value.
+// Eval evaluates an expression into a pointer, as JSON, and awaits a promise. A nil
+// pointer drops the value.
 func (p *Page) Eval(expression string, value any) {
 	p.tb.Helper()
 	if err := p.eval(expression, value); err != nil {
@@ -175,7 +178,8 @@ func (p *Page) eval(expression string, value any) error {
 	return nil
 }
 
-// Until waits until the expression is true. what names the condition in the failure, which also shows the text of the page.
+// Until waits until the expression is true. what names the condition in the failure,
+// which also shows the text of the page.
 func (p *Page) Until(what, expression string) {
 	p.tb.Helper()
 	var last error
@@ -200,7 +204,8 @@ func (p *Page) Text(selector string) string {
 	return text
 }
 
-// Press presses keys one after the other. Each is a rune of a text, or one of package chromedp/kb, such as kb.ArrowDown.
+// Press presses keys one after the other. Each is a rune of a text, or one of package
+// chromedp/kb, such as kb.ArrowDown.
 func (p *Page) Press(keys string) {
 	p.tb.Helper()
 	p.run("pressing "+fmt.Sprintf("%q", keys), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -243,7 +248,8 @@ func get[T any](action chromedp.Action[T], value *T) chromedp.Action[chromedp.Vo
 	})
 }
 
-// strokes are what a keyboard does. Pressing a key types its text, so a page that prevents the press prevents the text.
+// strokes are what a keyboard does. Pressing a key types its text, so a page that
+// prevents the press prevents the text.
 func strokes(key rune) (all []*input.DispatchKeyEventParams) {
 	for _, event := range kb.Encode(key) {
 		if event.Type == kb.KeyChar {

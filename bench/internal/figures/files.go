@@ -15,7 +15,8 @@ func Store(file string, r any) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// Load reads what Store has written into r. The error wraps [fs.ErrNotExist] if there is no file.
+// Load reads what Store has written into r. The error wraps [fs.ErrNotExist] if there is
+// no file.
 func Load(file string, r any) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

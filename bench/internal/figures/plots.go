@@ -32,7 +32,8 @@ func SaveAs(folder, name string, p *plot.Plot, err error) error {
 	return nil
 }
 
-// save writes the plot as SVG, with a margin on the right: the last label of an axis is wider than the axis.
+// save writes the plot as SVG, with a margin on the right: the last label of an axis is
+// wider than the axis.
 func save(p *plot.Plot, name string) error {
 	canvas := vgsvg.New(plotWidth+plotMargin, plotHeight)
 	p.Draw(draw.Crop(draw.New(canvas), 0, -plotMargin, 0, 0))
@@ -72,7 +73,8 @@ func AddLine(p *plot.Plot, name string, c color.Color, points plotter.XYs) error
 	return nil
 }
 
-// Logarithmic makes both scales logarithmic, each between two powers of ten: both ends have numbers, and the legend has room.
+// Logarithmic makes both scales logarithmic, each between two powers of ten: both ends
+// have numbers, and the legend has room.
 func Logarithmic(p *plot.Plot) {
 	p.X.Min, p.X.Max = decades(p.X.Min, p.X.Max)
 	p.Y.Min, p.Y.Max = decades(p.Y.Min, 2*p.Y.Max)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Percentile is the nearest-rank value at or below which that share of the values lies, from 0 to 1. It is not a number if there are no
-// values.
+// Percentile is the nearest-rank value at or below which that share of the values lies,
+// from 0 to 1. It is not a number if there are no values.
 func Percentile(values []int64, share float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

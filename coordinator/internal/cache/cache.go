@@ -175,8 +175,8 @@ func (c *cache) each(f func(*stay)) {
 }
 
 // rest notes that the process no longer uses the cache. If too many caches are in quiet,
-// the last one is forgotten. Caches without a node are there, too, for their habit, and so
-// are caches whose idle node is in use again: removing and adding them each time would
+// the last one is forgotten. Caches without a node are there, too, for their habit, and
+// so are caches whose idle node is in use again: removing and adding them each time would
 // allocate. So an idle node may be given up although there are fewer than Size.
 func (c *cache) rest() {
 	if c.at != nil {

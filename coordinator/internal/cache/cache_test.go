@@ -88,8 +88,8 @@ type rig struct {
 	over   bool // the node is deleted
 }
 
-// withRig runs a test in virtual time with a cached lock. In the end the lock is lost, and
-// its node is deleted: an idle one would stay for an hour.
+// withRig runs a test in virtual time with a cached lock. In the end the lock is lost,
+// and its node is deleted: an idle one would stay for an hour.
 func withRig(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -335,8 +335,8 @@ func TestAChangedDirectoryIsReadOnceAnInterval(t *testing.T) {
 	})
 }
 
-// TestAClaimIsProofForOneTurn where no answered write is recent, because a round trip takes
-// longer.
+// TestAClaimIsProofForOneTurn where no answered write is recent, because a round trip
+// takes longer.
 func TestAClaimIsProofForOneTurn(t *testing.T) {
 	withRig(t, func(t *testing.T, r *rig) {
 		r.far = true

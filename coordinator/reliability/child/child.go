@@ -17,7 +17,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// patience ends the wait for a child that hangs. A child needs a moment; a machine with other work gets more than this.
+// patience ends the wait for a child that hangs. A child needs a moment; a machine with
+// other work gets more than this.
 const patience = time.Minute
 
 // Child is a process that does a job.
@@ -31,8 +32,8 @@ type Child struct {
 	says   *json.Decoder
 }
 
-// Job has the process do its job and exit if the variable holds one. Otherwise it returns. An error is written to the standard
-// error.
+// Job has the process do its job and exit if the variable holds one. Otherwise it
+// returns. An error is written to the standard error.
 func Job(variable string, do func(job string) error) {
 	job, ok := os.LookupEnv(variable)
 	if !ok {
@@ -45,7 +46,8 @@ func Job(variable string, do func(job string) error) {
 	os.Exit(0)
 }
 
-// Start runs a child, the binary of the test again, until the test has ended, or the job is done. See [Run].
+// Start runs a child, the binary of the test again, until the test has ended, or the job
+// is done. See [Run].
 func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *Child {
 	tb.Helper()
 	program, err := os.Executable()
@@ -55,9 +57,11 @@ func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *C
 	return Run(tb, name, cmd, goOn)
 }
 
-// Run starts a program as a child, until the test has ended or its job is done. The name is for messages. When the test ends, goOn
-// is called, the child's input is closed, and the child is waited for. goOn, which may be nil, is for a child that cannot end by
-// itself, such as a halted one. The test fails if the child fails or writes to its standard error.
+// Run starts a program as a child, until the test has ended or its job is done. The name
+// is for messages. When the test ends, goOn is called, the child's input is closed, and
+// the child is waited for. goOn, which may be nil, is for a child that cannot end by
+// itself, such as a halted one. The test fails if the child fails or writes to its
+// standard error.
 func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Child {
 	tb.Helper()
 	ensemble.DieWithParent(cmd) // a halted child would otherwise stay for ever
@@ -108,7 +112,8 @@ func (c *Child) Hear(v any) error {
 	return nil
 }
 
-// HangUp closes the child's input, at which the child ends. A second call returns what the first one did.
+// HangUp closes the child's input, at which the child ends. A second call returns what
+// the first one did.
 func (c *Child) HangUp() error { return c.hangUp() }
 
 // Kill ends the process at once. The test does not fail for that.

@@ -12,7 +12,8 @@ import (
 
 const killedTick = 500 * time.Millisecond
 
-// crew is a number of locks with a holder and a waiter each, in sessions of their own, while a fault strikes the servers.
+// crew is a number of locks with a holder and a waiter each, in sessions of their own,
+// while a fault strikes the servers.
 type crew struct {
 	t     *testing.T
 	e     *ensemble.Ensemble

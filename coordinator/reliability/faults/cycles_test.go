@@ -30,8 +30,9 @@ type worker struct {
 	released, cancelled, expired int
 }
 
-// Acquired and released, cancelled at any moment, and ended with their sessions: ten thousand acquisitions leave no
-// goroutine, no descriptor, no node and no watch, and the server has no more watches than there are nodes to watch.
+// Acquired and released, cancelled at any moment, and ended with their sessions: ten
+// thousand acquisitions leave no goroutine, no descriptor, no node and no watch, and the
+// server has no more watches than there are nodes to watch.
 //
 // It counts what the process has, so no other test may run beside it.
 func TestCyclesLeaveNothing(t *testing.T) {
@@ -133,7 +134,8 @@ func queueOfAll(t *testing.T, e *ensemble.Ensemble, all []*worker) (watches, nod
 	return watches, nodes
 }
 
-// cycle is one acquisition from its beginning to its end, of one kind or another. The first is released.
+// cycle is one acquisition from its beginning to its end, of one kind or another. The
+// first is released.
 func (w *worker) cycle(n int) {
 	ctx, cancel := patient()
 	defer cancel()

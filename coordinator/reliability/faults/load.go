@@ -19,7 +19,8 @@ const (
 	loadHold     = 20 * time.Millisecond
 )
 
-// load is sessions that take and release the same locks all the time. Each lock has a referee.
+// load is sessions that take and release the same locks all the time. Each lock has a
+// referee.
 type load struct {
 	sessions [loadSessions]atomic.Pointer[coordinator.Coordinator]
 
@@ -76,7 +77,8 @@ func (l *load) contend(ctx context.Context, t *testing.T, lock func() *coordinat
 	}
 }
 
-// enter judges a grant: any other holder was told of its loss, and the token is greater than every earlier one.
+// enter judges a grant: any other holder was told of its loss, and the token is greater
+// than every earlier one.
 func (r *referee) enter(t *testing.T, a *coordinator.Acquisition, g events.Grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,8 +132,9 @@ func again(counters []atomic.Int64) func() bool {
 	}
 }
 
-// move moves each session's contenders to the servers of another list, as a program does: new acquisitions are asked for there, and
-// the old session is closed when its acquisitions have ended.
+// move moves each session's contenders to the servers of another list, as a program does:
+// new acquisitions are asked for there, and the old session is closed when its
+// acquisitions have ended.
 func (l *load) move(t *testing.T, servers string, timeout time.Duration) {
 	t.Helper()
 	for i := range l.sessions {

@@ -144,7 +144,8 @@ func TestClientsBehindAnObserverMaster(t *testing.T) {
 	report(t, "clients behind an ObserverMaster", faultRow, cut)
 }
 
-// play has locks held by clients of the observer while the fault lasts, some of each kind, and passed on when it is over.
+// play has locks held by clients of the observer while the fault lasts, some of each
+// kind, and passed on when it is over.
 func (o *observatory) play(t *testing.T, stage string, fault func(t *testing.T, all []*trial), kinds ...observed) {
 	t.Run(fmt.Sprintf("round %d, %s", o.round, stage), func(t *testing.T) {
 		leads, _ := leader(t, o.Ensemble)
@@ -201,7 +202,8 @@ func (o *observatory) hold(t *testing.T, k observed, path string, near *coordina
 	return tr
 }
 
-// move cuts the client off from the observer, and a moment later from the voter that it goes on with.
+// move cuts the client off from the observer, and a moment later from the voter that it
+// goes on with.
 func move(t *testing.T, tr *trial) {
 	tr.proxy.Refuse(true)
 	tr.proxy.Cut()

@@ -33,9 +33,9 @@ type commons struct {
 	inside map[*coordinator.Acquisition]bool // with permits
 }
 
-// TestRealOutages: ten candidates, and twenty callers that share four permits. All servers
-// are killed: nobody leads, and no permit is held. Two of three are back: one leads, and
-// each caller has its turn. All servers lose their data: the same.
+// TestRealOutages: ten candidates, and twenty callers that share four permits. All
+// servers are killed: nobody leads, and no permit is held. Two of three are back: one
+// leads, and each caller has its turn. All servers lose their data: the same.
 func TestRealOutages(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

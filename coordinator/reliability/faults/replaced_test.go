@@ -13,9 +13,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestAServerIsReplaced has a fourth server join three, the processes change to the list without the first one, and the first one
-// leave. The lists are static: each server reads its own when it is restarted. Other sessions contend all the time. A holder with
-// the old list keeps its lock, and waiters get it in their turn, whatever list they have.
+// TestAServerIsReplaced has a fourth server join three, the processes change to the list
+// without the first one, and the first one leave. The lists are static: each server reads
+// its own when it is restarted. Other sessions contend all the time. A holder with the
+// old list keeps its lock, and waiters get it in their turn, whatever list they have.
 func TestAServerIsReplaced(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -99,7 +100,8 @@ func (r *replacement) serving(when string) {
 	r.load.goesOn(r.t, when)
 }
 
-// follows sees to it that a server does not lead: one that reads a list without the leader would not find it.
+// follows sees to it that a server does not lead: one that reads a list without the
+// leader would not find it.
 func (r *replacement) follows(server int) {
 	r.t.Helper()
 	for {

@@ -16,10 +16,12 @@ import (
 // raisedEpoch is above every epoch that an ensemble reaches in a test.
 const raisedEpoch = 40
 
-// TestABackupIsRestored has an ensemble's servers go back to an older state while processes hold locks. The servers stay down until
-// the leases have run out, so there are never two holders, and processes go on by themselves. Tokens go back with the data, and
-// grow again after acceptedEpoch was raised. A session in the backup has the node of a lock again that it has released since: the
-// lock is free when that process has ended. docs/production.md tells operators.
+// TestABackupIsRestored has an ensemble's servers go back to an older state while
+// processes hold locks. The servers stay down until the leases have run out, so there are
+// never two holders, and processes go on by themselves. Tokens go back with the data, and
+// grow again after acceptedEpoch was raised. A session in the backup has the node of a
+// lock again that it has released since: the lock is free when that process has ended.
+// docs/production.md tells operators.
 func TestABackupIsRestored(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

@@ -26,7 +26,8 @@ func patiently(t *testing.T) context.Context {
 	return eventstest.Patiently(t, patience)
 }
 
-// pause lets time pass, which is what is tested: the callers have referees at work meanwhile.
+// pause lets time pass, which is what is tested: the callers have referees at work
+// meanwhile.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -36,7 +37,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// happens polls until the condition holds, and reports whether it did. It may be called from any goroutine.
+// happens polls until the condition holds, and reports whether it did. It may be called
+// from any goroutine.
 func happens(t *testing.T, what string, cond func() bool, state ...func() string) bool {
 	t.Helper()
 	began := time.Now()
@@ -54,7 +56,8 @@ func happens(t *testing.T, what string, cond func() bool, state ...func() string
 	return true
 }
 
-// connect returns a coordinator with a session of its own. It is closed at the end of the test.
+// connect returns a coordinator with a session of its own. It is closed at the end of the
+// test.
 func connect(
 	t *testing.T, servers string, timeout, tick time.Duration, options ...coordinator.Option,
 ) *coordinator.Coordinator {

@@ -74,7 +74,8 @@ func TestASilentServerOfThree(t *testing.T) {
 		again.at(0.5), again.at(1))
 }
 
-// resumed returns a channel that gets the time from begun until the session was away and is connected again.
+// resumed returns a channel that gets the time from begun until the session was away and
+// is connected again.
 func resumed(t *testing.T, tr *trial, begun time.Time) <-chan time.Duration {
 	t.Helper()
 	at, news := make(chan time.Duration, 1), tr.away.Events(t.Context())

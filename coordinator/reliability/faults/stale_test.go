@@ -24,7 +24,8 @@ func TestStaleFollower(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	links := ensemble.NewLinks(t)
-	// Until half of syncLimit has passed no server closes a connection: the follower stays stale.
+	// Until half of syncLimit has passed no server closes a connection: the follower
+	// stays stale.
 	e := ensemble.Start(t, 3, links.Setting(), ensemble.Tick(staleTick), ensemble.SyncLimit(60))
 	var kinds []*kind
 	for _, when := range []string{"held for long", "granted after a long idle"} {

@@ -104,7 +104,8 @@ func report(t *testing.T, what string, rowOf func(*kind) reliability.Row, kinds 
 
 func faultRow(*kind) reliability.Row { return reliability.RowFault }
 
-// trial is one lock on its way from a holder, which a fault strikes, to the next holder, under the eyes of a referee.
+// trial is one lock on its way from a holder, which a fault strikes, to the next holder,
+// under the eyes of a referee.
 type trial struct {
 	kind       *kind
 	name       string
@@ -133,8 +134,8 @@ type trial struct {
 	granted time.Time
 }
 
-// hold has the trial's lock held by away and wanted by near. From then on a referee watches both. With a raw client
-// the referee also sees when the servers delete the node.
+// hold has the trial's lock held by away and wanted by near. From then on a referee
+// watches both. With a raw client the referee also sees when the servers delete the node.
 func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
 	t.Helper()
 	tr.over = make(chan struct{})
@@ -176,8 +177,9 @@ func (tr *trial) lock() *coordinator.Lock {
 	return tr.away.Mutex(tr.path, coordinator.Cached(coordinator.CacheHandoffs(1000), coordinator.CacheFor(time.Hour)))
 }
 
-// referee notes what happens to the lock until the next holder has it, and checks the promised order. Lost counts as
-// delivered when it is in its channel: a reader of the channel finds it.
+// referee notes what happens to the lock until the next holder has it, and checks the
+// promised order. Lost counts as delivered when it is in its channel: a reader of the
+// channel finds it.
 func (tr *trial) referee(t *testing.T, ctx context.Context) {
 	lost := func(loss events.Lost) {
 		tr.loss, tr.lost = loss, time.Now()
@@ -249,9 +251,9 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 	}
 }
 
-// handOver ends the trial once the fault is over: a holder that still holds gives the lock back, the next one gets it,
-// and the first one gets it back in its turn. It reports whether the lock was held up to now. It may be called from
-// any goroutine.
+// handOver ends the trial once the fault is over: a holder that still holds gives the
+// lock back, the next one gets it, and the first one gets it back in its turn. It reports
+// whether the lock was held up to now. It may be called from any goroutine.
 func (tr *trial) handOver(t *testing.T) (kept bool) {
 	t.Helper()
 	kept = tr.held.Valid()

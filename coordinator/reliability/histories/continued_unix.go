@@ -30,7 +30,8 @@ func holdJob(ctx context.Context, c *coordinator.Coordinator, j job, up *parent)
 		if err := up.out.Encode(message{Kind: "granted", Token: grant.Token}); err != nil {
 			return err
 		}
-		// The goroutine that is awake first after the pause asks at once, and goes on asking until the loss is read.
+		// The goroutine that is awake first after the pause asks at once, and goes on
+		// asking until the loss is read.
 		asking, enough := context.WithCancel(ctx)
 		believed := make(chan message, 1)
 		go func() { believed <- believes(asking, lock, continued) }()
@@ -55,8 +56,8 @@ func holdJob(ctx context.Context, c *coordinator.Coordinator, j job, up *parent)
 	}
 }
 
-// believes asks Valid when the process is continued, and then until ctx ends. It notes when it ran first,
-// and when Valid was last true.
+// believes asks Valid when the process is continued, and then until ctx ends. It notes
+// when it ran first, and when Valid was last true.
 func believes(ctx context.Context, lock *coordinator.Acquisition, continued <-chan os.Signal) (m message) {
 	select {
 	case <-continued:

@@ -19,8 +19,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// A process that was halted for longer than its session timeout knows at once that it holds nothing: Valid
-// is false for the first goroutine that asks, and Lost is there in the time that a few goroutines take.
+// A process that was halted for longer than its session timeout knows at once that it
+// holds nothing: Valid is false for the first goroutine that asks, and Lost is there in
+// the time that a few goroutines take.
 func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const tick = 500 * time.Millisecond
@@ -83,8 +84,8 @@ func (r *resumption) count() int {
 	return len(r.told)
 }
 
-// trial has the child hold the lock, halts it until the next contender holds the lock, and waits until the
-// child knows.
+// trial has the child hold the lock, halts it until the next contender holds the lock,
+// and waits until the child knows.
 func (r *resumption) trial(t *testing.T, c *child.Child, path string) error {
 	if err := c.Hear(new(message)); err != nil { // the child reports its Grant
 		return err

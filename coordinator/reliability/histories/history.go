@@ -80,7 +80,8 @@ func (h *history) size() int {
 	return len(h.ops)
 }
 
-// holder returns a worker that was granted the lock and has neither lost it nor given it back.
+// holder returns a worker that was granted the lock and has neither lost it nor given it
+// back.
 func (h *history) holder(path string) (worker int, held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

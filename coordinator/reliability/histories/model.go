@@ -61,7 +61,8 @@ func (op operation) String() string {
 		op.Call, op.Return)
 }
 
-// fence grows from Grant to Grant. Holders of a cached lock that share a node have the same token.
+// fence grows from Grant to Grant. Holders of a cached lock that share a node have the
+// same token.
 type fence struct {
 	token int64
 	turn  uint64
@@ -120,7 +121,8 @@ type state struct {
 	asked   rounds // the value of granted at the latest Revoke
 }
 
-// admits reports whether a Grant is in order: no holder excludes it, and its fence is new.
+// admits reports whether a Grant is in order: no holder excludes it, and its fence is
+// new.
 func (m state) admits(op operation) bool {
 	free, none := m.held == [sides]rounds{}, rounds{}
 	switch {
@@ -143,7 +145,8 @@ func (m state) admits(op operation) bool {
 	}
 }
 
-// step returns the state after the operation, and whether the lock can have answered it so.
+// step returns the state after the operation, and whether the lock can have answered it
+// so.
 func (m state) step(op operation) (state, bool) {
 	side := op.side()
 	holds, fresh := m.held[side][op.Worker] == op.Round, op.Round > m.over[side][op.Worker]
@@ -191,7 +194,8 @@ func (m state) use(op operation) (state, bool) {
 		m.seen = m.seen.or(op.fence())
 		return m, op.Value == m.value
 	case op.Kind == kindTxn && m.kind != readWrite:
-		// The node may stay for a while after its owner was told of a loss, but not beside a newer Grant.
+		// The node may stay for a while after its owner was told of a loss, but not
+		// beside a newer Grant.
 		return m, !op.Accepted || op.fence() == m.wrote
 	default:
 		return m, false

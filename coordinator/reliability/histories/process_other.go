@@ -2,5 +2,6 @@
 
 package histories
 
-// runChild does nothing: on this system no process can be halted, and there are no children.
+// runChild does nothing: on this system no process can be halted, and there are no
+// children.
 func runChild() {}

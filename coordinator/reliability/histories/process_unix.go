@@ -19,7 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// jobVariable makes a process of the test binary a child, which does the job in it and no tests.
+// jobVariable makes a process of the test binary a child, which does the job in it and no
+// tests.
 const jobVariable = "ZKGRANT_HISTORIES_JOB"
 
 // job is what a child is to do: to hold a lock, or to work under it.
@@ -34,8 +35,8 @@ type job struct {
 	Nodes         []string      // the registers in ZooKeeper
 }
 
-// runChild does the job of this process, if there is one, and does not return then. A job ends when the
-// parent hangs up, which also ends its context.
+// runChild does the job of this process, if there is one, and does not return then. A job
+// ends when the parent hangs up, which also ends its context.
 func runChild() {
 	child.Job(jobVariable, func(text string) error {
 		var j job

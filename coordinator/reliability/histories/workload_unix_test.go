@@ -20,13 +20,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// The classic workloads on a lock, in one: five processes with a session timeout of 2 s. Every 5 s the
-// process in the critical section is halted until the next one has been in it for a while. Mutual
-// exclusion is checked on what all of them saw; each set is checked for the elements that were
-// acknowledged. All sets are written by the same holders in the same sections under the same pauses.
+// The classic workloads on a lock, in one: five processes with a session timeout of 2 s.
+// Every 5 s the process in the critical section is halted until the next one has been in
+// it for a while. Mutual exclusion is checked on what all of them saw; each set is
+// checked for the elements that were acknowledged. All sets are written by the same
+// holders in the same sections under the same pauses.
 //
-// Two more processes have a cached lock, which the three workers of each hand on among themselves. Every
-// second time the process is halted while its node is idle.
+// Two more processes have a cached lock, which the three workers of each hand on among
+// themselves. Every second time the process is halted while its node is idle.
 func TestRealWorkloads(t *testing.T) {
 	const (
 		processes, caching = 5, 2
@@ -203,8 +204,8 @@ func (k *keeper) look() latest {
 	return k.latest
 }
 
-// pauseHolder halts the latest holder once may allows it. The holder stays halted until other workers have
-// been in the critical section, and the rest of the period is over.
+// pauseHolder halts the latest holder once may allows it. The holder stays halted until
+// other workers have been in the critical section, and the rest of the period is over.
 func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry time.Duration) {
 	start := time.Now()
 	patient, cancel := eventstest.Patient(realMax)
@@ -219,7 +220,8 @@ func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry
 	k.pauses++
 	k.mu.Unlock()
 	halted := time.Now()
-	// The server grants the lock to no other contender before the session has expired; then some get their turn.
+	// The server grants the lock to no other contender before the session has expired;
+	// then some get their turn.
 	until(patient, func() bool { return k.look().grants > at.grants+3 && time.Since(halted) > expiry })
 	eventstest.Check(t, goOn(at.holder))
 	rest, end := context.WithDeadline(context.Background(), start.Add(period))
@@ -227,7 +229,8 @@ func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry
 	until(rest, func() bool { return false })
 }
 
-// until polls until the condition holds, or the context ends, and reports whether it holds.
+// until polls until the condition holds, or the context ends, and reports whether it
+// holds.
 func until(ctx context.Context, cond func() bool) bool {
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
@@ -249,8 +252,8 @@ func (k *keeper) operations() (ops []operation) {
 	return ops
 }
 
-// overlaps counts the sections that began, as their processes believed, while an earlier one went on. It
-// returns the longest time for which two overlapped.
+// overlaps counts the sections that began, as their processes believed, while an earlier
+// one went on. It returns the longest time for which two overlapped.
 func (k *keeper) overlaps() (count int, longest time.Duration) {
 	var end int64
 	for _, s := range slices.SortedFunc(slices.Values(k.sections), func(a, b *section) int { return cmp.Compare(a.Granted, b.Granted) }) {
@@ -273,8 +276,8 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%s: %d of %d (%d late)", o.register, o.lost, o.acknowledged, o.stale)
 }
 
-// outcome counts the acknowledged elements that are not in the set, and the writes that were accepted though
-// another worker had been granted the lock before they were sent.
+// outcome counts the acknowledged elements that are not in the set, and the writes that
+// were accepted though another worker had been granted the lock before they were sent.
 func (k *keeper) outcome(register string) outcome {
 	o := outcome{register: register}
 	for _, s := range k.sections {

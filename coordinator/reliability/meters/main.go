@@ -88,7 +88,8 @@ func command(name string, arguments ...string) string {
 	return string(made(c.Output()))
 }
 
-// ran counts the functions, and their files, that the counters in a folder show to have run.
+// ran counts the functions, and their files, that the counters in a folder show to have
+// run.
 func ran(folder string) (functions, files int) {
 	profile := folder + ".txt"
 	command("go", "tool", "covdata", "textfmt", "-i="+folder, "-o", profile)

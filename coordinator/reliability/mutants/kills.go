@@ -20,14 +20,18 @@ import (
 )
 
 const (
-	// enough is how many finders of a bug are looked for. If a bug has more, no single one of them is needed for it.
+	// enough is how many finders of a bug are looked for. If a bug has more, no single
+	// one of them is needed for it.
 	enough = 5
-	// budget is how many times the median the tests for one bug may take together. With 40, bugs get nine tenths of the finders that
-	// they get with 200 (a sample of 25 bugs).
+	// budget is how many times the median the tests for one bug may take together. With
+	// 40, bugs get nine tenths of the finders that they get with 200 (a sample of 25
+	// bugs).
 	budget = 40
-	// slowest is how many times the median a test may take to be run for every bug that it reaches.
+	// slowest is how many times the median a test may take to be run for every bug that
+	// it reaches.
 	slowest = 25
-	// batch is how many tests run in one process. If a bug makes one of them hang, that costs a multiple of the time of all.
+	// batch is how many tests run in one process. If a bug makes one of them hang, that
+	// costs a multiple of the time of all.
 	batch = 15
 )
 
@@ -51,9 +55,11 @@ type probe struct {
 // rank is low for a test that is likely to find a bug that it reaches in a short time.
 func (p probe) rank() time.Duration { return p.took * time.Duration(len(p.reaches)) }
 
-// KillMatrix runs the tests of the lab's packages for each bug that they reach, until enough have found it or the budget is spent.
-// Tests that are quick and reach few bugs are first: what a test reaches is more often its subject if it reaches little. A test
-// that leaves goroutines, or fails only in company, counts as passed. said hears of the progress.
+// KillMatrix runs the tests of the lab's packages for each bug that they reach, until
+// enough have found it or the budget is spent. Tests that are quick and reach few bugs
+// are first: what a test reaches is more often its subject if it reaches little. A test
+// that leaves goroutines, or fails only in company, counts as passed. said hears of the
+// progress.
 func (l *Lab) KillMatrix(ctx context.Context, bugs []*Bug, said func(done int)) (*Kills, error) {
 	probes, left, err := l.probe(ctx)
 	if err != nil {
@@ -97,7 +103,8 @@ func each(n int, do func(i int)) {
 	all.Wait()
 }
 
-// probe runs each test alone and without a bug. It returns the tests that pass and are quick, the quickest first.
+// probe runs each test alone and without a bug. It returns the tests that pass and are
+// quick, the quickest first.
 func (l *Lab) probe(ctx context.Context) (probes, left []probe, _ error) {
 	var tests []Finder
 	for _, pkg := range slices.Sorted(maps.Keys(l.binaries)) {
@@ -125,7 +132,8 @@ func (l *Lab) probe(ctx context.Context) (probes, left []probe, _ error) {
 	return probes[:quick], append(left, probes[quick:]...), nil
 }
 
-// patience bounds a test that is run alone. It is twice what the matrix lets a test take, by the tests that were run so far.
+// patience bounds a test that is run alone. It is twice what the matrix lets a test take,
+// by the tests that were run so far.
 func (l *Lab) patience() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,7 +161,8 @@ func (l *Lab) reach(ctx context.Context, f Finder) probe {
 	return p
 }
 
-// kill returns tests that find the bug, up to enough, and how many it did not run for lack of time.
+// kill returns tests that find the bug, up to enough, and how many it did not run for
+// lack of time.
 func (l *Lab) kill(ctx context.Context, bug int, probes []probe, left time.Duration) (found []Finder, rest int) {
 	for len(probes) > 0 && len(found) < enough && ctx.Err() == nil {
 		if left < 0 {
@@ -177,8 +186,8 @@ func (l *Lab) kill(ctx context.Context, bug int, probes []probe, left time.Durat
 
 var result = regexp.MustCompile(`(?m)^(=== RUN|=== CONT|--- PASS:|--- FAIL:|--- SKIP:) +(Test\w+)( |$)`)
 
-// together runs some tests of a package in one process. A test that ends the process counts as failed; the tests after it have not
-// ended.
+// together runs some tests of a package in one process. A test that ends the process
+// counts as failed; the tests after it have not ended.
 func (l *Lab) together(ctx context.Context, bug int, company []probe) (ended map[Finder]bool, failed []Finder) {
 	var names []string
 	var took time.Duration
@@ -213,7 +222,8 @@ func (l *Lab) together(ctx context.Context, bug int, company []probe) (ended map
 	return ended, failed
 }
 
-// Write prints the matrix: for each bug the tests that find it, and for each test how many it finds, and how many no other test finds.
+// Write prints the matrix: for each bug the tests that find it, and for each test how
+// many it finds, and how many no other test finds.
 func (k *Kills) Write(to io.Writer) error {
 	out := bufio.NewWriter(to)
 	finds, alone := map[Finder]int{}, map[Finder]int{}
@@ -252,7 +262,8 @@ func (k *Kills) Write(to io.Writer) error {
 	return out.Flush()
 }
 
-// finders returns the tests that find the bug of that number from 0, or that have a subtest or a world that does.
+// finders returns the tests that find the bug of that number from 0, or that have a
+// subtest or a world that does.
 func (k *Kills) finders(i int) map[Finder]bool {
 	all := map[Finder]bool{}
 	for _, f := range slices.Concat(k.By[i], k.Bugs[i].Finders) {

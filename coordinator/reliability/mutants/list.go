@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Bug is one seeded bug: a small change of the library's source, and the tests that find it.
+// Bug is one seeded bug: a small change of the library's source, and the tests that find
+// it.
 type Bug struct {
 	Name    string // short and unique
 	Does    string // what goes wrong, as a verb phrase
@@ -22,8 +23,9 @@ type Edit struct {
 	Old, New string // whole lines; Old occurs exactly once
 }
 
-// Finder is a test, or one of its subtests, that fails because of a bug. If World is not empty, the test is the explorer's, and
-// World says what it explores and which violation it reports.
+// Finder is a test, or one of its subtests, that fails because of a bug. If World is not
+// empty, the test is the explorer's, and World says what it explores and which violation
+// it reports.
 type Finder struct {
 	Pkg   string // its folder, relative to the module's
 	Test  string // a subtest as TestX/its_name
@@ -48,8 +50,8 @@ func (f Finder) String() string {
 // In the list the explorer is named by one word.
 const explorer, explorerPackage, explorerTest = "explore", "recipes", "TestExploreFinds"
 
-// ReadList returns the bugs of all lists in a folder, by the names of the files. A second entry with the name of an earlier
-// one adds its finders to it.
+// ReadList returns the bugs of all lists in a folder, by the names of the files. A second
+// entry with the name of an earlier one adds its finders to it.
 func ReadList(folder string) ([]*Bug, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.txt"))
 	if err != nil {
@@ -193,9 +195,9 @@ func (b *Bug) Apply(file, text string) (string, error) {
 	return text[1:], nil
 }
 
-// Changed returns those of the bugs that are to be run after a change of these files: a file that the bug
-// changes, or one with a test that finds it; and the bugs that old does not have, or has otherwise. tests are
-// the files of each test.
+// Changed returns those of the bugs that are to be run after a change of these files: a
+// file that the bug changes, or one with a test that finds it; and the bugs that old does
+// not have, or has otherwise. tests are the files of each test.
 func Changed(bugs, old []*Bug, files []string, tests map[Finder]string) []*Bug {
 	was := map[string]string{}
 	for _, b := range old {

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// variable is every if each bug has to be run with each test that is named with it, 1 if with the first one, and
-// a commit if only the bugs that a change since then touches.
+// variable is every if each bug has to be run with each test that is named with it, 1 if
+// with the first one, and a commit if only the bugs that a change since then touches.
 const variable, every = "ZKGRANT_MUTANTS", "every"
 
 // killsVariable names the file for the kill matrix.
@@ -36,7 +36,8 @@ func list(t *testing.T) (mutants.Tree, []*mutants.Bug) {
 	return mutants.Tree{Root: root}, bugs
 }
 
-// TestEverySeededBugFits: each bug changes the source as it is now, and names tests that exist.
+// TestEverySeededBugFits: each bug changes the source as it is now, and names tests that
+// exist.
 func TestEverySeededBugFits(t *testing.T) {
 	tree, bugs := list(t)
 	if _, err := tree.Weave(bugs); err != nil {
@@ -60,7 +61,8 @@ func TestEverySeededBugFits(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugIsFound runs tests that are named with each bug. They pass without the bug and fail with it.
+// TestEverySeededBugIsFound runs tests that are named with each bug. They pass without
+// the bug and fail with it.
 func TestEverySeededBugIsFound(t *testing.T) {
 	if os.Getenv(variable) == "" {
 		t.Skipf("takes two minutes of two cores: run it with %s=1, or `make mutants`", variable)

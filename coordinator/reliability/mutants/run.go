@@ -41,7 +41,8 @@ func (v Verdict) String() string {
 // Finds reports whether a test with this verdict has found a bug.
 func (v Verdict) Finds() bool { return v >= Failed && v <= Hung }
 
-// Judge reads how a test binary ended that ran one test. A failed binary is not enough: a binary without the test fails, too.
+// Judge reads how a test binary ended that ran one test. A failed binary is not enough: a
+// binary without the test fails, too.
 func Judge(exit error, output string) Verdict {
 	var status *exec.ExitError
 	switch {
@@ -73,7 +74,8 @@ type Run struct {
 	Output  string
 }
 
-// Lab has the woven test binaries, and how long each test takes without a bug. It is safe for concurrent use.
+// Lab has the woven test binaries, and how long each test takes without a bug. It is safe
+// for concurrent use.
 type Lab struct {
 	tree     Tree
 	dir      string
@@ -90,7 +92,8 @@ type baseline struct {
 	run  Run
 }
 
-// NewLab weaves the bugs into the library and builds the tests of each package with a finder. All its files are in dir.
+// NewLab weaves the bugs into the library and builds the tests of each package with a
+// finder. All its files are in dir.
 func NewLab(ctx context.Context, t Tree, bugs []*Bug, dir string) (*Lab, error) {
 	woven, err := t.Weave(bugs)
 	if err != nil {
@@ -131,7 +134,8 @@ func NewLab(ctx context.Context, t Tree, bugs []*Bug, dir string) (*Lab, error) 
 	return l, nil
 }
 
-// Sound returns the run of a test without a bug. The test runs once, also for several callers.
+// Sound returns the run of a test without a bug. The test runs once, also for several
+// callers.
 func (l *Lab) Sound(ctx context.Context, f Finder) Run {
 	l.mu.Lock()
 	b := l.sound[f]
@@ -157,9 +161,9 @@ func (l *Lab) measure(took time.Duration) {
 // mostTries is how often a test may miss a bug before the bug counts as not found.
 const mostTries = 3
 
-// Try runs a test with the bug of that number. Its time limit is a multiple of what tests take without a bug, on this machine
-// with its present load. A test that reaches the limit is run once more with a longer limit, and
-// one that passes runs again.
+// Try runs a test with the bug of that number. Its time limit is a multiple of what tests
+// take without a bug, on this machine with its present load. A test that reaches the
+// limit is run once more with a longer limit, and one that passes runs again.
 func (l *Lab) Try(ctx context.Context, bug int, f Finder) Run {
 	sound := l.Sound(ctx, f)
 	l.mu.Lock()
@@ -184,8 +188,9 @@ func (l *Lab) try(ctx context.Context, bug int, f Finder, limit time.Duration) R
 	return l.start(ctx, f, f.pattern(), limit, fmt.Sprintf("%s=%d", Switch, bug), worldVariable+"="+f.World)
 }
 
-// start runs the tests of a package that match. Arguments in the form of a flag are flags, the rest is for the environment.
-// The folder of the process has a copy of the package's testdata, because some tests write into it.
+// start runs the tests of a package that match. Arguments in the form of a flag are
+// flags, the rest is for the environment. The folder of the process has a copy of the
+// package's testdata, because some tests write into it.
 func (l *Lab) start(ctx context.Context, f Finder, pattern string, limit time.Duration, more ...string) Run {
 	dir, err := os.MkdirTemp(l.dir, "run")
 	if err != nil {

@@ -23,14 +23,16 @@ func (t Tree) read(name string) (string, error) {
 	return string(text), err
 }
 
-// Switch is the environment variable that chooses a bug in a woven binary: its number, from 1. Without it no bug is active.
+// Switch is the environment variable that chooses a bug in a woven binary: its number,
+// from 1. Without it no bug is active.
 const Switch = "ZKGRANT_SEEDED_BUG"
 
-// Reached is the environment variable that asks a woven binary which bugs it reaches: the name of a file. The number of each
-// is appended to the file, once.
+// Reached is the environment variable that asks a woven binary which bugs it reaches: the
+// name of a file. The number of each is appended to the file, once.
 const Reached = "ZKGRANT_SEEDED_REACHED"
 
-// seeded is a function of the woven source: whether a bug is chosen. The file that it is in has its name, too.
+// seeded is a function of the woven source: whether a bug is chosen. The file that it is
+// in has its name, too.
 const seeded = "zkgrantSeeded"
 
 // chooser is the text of that file.
@@ -74,12 +76,14 @@ type body struct {
 	result bool // the function has a result
 }
 
-// Weave returns the source of the library with all bugs in it, by the names of the files that differ. Each function that a
-// bug changes begins with the changed body, which runs if that bug is chosen:
+// Weave returns the source of the library with all bugs in it, by the names of the files
+// that differ. Each function that a bug changes begins with the changed body, which runs
+// if that bug is chosen:
 //
 //	if zkgrantSeeded(17) { … }
 //
-// So one build serves all bugs, and production code has no hook for it. A bug can change only the bodies of functions.
+// So one build serves all bugs, and production code has no hook for it. A bug can change
+// only the bodies of functions.
 func (t Tree) Weave(bugs []*Bug) (map[string]string, error) {
 	bodies := map[string][]body{}
 	var misfits []error

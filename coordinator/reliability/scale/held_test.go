@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 
 const (
 	locks = 10_000
-	// heapMax is how many bytes of heap a held lock may cost. What the session remembers of a
-	// directory that it has made is part of it, for 16,384 of them at most.
+	// heapMax is how many bytes of heap a held lock may cost. What the session remembers
+	// of a directory that it has made is part of it, for 16,384 of them at most.
 	heapMax = 2304
 )
 
@@ -64,16 +64,17 @@ func take(t *testing.T, lock func(path string) *coordinator.Lock) []held {
 // inUse returns how many bytes of the heap are in use, and how many goroutines there are.
 func inUse() (heap, goroutines int) {
 	var stats runtime.MemStats
-	// Objects with finalizers, and what pools keep for one run more, go in the second run.
+	// Objects with finalizers, and what pools keep for one run more, go in the second
+	// run.
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
 	return int(stats.HeapAlloc), runtime.NumGoroutine()
 }
 
-// TestAHeldLockCostsLittle: no goroutine, and a bounded heap for each lock with everything that belongs to it, the
-// ZooKeeper client's part and the caller's channels included. It waits until every node is watched: a lock has
-// everything by then.
+// TestAHeldLockCostsLittle: no goroutine, and a bounded heap for each lock with
+// everything that belongs to it, the ZooKeeper client's part and the caller's channels
+// included. It waits until every node is watched: a lock has everything by then.
 func TestAHeldLockCostsLittle(t *testing.T) {
 	for _, kind := range []struct {
 		name string
@@ -104,7 +105,8 @@ func costsLittle(t *testing.T, lock func(*coordinator.Coordinator, string) *coor
 	all := take(t, func(path string) *coordinator.Lock { return lock(c, path) })
 	eventstest.Eventually(t, "every node is watched", func() bool { return srv.watches(t) == locks })
 	var perLock, now int
-	// Requests that were just answered have goroutines that are about to end, and memory that is about to be free.
+	// Requests that were just answered have goroutines that are about to end, and memory
+	// that is about to be free.
 	eventstest.Eventually(t, fmt.Sprintf("a held lock costs no goroutine, and at most %d bytes of heap", heapMax), func() bool {
 		var more int
 		more, now = inUse()

@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestIdleSemaphoresLeaveNothing: idle semaphores that had waiters leave no watch at the server, and in the session only
-// what it remembers of their directories.
+// TestIdleSemaphoresLeaveNothing: idle semaphores that had waiters leave no watch at the
+// server, and in the session only what it remembers of their directories.
 func TestIdleSemaphoresLeaveNothing(t *testing.T) {
 	const (
 		semaphores = 2000

@@ -11,8 +11,9 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Schedules of cached locks: the acquisitions that share a node hold it turn by turn. Checked are how many turns may go before a
-// contender that waits, and which nodes are left when the lock is not wanted.
+// Schedules of cached locks: the acquisitions that share a node hold it turn by turn.
+// Checked are how many turns may go before a contender that waits, and which nodes are
+// left when the lock is not wanted.
 
 type caching struct {
 	size     int
@@ -35,7 +36,8 @@ func newCaching(seed uint64) caching {
 	}
 }
 
-// others reports whether an acquisition differs from most at its path. The virtual instant decides, as for a multi-lock.
+// others reports whether an acquisition differs from most at its path. The virtual
+// instant decides, as for a multi-lock.
 func (w *world) others() bool {
 	now := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 	return w.recipe == cached && w.caching.mixed && rand.New(rand.NewPCG(w.seed, now)).IntN(6) == 0
@@ -80,7 +82,8 @@ func (k *worker) brief(hold time.Duration) time.Duration {
 // passed is a waiting contender, and the node by which it was passed.
 type passed struct{ node, by string }
 
-// passes notes which contenders wait at a Grant without a request, unless the Grant was read late.
+// passes notes which contenders wait at a Grant without a request, unless the Grant was
+// read late.
 func (t *tenure) passes() {
 	w := t.world()
 	if t.grant.Turn == 0 || !t.quick {
@@ -100,10 +103,12 @@ func (t *tenure) passes() {
 	}
 }
 
-// judgePasses fails if a contender was passed too often, or for too long, from when it must have been known: the answer to a write
-// that was sent within two probe intervals comes after the news of the contender. Both may come at the same instant, when a connection
-// heals, and the answer may be noticed first: so the passes of that instant do not count. A client is excused if an event to it was lost
-// and a later answer was not. TCP does no such thing, and what such a client does proves nothing.
+// judgePasses fails if a contender was passed too often, or for too long, from when it
+// must have been known: the answer to a write that was sent within two probe intervals
+// comes after the news of the contender. Both may come at the same instant, when a
+// connection heals, and the answer may be noticed first: so the passes of that instant do
+// not count. A client is excused if an event to it was lost and a later answer was not.
+// TCP does no such thing, and what such a client does proves nothing.
 func (w *world) judgePasses() {
 	for p, all := range w.passed {
 		c := all[0].life.client
@@ -134,8 +139,8 @@ func (w *world) judgePasses() {
 	}
 }
 
-// settleIdle lets idle nodes go, and reports whether they go before Close. A path has one at most: any other contender has it
-// removed.
+// settleIdle lets idle nodes go, and reports whether they go before Close. A path has one
+// at most: any other contender has it removed.
 func (w *world) settleIdle() bool {
 	for _, p := range w.paths {
 		left := w.nodes(p)

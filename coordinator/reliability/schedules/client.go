@@ -38,8 +38,8 @@ type life struct {
 	client  *client
 	read    chan struct{} // closed when the stream has ended; nil without one
 	closing atomic.Pointer[time.Time]
-	// cutShort: a slow reader was asleep when the coordinator was closed, and the events left for it were
-	// dropped.
+	// cutShort: a slow reader was asleep when the coordinator was closed, and the events
+	// left for it were dropped.
 	cutShort bool
 
 	mu    sync.Mutex
@@ -119,8 +119,8 @@ func (c *client) ids() []int64 {
 	return slices.Clone(c.sessions)
 }
 
-// stop closes the coordinator, which is bounded by the session timeout. On a healthy network Close returns no
-// error.
+// stop closes the coordinator, which is bounded by the session timeout. On a healthy
+// network Close returns no error.
 func (c *client) stop() {
 	c.mu.Lock()
 	l := c.current

@@ -14,7 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Locks that report crashes: what each holder was told is compared with what is known of the holders before.
+// Locks that report crashes: what each holder was told is compared with what is known of
+// the holders before.
 
 // detectsOf distributes the seeds, independently of recipeOf, again and formOf.
 func detectsOf(seed uint64) bool {
@@ -85,8 +86,8 @@ func (r *record) isOver(err error) {
 	w.fateOf(r.path, r.script.side, grant, how, err)
 }
 
-// judgeFates compares what each holder was told with what is known. Many fates are unknown: a release without a connection
-// may be executed, or come too late.
+// judgeFates compares what each holder was told with what is known. Many fates are
+// unknown: a release without a connection may be executed, or come too late.
 func (w *world) judgeFates() {
 	for _, path := range w.paths {
 		w.mu.Lock()
@@ -104,7 +105,8 @@ func (w *world) judgeFates() {
 	}
 }
 
-// judgeRecord fails if there is a record of a holder that has released, or of a holder before one that has released.
+// judgeRecord fails if there is a record of a holder that has released, or of a holder
+// before one that has released.
 func (w *world) judgeRecord(path string, all []fate) {
 	data, stands := w.srv.Data(path + session.RecordSuffix)
 	if !stands {
@@ -122,9 +124,10 @@ func (w *world) judgeRecord(path string, all []fate) {
 	}
 }
 
-// judgeSilence fails if a holder was told of no crash, and the latest holder before it certainly crashed. A holder between
-// the two that did not certainly crash may have released. So may the writer whose place a reader has taken, by the
-// time the reader looks.
+// judgeSilence fails if a holder was told of no crash, and the latest holder before it
+// certainly crashed. A holder between the two that did not certainly crash may have
+// released. So may the writer whose place a reader has taken, by the time the reader
+// looks.
 func (w *world) judgeSilence(path string, all []fate, f fate) {
 	var latest int64
 	for _, g := range all {

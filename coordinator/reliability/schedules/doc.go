@@ -16,17 +16,21 @@
 // unfair locks, a mutex that its holder enters again, a cached mutex, and multi-locks
 // among mutexes at the same paths (multi.go):
 //
-//   - Readers hold together and beside no writer; a writer holds alone. A writer becomes a reader while others wait, and none of
-//     them comes in between.
-//   - No more permits are out than the size, and each acquisition has all of its permits or none (semaphore.go).
-//   - Turns of a cached lock's node exclude each other. They go before a known contender as often and as long as they may. Idle
-//     nodes go by themselves, or with Close (cached.go).
-//   - In some schedules every client uses kazoo's names. In a few one client does: it is refused, and that changes nothing for the
-//     others (kazoo.go).
-//   - A holder that is asked for its lock as by Curator goes on holding it. In half of the schedules, except those of unfair locks
-//     and multi-locks, holders are asked with a deadline, and have lost the lock by then, and when Revoke returns (revoke.go).
-//   - In a third of the schedules of mutexes and read/write locks these report crashes, and some functions under a lock panic. If a
-//     holder is told of no crash, the holder before it has not certainly crashed. A holder is told of the first crash since the
+//   - Readers hold together and beside no writer; a writer holds alone. A writer becomes
+//     a reader while others wait, and none of them comes in between.
+//   - No more permits are out than the size, and each acquisition has all of its permits
+//     or none (semaphore.go).
+//   - Turns of a cached lock's node exclude each other. They go before a known contender
+//     as often and as long as they may. Idle nodes go by themselves, or with Close
+//     (cached.go).
+//   - In some schedules every client uses kazoo's names. In a few one client does: it is
+//     refused, and that changes nothing for the others (kazoo.go).
+//   - A holder that is asked for its lock as by Curator goes on holding it. In half of
+//     the schedules, except those of unfair locks and multi-locks, holders are asked with
+//     a deadline, and have lost the lock by then, and when Revoke returns (revoke.go).
+//   - In a third of the schedules of mutexes and read/write locks these report crashes,
+//     and some functions under a lock panic. If a holder is told of no crash, the holder
+//     before it has not certainly crashed. A holder is told of the first crash since the
 //     last release, and of no holder that has released (crash.go).
 //
 // Most schedules allow no second holder at any instant. In some a session is ended by

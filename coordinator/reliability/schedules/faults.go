@@ -136,9 +136,9 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 	}
 }
 
-// isolate cuts a session off in every way, and keeps the client from making another connection, perhaps
-// after answers have been slow for a while. There is no other fault meanwhile: this is when a lease has to
-// run out in time.
+// isolate cuts a session off in every way, and keeps the client from making another
+// connection, perhaps after answers have been slow for a while. There is no other fault
+// meanwhile: this is when a lease has to run out in time.
 func (w *world) isolate(r random, c *client, id int64, took time.Duration) {
 	if w.kind != mild {
 		took = c.timeout*9/10 + r.upTo(c.timeout)
@@ -200,7 +200,8 @@ func (w *world) breakFurther(r random, c *client, choice int, took time.Duration
 	}
 }
 
-// frameFaults is the rule of one network: for a time some of its frames meet with a fault.
+// frameFaults is the rule of one network: for a time some of its frames meet with a
+// fault.
 type frameFaults struct {
 	client *client
 	mu     sync.Mutex
@@ -210,7 +211,8 @@ type frameFaults struct {
 	focus zktest.Op // 0: any
 }
 
-// begin starts faults for a time: seldom on any frame, or often on the frames of one operation.
+// begin starts faults for a time: seldom on any frame, or often on the frames of one
+// operation.
 func (f *frameFaults) begin(r random, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -253,7 +255,8 @@ func (f *frameFaults) rule(frame faultnet.Frame) faultnet.Verdict {
 		v = faultnet.Swallow()
 		f.client.lossy.Store(true)
 	case 8:
-		// A network does not lose a frame and keep the connection. A server that does crashes in a moment.
+		// A network does not lose a frame and keep the connection. A server that does
+		// crashes in a moment.
 		v = faultnet.Drop()
 		f.client.lossy.Store(true)
 		if frame.Op == faultnet.OpEvent {
@@ -296,7 +299,8 @@ func (w *world) intercept(q zktest.Request) zktest.Action {
 	return zktest.CutAfter()
 }
 
-// created returns the path that the request creates, alone or in a transaction, or nothing.
+// created returns the path that the request creates, alone or in a transaction, or
+// nothing.
 func created(q zktest.Request) string {
 	if q.Op == zktest.OpCreate {
 		return q.Path
@@ -309,7 +313,8 @@ func created(q zktest.Request) string {
 	return ""
 }
 
-// guid finds the GUID in the name of a node, or of one that is to be made, in Curator's form or in kazoo's.
+// guid finds the GUID in the name of a node, or of one that is to be made, in Curator's
+// form or in kazoo's.
 func guid(node string) (string, bool) {
 	const size, short = 36, 32
 	name, found := strings.CutPrefix(path.Base(node), "_c_")

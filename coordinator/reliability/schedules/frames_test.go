@@ -9,8 +9,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// TestNoNodeIsLeftWhateverFrameIsLost has each frame of a few cycles of each track meet with each mishap in turn, in both
-// directions, and in some trials the connection ends soon after. The quick test takes a sample.
+// TestNoNodeIsLeftWhateverFrameIsLost has each frame of a few cycles of each track meet
+// with each mishap in turn, in both directions, and in some trials the connection ends
+// soon after. The quick test takes a sample.
 func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 	play := func(t *testing.T, l *laps) {
 		t.Helper()

@@ -70,8 +70,9 @@ func (t *tenure) begin() {
 	t.passes()
 }
 
-// exclusive fails if both are valid at one instant, unless they share the lock. Validity ends for good: if a is valid before and
-// after b was seen to be valid, both are valid in between.
+// exclusive fails if both are valid at one instant, unless they share the lock. Validity
+// ends for good: if a is valid before and after b was seen to be valid, both are valid in
+// between.
 func (w *world) exclusive(a, b *tenure) {
 	if a.path != b.path || a == b || together(a, b) || !a.valid() || !b.valid() || !a.valid() || w.excused(a) || w.excused(b) {
 		return
@@ -88,8 +89,9 @@ func (w *world) excused(t *tenure) bool {
 	return w.decreed[t.grant.Session] || w.meddled[nameOf(t.grant.Node)]
 }
 
-// first fails if there is a node with a smaller number that has to be waited for. While the own node exists, the directory is the
-// same, and the numbers are the order in which the server accepted the contenders.
+// first fails if there is a node with a smaller number that has to be waited for. While
+// the own node exists, the directory is the same, and the numbers are the order in which
+// the server accepted the contenders.
 func (t *tenure) first() {
 	w := t.world()
 	if w.recipe == semaphore || w.recipe == unfair {
@@ -107,7 +109,8 @@ func (t *tenure) first() {
 	}
 }
 
-// sequence is the number that the server appended to the name, as text, which compares as numbers do.
+// sequence is the number that the server appended to the name, as text, which compares as
+// numbers do.
 func sequence(node string) string {
 	const digits = 10
 	return node[max(0, len(node)-digits):]
@@ -157,8 +160,8 @@ func (t *tenure) judgeReason() {
 	}
 }
 
-// ended returns when the tenure was over for its holder, or the zero time if it goes on. A coordinator that is being closed has
-// told every holder when Close began.
+// ended returns when the tenure was over for its holder, or the zero time if it goes on.
+// A coordinator that is being closed has told every holder when Close began.
 func (t *tenure) ended() (time.Time, events.Reason) {
 	w := t.world()
 	w.mu.Lock()
@@ -210,8 +213,8 @@ func (w *world) inspect() {
 	}
 }
 
-// checkBudgets fails if a session has more nodes than its coordinator counts. Nothing is under way now that
-// has not been counted.
+// checkBudgets fails if a session has more nodes than its coordinator counts. Nothing is
+// under way now that has not been counted.
 func (w *world) checkBudgets() {
 	for _, c := range w.clients {
 		l := c.get()
@@ -232,8 +235,9 @@ func (w *world) checkBudgets() {
 	}
 }
 
-// check compares what a holder believes with what the server knows. The loss came before the session's end if it is known a moment
-// after it: the library had no time to do anything in between.
+// check compares what a holder believes with what the server knows. The loss came before
+// the session's end if it is known a moment after it: the library had no time to do
+// anything in between.
 func (t *tenure) check(lives bool) {
 	w := t.world()
 	if over, _ := t.ended(); !over.IsZero() || w.excused(t) {
@@ -256,8 +260,9 @@ func (t *tenure) check(lives bool) {
 	}
 }
 
-// checkWatches fails if there are more watches than nodes to watch, for each session. A connection that was stranded, or lags,
-// still has watches of nodes that it does not know to be gone.
+// checkWatches fails if there are more watches than nodes to watch, for each session. A
+// connection that was stranded, or lags, still has watches of nodes that it does not know
+// to be gone.
 func (w *world) checkWatches(sessions int) {
 	if w.behind.Load() {
 		return
@@ -274,10 +279,12 @@ func (w *world) checkWatches(sessions int) {
 	}
 }
 
-// judgeOrder compares each tenure with every tenure before it on its path that excludes it.
+// judgeOrder compares each tenure with every tenure before it on its path that excludes
+// it.
 func (w *world) judgeOrder() {
 	for _, p := range w.paths {
-		// The Grant of an excused holder may have been on its way when its session or node was taken away.
+		// The Grant of an excused holder may have been on its way when its session or
+		// node was taken away.
 		all := slices.DeleteFunc(slices.Clone(w.tenures[p]), w.excused)
 		slices.SortStableFunc(all, func(a, b *tenure) int {
 			return cmp.Or(a.at.Compare(b.at), compareTokens(a, b))
@@ -306,7 +313,8 @@ func (w *world) judgeTwo(a, b *tenure) {
 		return
 	}
 	over, why := a.ended()
-	// At the same instant is in order: a holder that has lost a lock gives its node up then.
+	// At the same instant is in order: a holder that has lost a lock gives its node up
+	// then.
 	if over.IsZero() || over.After(b.at) {
 		when := "never"
 		if !over.IsZero() {

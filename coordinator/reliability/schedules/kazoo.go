@@ -39,7 +39,8 @@ func (c *client) kazoo() bool {
 // mayBeRefused reports whether the client may meet contenders that kazoo does not see.
 func (c *client) mayBeRefused() bool { return c.world.form == mixedNames && c.kazoo() }
 
-// askBack writes to some nodes of a lock what Curator's Revoker does. A holder goes on holding.
+// askBack writes to some nodes of a lock what Curator's Revoker does. A holder goes on
+// holding.
 func (w *world) askBack(r random) {
 	for _, node := range w.nodes(pick(r, w.paths...)) {
 		if r.oneIn(3) {

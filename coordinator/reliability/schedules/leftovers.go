@@ -6,10 +6,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// judgeRemoval checks a request to remove a directory: this session has made it, as a container, or an earlier one of the same client
-// or one that has ended. The earlier one may be alive: the server may have received a request to resume it that its client had given up.
-// It is called before the request is executed, so of several sessions that ask for a directory at the same time each may be the one that
-// makes it. A request of a session that has ended comes to nothing.
+// judgeRemoval checks a request to remove a directory: this session has made it, as a
+// container, or an earlier one of the same client or one that has ended. The earlier one
+// may be alive: the server may have received a request to resume it that its client had
+// given up. It is called before the request is executed, so of several sessions that ask
+// for a directory at the same time each may be the one that makes it. A request of a
+// session that has ended comes to nothing.
 func (w *world) judgeRemoval(q zktest.Request) {
 	if q.Op != zktest.OpCreateContainer && q.Op != zktest.OpDelete {
 		return

@@ -57,7 +57,8 @@ func newRandom(seed uint64, p part, number int) random {
 	return random{rand.New(rand.NewPCG(seed, uint64(p)<<32+uint64(number)))}
 }
 
-// part is the part that decides. Each has a source of its own, so that its decisions change nothing for the others.
+// part is the part that decides. Each has a source of its own, so that its decisions
+// change nothing for the others.
 type part uint64
 
 const (
@@ -129,9 +130,10 @@ func (p plan) longest() time.Duration {
 	return longest
 }
 
-// outage returns how long a fault may last. In a mild schedule a lease outlives it. That includes a lease of a lock
-// granted a moment ago, after a long wait with only a ping each third of the timeout: it counts from the newest ping
-// that came five eighths of a tick before the claim. The next connection may be a second away by then, and slow.
+// outage returns how long a fault may last. In a mild schedule a lease outlives it. That
+// includes a lease of a lock granted a moment ago, after a long wait with only a ping
+// each third of the timeout: it counts from the newest ping that came five eighths of a
+// tick before the claim. The next connection may be a second away by then, and slow.
 func (p plan) outage(r random, timeout time.Duration) time.Duration {
 	if p.kind == mild {
 		window := min(2*time.Second, timeout/2) * 5 / 8 // of a tick that was not told

@@ -27,8 +27,8 @@ const (
 // basic reports whether the lock may have kazoo's names, and report crashes.
 func (r recipe) basic() bool { return r == mutex || r == readWrite || r == reentrant }
 
-// recipeOf distributes the seeds. It takes no decision from the plan, so that a seed played for another recipe is the same schedule
-// of faults.
+// recipeOf distributes the seeds. It takes no decision from the plan, so that a seed
+// played for another recipe is the same schedule of faults.
 func recipeOf(seed uint64) recipe {
 	if only := onlyRecipe(); only != "" {
 		return only
@@ -108,8 +108,9 @@ func (w *world) holds(lock, node string) bool {
 	}
 }
 
-// nameOf is common to all nodes of one acquisition in one session, and to no other: a GUID. The nodes of an unfair lock share one
-// name, so a node deleted by hand may be any contender's.
+// nameOf is common to all nodes of one acquisition in one session, and to no other: a
+// GUID. The nodes of an unfair lock share one name, so a node deleted by hand may be any
+// contender's.
 func nameOf(node string) string {
 	if id, found := guid(node); found {
 		return id
@@ -123,9 +124,10 @@ func (s side) waitsFor(node string) bool {
 	return ok && (s == alone || !name.Kind.Reads())
 }
 
-// together reports whether both may hold at one instant: readers; holders that share a node because they entered again; and a writer
-// beside the reader that took its place. For a semaphore it is always true: two tenures do not show how many permits are out. The
-// nodes of an unfair lock share one name.
+// together reports whether both may hold at one instant: readers; holders that share a
+// node because they entered again; and a writer beside the reader that took its place.
+// For a semaphore it is always true: two tenures do not show how many permits are out.
+// The nodes of an unfair lock share one name.
 func together(a, b *tenure) bool {
 	if w := a.world(); w.recipe == semaphore {
 		return a.permits+b.permits <= w.size.most
@@ -133,8 +135,9 @@ func together(a, b *tenure) bool {
 	return a.side == shared && b.side == shared || a.root == b.root && a.world().recipe != unfair
 }
 
-// A writer becomes a reader: it asks for the read side with the context of the write side. It releases the write side after the
-// Grant, or without waiting for that. A reader takes the writer's place if it was granted there.
+// A writer becomes a reader: it asks for the read side with the context of the write
+// side. It releases the write side after the Grant, or without waiting for that. A reader
+// takes the writer's place if it was granted there.
 
 // again reports whether holders enter their locks again.
 func (w *world) again() bool {
@@ -157,7 +160,8 @@ func (c *client) options() (options []coordinator.LockOption) {
 	return options
 }
 
-// enter has a holder enter the lock again, in another goroutine. The inner acquisition may hold it for longer than the outer one.
+// enter has a holder enter the lock again, in another goroutine. The inner acquisition
+// may hold it for longer than the outer one.
 func (k *worker) enter(r *record, s script) {
 	ctx := r.ctx
 	if s.hasty {
@@ -170,7 +174,8 @@ func (k *worker) enter(r *record, s script) {
 	k.world.crew.Go(func() { k.see(inner) })
 }
 
-// downgrade asks to read in the place of a writer that holds. The channel is closed when the outcome is known.
+// downgrade asks to read in the place of a writer that holds. The channel is closed when
+// the outcome is known.
 func (k *worker) downgrade(ctx context.Context, writer *tenure, s script) (known <-chan struct{}) {
 	s.side, s.downgrade, s.enters = shared, false, 0
 	if s.hasty { // it outlives the writer

@@ -14,13 +14,14 @@ import (
 // errImpatient is the cause of a worker that asked for a lock and waits no longer.
 var errImpatient = errors.New("schedules: asked, and not waited for")
 
-// revocable reports whether all handles are revocable, independently of recipeOf, again and formOf.
+// revocable reports whether all handles are revocable, independently of recipeOf, again
+// and formOf.
 func (w *world) revocable() bool {
 	return w.recipe != unfair && w.recipe != several && w.seed/128%2 == 1
 }
 
-// revoke has a client ask for a lock. It gives up before any holder would be removed by force, so a holder that is asked has to
-// give the lock back itself, and none is excused.
+// revoke has a client ask for a lock. It gives up before any holder would be removed by
+// force, so a holder that is asked has to give the lock back itself, and none is excused.
 func (w *world) revoke(r random) {
 	life, path := w.victim(r).get(), pick(r, w.paths...)
 	if life == nil {
@@ -63,8 +64,9 @@ func (w *world) wasRevoked(path string) bool {
 	return w.revoked[path]
 }
 
-// overdue fails if the holder believes in its lock beyond the deadline that it was told: by Deadline at once, and by Valid from
-// that moment on, or from when it was told, if that was later.
+// overdue fails if the holder believes in its lock beyond the deadline that it was told:
+// by Deadline at once, and by Valid from that moment on, or from when it was told, if
+// that was later.
 func (l *life) overdue(told events.Revoked) {
 	if told.Deadline.IsZero() {
 		return

@@ -12,8 +12,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A semaphore's permits: how many are held at one instant, by what the holders believe and by what the server has; that
-// an acquisition has all of its permits or none; and that only the first in the queue enters.
+// A semaphore's permits: how many are held at one instant, by what the holders believe
+// and by what the server has; that an acquisition has all of its permits or none; and
+// that only the first in the queue enters.
 
 const (
 	queueOf  = "/locks"
@@ -36,7 +37,8 @@ func newSizing(seed uint64) sizing {
 	return s
 }
 
-// permits picks how many permits to ask for. There are always as many as a worker may ask for.
+// permits picks how many permits to ask for. There are always as many as a worker may ask
+// for.
 func (k *worker) permits() int {
 	if k.world.recipe != semaphore {
 		return 1
@@ -76,7 +78,8 @@ func (w *world) resize(r random) {
 	})
 }
 
-// enters looks at a request that trades a place in the queue for leases, or takes leases at once, before it is executed.
+// enters looks at a request that trades a place in the queue for leases, or takes leases
+// at once, before it is executed.
 func (w *world) enters(q zktest.Request) {
 	place, leases, left, first := "", 0, 0, ""
 	for _, part := range q.Parts {
@@ -112,7 +115,8 @@ func (w *world) enters(q zktest.Request) {
 	}
 }
 
-// entersAtOnce notes whether leases that are taken without a place in the queue have to be given back.
+// entersAtOnce notes whether leases that are taken without a place in the queue have to
+// be given back.
 func (w *world) entersAtOnce(lease string, leases, left int) {
 	id, found := guid(lease)
 	if !found {
@@ -156,8 +160,8 @@ func (w *world) crowd(lock string) {
 	w.checkLeases(lock)
 }
 
-// checkLeases fails if the server has more leases than the greatest size, or only a part of the leases of an
-// acquisition.
+// checkLeases fails if the server has more leases than the greatest size, or only a part
+// of the leases of an acquisition.
 func (w *world) checkLeases(lock string) {
 	have := map[string]int{}
 	leases := w.srv.Children(lock + leasesOf)

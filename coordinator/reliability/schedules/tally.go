@@ -9,13 +9,16 @@ import (
 	"time"
 )
 
-// enough is the number of failing seeds after which the rest is not played: they would fail for the same reason.
+// enough is the number of failing seeds after which the rest is not played: they would
+// fail for the same reason.
 const enough = 3
 
-// telling is how many schedules show all that schedules do: the first few hundred seeds have each kind of lock in each form.
+// telling is how many schedules show all that schedules do: the first few hundred seeds
+// have each kind of lock in each form.
 const telling = 300
 
-// least is how many schedules have to be played for the test to say anything. They take seconds on an idle machine.
+// least is how many schedules have to be played for the test to say anything. They take
+// seconds on an idle machine.
 const least = 50
 
 // tally sums the outcomes up.

@@ -65,7 +65,9 @@ type outcome struct {
 	slowest  time.Duration // from the healing until the last worker had its lock
 }
 
-// playSeed plays the schedule of a seed in a bubble. It takes minutes of virtual time, far below the limit of a bubble. It does not fail the test: the caller does, with the outcome.
+// playSeed plays the schedule of a seed in a bubble. It takes minutes of virtual time,
+// far below the limit of a bubble. It does not fail the test: the caller does, with the
+// outcome.
 func playSeed(t *testing.T, seed uint64) (out outcome) {
 	t.Helper()
 	defer func() {

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestRollingUpgrade has processes of an earlier version and of this one in one queue, for each kind of lock, with either as the
-// holder and the other one as the waiter.
+// TestRollingUpgrade has processes of an earlier version and of this one in one queue,
+// for each kind of lock, with either as the holder and the other one as the waiter.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -48,7 +48,8 @@ func newFleet(t *testing.T, servers, root, earlier, present string) *fleet {
 	return f
 }
 
-// upgrade plays every scene with a process of one version that comes first and a process of the other version.
+// upgrade plays every scene with a process of one version that comes first and a process
+// of the other version.
 func (f *fleet) upgrade(first, second string) {
 	a, b := f.start(first, first, timeout), f.start(second, second, timeout)
 	for _, kind := range []string{"mutex", "write", "detect", "revocable"} {
@@ -137,8 +138,8 @@ func (f *fleet) readers(a, b *worker) {
 	f.empty(at)
 }
 
-// kept: the node that a cached lock keeps is given up for a contender of the other version. For an earlier version without such
-// locks it is a mutex.
+// kept: the node that a cached lock keeps is given up for a contender of the other
+// version. For an earlier version without such locks it is a mutex.
 func (f *fleet) kept(a, b *worker) {
 	at := f.path("kept", a)
 	var tokens []int64
@@ -172,7 +173,8 @@ func (f *fleet) revoked(a, b *worker) {
 	f.empty(at)
 }
 
-// crashed: a holder of one version is killed, and the other one is told of it, until it has released.
+// crashed: a holder of one version is killed, and the other one is told of it, until it
+// has released.
 func (f *fleet) crashed(version string, b *worker) {
 	victim := f.start(version, "victim-"+version, brief)
 	at := f.path("crashed", victim)
@@ -193,7 +195,8 @@ func (f *fleet) crashed(version string, b *worker) {
 	f.empty(at)
 }
 
-// contend has two contenders of each version and kind in a loop, until there were enough handoffs from either to the other one.
+// contend has two contenders of each version and kind in a loop, until there were enough
+// handoffs from either to the other one.
 func (f *fleet) contend(a, b *worker, kinds []string) {
 	at := f.path("contend-"+kinds[0], a)
 	crew, handoffs := []*worker{a, b}, eventstest.Amount(10, 100)
@@ -232,7 +235,8 @@ func (f *fleet) contend(a, b *worker, kinds []string) {
 	f.empty(at)
 }
 
-// judge checks that the fences of grants grow. Readers that hold together may come in any order, and so may permits.
+// judge checks that the fences of grants grow. Readers that hold together may come in any
+// order, and so may permits.
 func (f *fleet) judge(at string, all []grant) {
 	f.t.Helper()
 	less := func(g, than grant) bool {
@@ -259,7 +263,8 @@ func (f *fleet) judge(at string, all []grant) {
 	}
 }
 
-// drained: a process ends while it holds a lock that the other one waits for, as the last one of a version does.
+// drained: a process ends while it holds a lock that the other one waits for, as the last
+// one of a version does.
 func (f *fleet) drained(a, b *worker) {
 	at := f.path("drained", a)
 	held := f.acquired(a, "drained", "mutex", at)

@@ -39,7 +39,8 @@ type instruments struct {
 	seconds map[string]metric.Float64Observable
 }
 
-// newInstruments returns the instruments, and joins the errors. A meter returns an instrument also with an error.
+// newInstruments returns the instruments, and joins the errors. A meter returns an
+// instrument also with an error.
 func newInstruments(m metric.Meter) (in instruments, err error) {
 	in = instruments{
 		map[string]metric.Float64Histogram{}, map[string]metric.Int64Counter{},
@@ -86,7 +87,8 @@ type live struct {
 	members    []place // of a multi-lock's holder
 }
 
-// places returns what is held or waited for: each member of a multi-lock that is held, or else the acquisition itself.
+// places returns what is held or waited for: each member of a multi-lock that is held, or
+// else the acquisition itself.
 func (l live) places() []live {
 	if len(l.members) == 0 {
 		return []live{l}
@@ -102,7 +104,8 @@ func (l live) places() []live {
 // place is a member of a multi-lock.
 type place struct{ lock, node string }
 
-// presentOf adds up what is live, by lock. Acquisitions that entered a lock again share its node, which counts once.
+// presentOf adds up what is live, by lock. Acquisitions that entered a lock again share
+// its node, which counts once.
 func presentOf(all []live) map[string]*words.Present {
 	sums, nodes := map[string]*words.Present{}, map[[2]string]bool{}
 	for _, l := range all {

@@ -56,7 +56,8 @@ func (p *probe) lines() (lines []string) {
 	return lines
 }
 
-// lineOf renders what is the same of a span each time: name, kind, duration in seconds, attributes, status and events.
+// lineOf renders what is the same of a span each time: name, kind, duration in seconds,
+// attributes, status and events.
 func lineOf(s sdktrace.ReadOnlySpan) string {
 	words := []string{s.Name(), s.SpanKind().String(), s.EndTime().Sub(s.StartTime()).Round(time.Second).String()}
 	words = append(words, stable(s.Attributes())...)
@@ -92,7 +93,8 @@ func valueOf(s sdktrace.ReadOnlySpan, key attribute.Key) attribute.Value {
 	return attribute.Value{}
 }
 
-// metrics collects, and returns each value by name and attributes. A histogram is its count, and with the suffix .sum its sum.
+// metrics collects, and returns each value by name and attributes. A histogram is its
+// count, and with the suffix .sum its sum.
 func (p *probe) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	var data metricdata.ResourceMetrics

@@ -72,7 +72,8 @@ func all(text, pattern string) map[string]bool {
 
 const page = "../../../docs/observability.md"
 
-// TestDocsHaveEachMetric in their tables, and no other one; and only Go that is an example of this package.
+// TestDocsHaveEachMetric in their tables, and no other one; and only Go that is an
+// example of this package.
 func TestDocsHaveEachMetric(t *testing.T) {
 	t.Parallel()
 	text, _, _ := strings.Cut(read(t, page), "\n## OpenTelemetry")
@@ -83,7 +84,8 @@ func TestDocsHaveEachMetric(t *testing.T) {
 	}
 }
 
-// TestEachAlertHasItsRunbook: its runbook_url leads to a heading of docs/operate.md with its name, and that page has no other alert.
+// TestEachAlertHasItsRunbook: its runbook_url leads to a heading of docs/operate.md with
+// its name, and that page has no other alert.
 func TestEachAlertHasItsRunbook(t *testing.T) {
 	t.Parallel()
 	const url = "https://github.com/zkgrant/zkgrant/blob/main/docs/operate.md#"
@@ -95,7 +97,8 @@ func TestEachAlertHasItsRunbook(t *testing.T) {
 	}
 }
 
-// TestOneCutIsOneNotification: grouped as the page says, the six alerts of one cut are one group.
+// TestOneCutIsOneNotification: grouped as the page says, the six alerts of one cut are
+// one group.
 func TestOneCutIsOneNotification(t *testing.T) {
 	t.Parallel()
 	grouping := regexp.MustCompile(`group_by: \[(.*)\]`).FindStringSubmatch(read(t, page))
@@ -169,7 +172,8 @@ func TestDashboardShowsEachMetric(t *testing.T) {
 	eventstest.Equal(t, all(shown, used), names(), "the metrics on the panels")
 }
 
-// answered checks that a server that has scraped since then answers each expression of the dashboard.
+// answered checks that a server that has scraped since then answers each expression of
+// the dashboard.
 func answered(t *testing.T, server *scraper, since time.Time) {
 	t.Helper()
 	variables := strings.NewReplacer("$__rate_interval", "2s", "$__range", "2s", "$instance", ".*", "$lock", ".*")

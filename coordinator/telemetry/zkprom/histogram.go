@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// histogram counts durations. It can be added to another one, which Prometheus's own cannot.
+// histogram counts durations. It can be added to another one, which Prometheus's own
+// cannot.
 type histogram struct {
 	bounds []float64
 	counts []uint64 // of each bucket alone; the last one has no bound

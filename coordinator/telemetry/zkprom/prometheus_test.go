@@ -16,8 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// program returns prometheus or promtool: the one in PROMETHEUS_HOME if that is set, or else
-// the one on PATH, or the one in .deps of the project.
+// program returns prometheus or promtool: the one in PROMETHEUS_HOME if that is set, or
+// else the one on PATH, or the one in .deps of the project.
 func program(name string) (string, error) {
 	home := os.Getenv("PROMETHEUS_HOME")
 	if home == "" {
@@ -37,8 +37,8 @@ func program(name string) (string, error) {
 	return path, err
 }
 
-// installed returns the program. Without it, it skips the test, or fails it if real servers are
-// asked for.
+// installed returns the program. Without it, it skips the test, or fails it if real
+// servers are asked for.
 func installed(t *testing.T, name string) string {
 	t.Helper()
 	path, err := program(name)
@@ -50,11 +50,12 @@ func installed(t *testing.T, name string) string {
 	return path
 }
 
-// scraper is a real Prometheus that scrapes a page. It listens on 127.0.0.1 and ends with the test.
+// scraper is a real Prometheus that scrapes a page. It listens on 127.0.0.1 and ends with
+// the test.
 type scraper struct{ addr string }
 
-// scraped starts a Prometheus that scrapes the page five times a second, or returns nil if there
-// is none.
+// scraped starts a Prometheus that scrapes the page five times a second, or returns nil
+// if there is none.
 func scraped(t *testing.T, page string) *scraper {
 	t.Helper()
 	path, err := program("prometheus")

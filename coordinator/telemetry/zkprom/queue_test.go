@@ -206,8 +206,8 @@ func TestAWalkThatHangsEnds(t *testing.T) {
 	})
 }
 
-// TestAScrapeExportsWhatIsKnown of a large tree within a second, however far the search is. The looks go on between the scrapes, and send no
-// more than the reads of a process.
+// TestAScrapeExportsWhatIsKnown of a large tree within a second, however far the search
+// is. The looks go on between the scrapes, and send no more than the reads of a process.
 func TestAScrapeExportsWhatIsKnown(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)

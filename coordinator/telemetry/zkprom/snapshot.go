@@ -10,13 +10,15 @@ import (
 
 const election = "election" // the kind
 
-// described is a metric as Prometheus has it, without the bounds of other metrics than histograms.
+// described is a metric as Prometheus has it, without the bounds of other metrics than
+// histograms.
 type described struct {
 	*prometheus.Desc
 	bounds []float64
 }
 
-// descriptions are the metrics of [Metrics], by the names in [words.Metrics]. They are constant.
+// descriptions are the metrics of [Metrics], by the names in [words.Metrics]. They are
+// constant.
 //
 //nolint:gochecknoglobals // they are constant
 var descriptions = describe(words.Metrics())
@@ -99,7 +101,8 @@ func (s *state) snapshot(now time.Time) []sample {
 	return all.all
 }
 
-// standing looks at every waiter and holder. Acquisitions that entered a lock again share its node, which counts once.
+// standing looks at every waiter and holder. Acquisitions that entered a lock again share
+// its node, which counts once.
 func (s *state) standing() (all map[*lock]*words.Present, holds bool) {
 	all = make(map[*lock]*words.Present, len(s.locks))
 	for _, l := range s.locks {

@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// Gate makes connections to the servers, but none while it is shut. To the servers, a process behind a shut gate looks halted or dead.
-// Pass its DialContext to coordinator.WithDialer, after Options.
+// Gate makes connections to the servers, but none while it is shut. To the servers, a
+// process behind a shut gate looks halted or dead. Pass its DialContext to
+// coordinator.WithDialer, after Options.
 type Gate struct {
 	zk *ZooKeeper
 

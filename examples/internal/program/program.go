@@ -17,8 +17,8 @@ var ErrInterrupted = errors.New("interrupted")
 
 // Program is an example's command line.
 type Program struct {
-	// Flags are the program's; those common to all examples are there already. If a duration or an int is 0 or less on the command line,
-	// it is refused.
+	// Flags are the program's; those common to all examples are there already. If a
+	// duration or an int is 0 or less on the command line, it is refused.
 	Flags *flag.FlagSet
 
 	name    string
@@ -57,7 +57,8 @@ func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) 
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first signal asks for an orderly end. Without the handler, the second one ends the program, whatever it waits for.
+	// The first signal asks for an orderly end. Without the handler, the second one ends
+	// the program, whatever it waits for.
 	context.AfterFunc(ctx, stop)
 	zk, err := Open(p.servers, p.timeout)
 	if err != nil {

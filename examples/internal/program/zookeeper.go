@@ -27,7 +27,8 @@ type ZooKeeper struct {
 	ours bool
 }
 
-// Open returns the servers of a connect string. If the string is empty, it starts a server in this process.
+// Open returns the servers of a connect string. If the string is empty, it starts a
+// server in this process.
 func Open(servers string, timeout time.Duration) (*ZooKeeper, error) {
 	if servers != "" {
 		return &ZooKeeper{Servers: servers, Timeout: timeout}, nil
@@ -46,8 +47,8 @@ func Within(server *zktest.Server, timeout time.Duration) *ZooKeeper {
 	return &ZooKeeper{Servers: server.Addr(), Timeout: timeout, Inside: server}
 }
 
-// Options are what coordinator.Connect needs besides the list of servers: the session timeout, and the way to a server inside the
-// program, which is in memory.
+// Options are what coordinator.Connect needs besides the list of servers: the session
+// timeout, and the way to a server inside the program, which is in memory.
 func (z *ZooKeeper) Options() []coordinator.Option {
 	options := []coordinator.Option{coordinator.WithSessionTimeout(z.Timeout)}
 	if z.Inside != nil {
@@ -56,8 +57,8 @@ func (z *ZooKeeper) Options() []coordinator.Option {
 	return options
 }
 
-// Process represents one process of a program that has several: it connects, calls f with the coordinator, and closes it. It
-// returns no error if ctx has ended.
+// Process represents one process of a program that has several: it connects, calls f with
+// the coordinator, and closes it. It returns no error if ctx has ended.
 func (z *ZooKeeper) Process(ctx context.Context, f func(*coordinator.Coordinator) error) error {
 	c, err := coordinator.Connect(ctx, z.Servers, z.Options()...)
 	if err == nil {
@@ -70,8 +71,8 @@ func (z *ZooKeeper) Process(ctx context.Context, f func(*coordinator.Coordinator
 	return err
 }
 
-// Client connects a plain ZooKeeper client, for data and not for locks. The coordinators' paths are relative to root. The caller must
-// call closed.
+// Client connects a plain ZooKeeper client, for data and not for locks. The coordinators'
+// paths are relative to root. The caller must call closed.
 func (z *ZooKeeper) Client() (conn *zk.Conn, root string, closed func(), err error) {
 	servers, err := session.ParseConnectString(z.Servers)
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// Ephemerals returns the paths, in any order, of the nodes below root that belong to a session: contenders and holders. servers is a
-// list without a chroot. A client from outside the project asks them. If there is no root the test fails.
+// Ephemerals returns the paths, in any order, of the nodes below root that belong to a
+// session: contenders and holders. servers is a list without a chroot. A client from
+// outside the project asks them. If there is no root the test fails.
 func Ephemerals(tb testing.TB, servers, root string) []string {
 	tb.Helper()
 	found, there := look(tb, servers, root)

@@ -18,7 +18,8 @@ type Play struct {
 	ZK     *program.ZooKeeper
 }
 
-// Bubble plays in virtual time. The test fails if a session is left on the server at the end.
+// Bubble plays in virtual time. The test fails if a session is left on the server at the
+// end.
 func Bubble(t *testing.T, play func(t *testing.T, p *Play)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {

@@ -1,5 +1,6 @@
-// Package searchtest visits every world of a model, breadth first, so that the first violation that it meets has a shortest
-// interleaving. It knows nothing of locks. It is for tests only.
+// Package searchtest visits every world of a model, breadth first, so that the first
+// violation that it meets has a shortest interleaving. It knows nothing of locks. It is
+// for tests only.
 package searchtest
 
 import (
@@ -19,8 +20,8 @@ const (
 	NoWayOut Violation = "no way to the end" // no progress leads to a goal
 )
 
-// A Model says what may happen in worlds of one kind. A world W is a flat value without padding, so that its bytes identify it. A
-// step S leads from one world to the next.
+// A Model says what may happen in worlds of one kind. A world W is a flat value without
+// padding, so that its bytes identify it. A step S leads from one world to the next.
 type Model[W comparable, S any] interface {
 	// Enabled appends every step that may come next.
 	Enabled(w *W, steps []S) []S
@@ -42,7 +43,8 @@ type Narrator[W, S any] interface {
 	Standing(w *W) string
 }
 
-// A Finding is the result of a search: a violation with the interleaving that leads to it, or none.
+// A Finding is the result of a search: a violation with the interleaving that leads to
+// it, or none.
 type Finding struct {
 	Violation Violation
 	States    int
@@ -78,13 +80,15 @@ type search[W comparable, S any] struct {
 	table   []slot // open hashing
 	seed    maphash.Seed
 
-	// Progress steps, for the search backwards: those of world i lead to edges[starts[i]:starts[i+1]].
+	// Progress steps, for the search backwards: those of world i lead to
+	// edges[starts[i]:starts[i+1]].
 	starts []uint32
 	edges  []uint32
 	goals  []uint32
 }
 
-// A slot of the table has a world's hash, so that worlds far away in memory are looked at only if they are likely to be the same.
+// A slot of the table has a world's hash, so that worlds far away in memory are looked at
+// only if they are likely to be the same.
 type slot struct {
 	hash uint32
 	ref  uint32 // 1 + index of a world; 0 is an empty slot
@@ -92,7 +96,8 @@ type slot struct {
 
 const chunk = 1 << 14
 
-// Visit visits every world that can be reached from the first one. It stops at the limit, or when a promise is broken.
+// Visit visits every world that can be reached from the first one. It stops at the limit,
+// or when a promise is broken.
 func Visit[W comparable, S any](m Model[W, S], first W, limit int) Finding {
 	began := time.Now()
 	x := search[W, S]{Model: m, limit: limit, seed: maphash.MakeSeed(), table: make([]slot, 1<<16)}

@@ -42,8 +42,9 @@ type debt struct {
 	kept  int64
 }
 
-// Every order of what happens to two contenders and two removals, over sessions: what counts is never less
-// than what there may be, no create is sent beyond the limit, and when all is over nothing counts.
+// Every order of what happens to two contenders and two removals, over sessions: what
+// counts is never less than what there may be, no create is sent beyond the limit, and
+// when all is over nothing counts.
 func TestEveryOrder(t *testing.T) {
 	const limit, depth = 5, 9
 	one := Load{1, 1}
@@ -161,7 +162,8 @@ func TestRoomToWaitFor(t *testing.T) {
 	}
 }
 
-// A node counts as its path, with what a contender's name takes, or with its own name if that is longer.
+// A node counts as its path, with what a contender's name takes, or with its own name if
+// that is longer.
 func TestNode(t *testing.T) {
 	for _, c := range []struct{ path, node, want int }{{18, 74, 78}, {140, 196, 200}, {10, 0, 70}, {10, 100, 104}} {
 		if got := Node(c.path, c.node); got != (Load{1, int64(c.want)}) {
@@ -170,8 +172,9 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// Every order of three transactions at one path, of which each is under way for a while, executed or not, and
-// answered or not: a node that may be there counts, and one that is known to be gone does not.
+// Every order of three transactions at one path, of which each is under way for a while,
+// executed or not, and answered or not: a node that may be there counts, and one that is
+// known to be gone does not.
 func TestEveryOrderOfTransactions(t *testing.T) {
 	const path = "/n"
 	type run struct {
@@ -183,7 +186,8 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 	ends := map[string]zkerr.Outcome{"done": zkerr.Done, "unknown": zkerr.Unknown, "refused": zkerr.Refused}
 	hows := []string{"done", "unknown", "refused"}
 	plays := 0
-	// An order is a list of numbers: 3i sends transaction i, 3i+1 has the server execute it, 3i+2 has it answered.
+	// An order is a list of numbers: 3i sends transaction i, 3i+1 has the server execute
+	// it, 3i+2 has it answered.
 	play := func(ops []Op, steps []int, outcomes []string) {
 		plays++
 		b, n := New(1000), Nodes{}
@@ -243,7 +247,8 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 	t.Logf("%d plays", plays)
 }
 
-// Numbered nodes count by their names once these are known, and nothing of an earlier session counts.
+// Numbered nodes count by their names once these are known, and nothing of an earlier
+// session counts.
 func TestNumberedNodes(t *testing.T) {
 	b, n := New(1000), Nodes{}
 	numbered := []Op{{Path: "/n-", Creates: true, Numbers: true}}

@@ -30,7 +30,8 @@ type naive struct {
 
 func (n *naive) window() time.Duration { return window(n.tick, n.timeout) }
 
-// base is what is proven if frames are left out that were answered less than slack before they would be of use.
+// base is what is proven if frames are left out that were answered less than slack before
+// they would be of use.
 func (n *naive) base(slack time.Duration) time.Time {
 	newest := n.handshake
 	for _, w := range n.all {
@@ -184,8 +185,8 @@ func TestTheTickUnlessItIsKnown(t *testing.T) {
 	}
 }
 
-// Frames are left out to save memory. The result is never later than that of all frames, and not much earlier; and the memory has a
-// bound.
+// Frames are left out to save memory. The result is never later than that of all frames,
+// and not much earlier; and the memory has a bound.
 func TestWhatIsLeftOutIsSafe(t *testing.T) {
 	ops := []int32{opcode.Ping, opcode.Multi, opcode.Multi, 4, opcode.Delete, opcode.Auth, 9}
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestNoSecondHasMoreThanTheRateAndABurst, whenever reads are asked for, or are not worth the wait.
+// TestNoSecondHasMoreThanTheRateAndABurst, whenever reads are asked for, or are not worth
+// the wait.
 func TestNoSecondHasMoreThanTheRateAndABurst(t *testing.T) {
 	for _, rate := range []int{1, 7, 10, 64, 1000} {
 		for seed := range uint64(20) {

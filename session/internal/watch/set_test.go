@@ -17,9 +17,9 @@ const path = "/dir/node"
 // TestAPathIsArmedUntilItFires: a path that is armed when the answer comes is not armed
 // again, and a path that may not be armed is not taken for armed. ASK is to arm, and ask
 // is not. done and fail answer the latest caller that armed, and has no answer, and first
-// the one before all others. A connection is lost, and on the next one all is restored, or
-// not. It is sure that a path is armed once a reading on the present connection that armed
-// it was answered, and until it fires.
+// the one before all others. A connection is lost, and on the next one all is restored,
+// or not. It is sure that a path is armed once a reading on the present connection that
+// armed it was answered, and until it fires.
 func TestAPathIsArmedUntilItFires(t *testing.T) {
 	for name, steps := range map[string]string{
 		"armed once":               "ASK done ask ask",
@@ -96,8 +96,8 @@ func TestAPathIsArmedUntilItFires(t *testing.T) {
 	}
 }
 
-// TestOneArmsForAll that ask after its answer, and which subscribers are told: of a change
-// none, of an end each once. A path that is not armed and has no subscriber is not
+// TestOneArmsForAll that ask after its answer, and which subscribers are told: of a
+// change none, of an end each once. A path that is not armed and has no subscriber is not
 // remembered.
 func TestOneArmsForAll(t *testing.T) {
 	var s watch.Set[string, struct{}]

@@ -74,8 +74,8 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 }
 
 // TestWhenTheWatchesAreRestored: when the last request of a connection's own is answered.
-// In the steps s is the longest request that is the last for certain, and l is longer by a
-// byte. a is an answer to the oldest request and e is a refusal, and c is another
+// In the steps s is the longest request that is the last for certain, and l is longer by
+// a byte. a is an answer to the oldest request and e is a refusal, and c is another
 // connection. A is an answer with which all watches are restored. The paths are read on
 // the first connection.
 func TestWhenTheWatchesAreRestored(t *testing.T) {

@@ -190,8 +190,8 @@ func numberOf(op int32) int {
 	return -1
 }
 
-// answered makes one of the decoded operations with a client, answers it with the body, and
-// returns what the client makes of that, and why the connection has ended, if it has.
+// answered makes one of the decoded operations with a client, answers it with the body,
+// and returns what the client makes of that, and why the connection has ended, if it has.
 func answered(t *testing.T, i int, body []byte) (err, ended error) {
 	t.Helper()
 	op := decoded[i].op

@@ -8,8 +8,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
-// TestWhatASessionDoesAboutASilentServer: it asks the other ones before its patience ends,
-// and hangs up behind that if one of them serves.
+// TestWhatASessionDoesAboutASilentServer: it asks the other ones before its patience
+// ends, and hangs up behind that if one of them serves.
 func TestWhatASessionDoesAboutASilentServer(t *testing.T) {
 	const (
 		T     = 10 * time.Second

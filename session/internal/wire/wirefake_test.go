@@ -39,7 +39,8 @@ func equal[T comparable](tb testing.TB, got, want T, what string, args ...any) {
 	}
 }
 
-// bytesOf are numbers, texts with their lengths in front, and bytes, as the protocol has them.
+// bytesOf are numbers, texts with their lengths in front, and bytes, as the protocol has
+// them.
 func bytesOf(parts ...any) (b []byte) {
 	for _, part := range parts {
 		switch part := part.(type) {

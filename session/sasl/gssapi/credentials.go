@@ -20,7 +20,8 @@ import (
 
 // credentials are what a principal gets tickets with.
 type credentials interface {
-	// granting returns a ticket with which to ask the KDC of the client's realm for others. It may be one for the peer itself.
+	// granting returns a ticket with which to ask the KDC of the client's realm for
+	// others. It may be one for the peer itself.
 	granting(ctx context.Context, m *mechanism, peer principal) (ticket, error)
 }
 
@@ -79,8 +80,8 @@ func loadKeytab(path string) (table *keytab.Keytab, err error) {
 	return table, nil
 }
 
-// read returns the contents of a file, with a capacity of no more: gokrb5 reads on over the end of a slice. The error does not repeat the
-// name.
+// read returns the contents of a file, with a capacity of no more: gokrb5 reads on over
+// the end of a slice. The error does not repeat the name.
 func read(path string) ([]byte, error) {
 	bytes, err := os.ReadFile(path)
 	if err != nil {
@@ -111,7 +112,8 @@ func (k keys) granting(ctx context.Context, m *mechanism, _ principal) (ticket, 
 // file is a credential cache.
 type file struct{ path string }
 
-// granting returns the cache's ticket for the KDC. If there is no valid one it returns the ticket for the peer, which kinit -S leaves.
+// granting returns the cache's ticket for the KDC. If there is no valid one it returns
+// the ticket for the peer, which kinit -S leaves.
 func (f file) granting(_ context.Context, m *mechanism, peer principal) (ticket, error) {
 	c, err := loadCache(f.path)
 	if err != nil {

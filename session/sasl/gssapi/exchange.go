@@ -16,7 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// exchange shows a ticket, checks the server's proof, and agrees that nothing more is signed or encrypted (RFC 4752, 3.1).
+// exchange shows a ticket, checks the server's proof, and agrees that nothing more is
+// signed or encrypted (RFC 4752, 3.1).
 type exchange struct {
 	mechanism *mechanism
 	peer      principal // in the client's form

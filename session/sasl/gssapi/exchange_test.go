@@ -80,7 +80,8 @@ func TestAServerThatCannotProveItselfIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotSignedByTheServerIsRefused: its offer is changed on the way, or comes from another sender.
+// TestWhatIsNotSignedByTheServerIsRefused: its offer is changed on the way, or comes from
+// another sender.
 func TestWhatIsNotSignedByTheServerIsRefused(t *testing.T) {
 	for name, change := range map[string]func(s *acceptor) []byte{
 		"nothing":         func(*acceptor) []byte { return nil },
@@ -110,7 +111,8 @@ func TestWhatIsNotSignedByTheServerIsRefused(t *testing.T) {
 	}
 }
 
-// TestAServerThatWantsMoreIsRefused: it signs or encrypts all later messages, or has no offer.
+// TestAServerThatWantsMoreIsRefused: it signs or encrypts all later messages, or has no
+// offer.
 func TestAServerThatWantsMoreIsRefused(t *testing.T) {
 	for _, protections := range []byte{0, 2, 4, 6} {
 		s, e := newAcceptor(t, aes256)
@@ -153,7 +155,8 @@ func TestWhatAServerSaysAgainstATicket(t *testing.T) {
 	}
 }
 
-// TestExplain: a server that refuses a ticket gives no reason, and the client names possible ones.
+// TestExplain: a server that refuses a ticket gives no reason, and the client names
+// possible ones.
 func TestExplain(t *testing.T) {
 	_, e := newAcceptor(t, aes256)
 	const want = "its log has the cause; perhaps its keytab lacks the key of zookeeper/zk1@ZKGRANT.TEST, version 3, or its clock differs from this one (2030-01-01T12:00:00Z) by more than 5m0s"
@@ -168,7 +171,8 @@ func TestAnOldKindOfKeyIsRefused(t *testing.T) {
 	wantError(t, "the exchange", err, "type 23", ErrKDC)
 }
 
-// TestATicketIsKeptWhileItIsFresh, until a tenth of its life or a minute before its end, and goes to one exchange at a time.
+// TestATicketIsKeptWhileItIsFresh, until a tenth of its life or a minute before its end,
+// and goes to one exchange at a time.
 func TestATicketIsKeptWhileItIsFresh(t *testing.T) {
 	_, e := newAcceptor(t, aes256)
 	m, now := e.mechanism, noon()
@@ -189,7 +193,8 @@ func TestATicketIsKeptWhileItIsFresh(t *testing.T) {
 	}
 }
 
-// FuzzServer: every message of the server that is not right is an error, and none causes a panic.
+// FuzzServer: every message of the server that is not right is an error, and none causes
+// a panic.
 func FuzzServer(f *testing.F) {
 	s, e := newAcceptor(f, aes256)
 	proof := s.accept(next(f, e, nil))
@@ -207,7 +212,8 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// TestARestrictedRuntimeNeverPanics: with GODEBUG=fips140=only Go's own packages panic over SHA-1.
+// TestARestrictedRuntimeNeverPanics: with GODEBUG=fips140=only Go's own packages panic
+// over SHA-1.
 func TestARestrictedRuntimeNeverPanics(t *testing.T) {
 	const setting = "GODEBUG=fips140=only"
 	if os.Getenv("ZKGRANT_RESTRICTED") == "" {
@@ -323,7 +329,8 @@ func turn(token []byte, by int) []byte {
 	return append(append(b[:wrapHeader], body[len(body)-by:]...), body[:len(body)-by]...)
 }
 
-// kindsOfKeys are the encryption types of the exchanges. gokrb5 makes no ticket of aes256-sha384: see [TestRealKerberos].
+// kindsOfKeys are the encryption types of the exchanges. gokrb5 makes no ticket of
+// aes256-sha384: see [TestRealKerberos].
 func kindsOfKeys() map[string]int32 {
 	return map[string]int32{
 		"aes128-sha1": etypeID.AES128_CTS_HMAC_SHA1_96, "aes256-sha1": etypeID.AES256_CTS_HMAC_SHA1_96,

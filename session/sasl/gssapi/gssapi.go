@@ -151,8 +151,8 @@ func (m *mechanism) Start(ctx context.Context, server string) (e sasl.Exchange, 
 	return &exchange{mechanism: m, peer: peer, ticket: t}, nil
 }
 
-// ticket returns the ticket that is kept for a server. It is kept until it is shown, and again when the server has accepted it. If the server
-// refuses it, it is not tried again.
+// ticket returns the ticket that is kept for a server. It is kept until it is shown, and
+// again when the server has accepted it. If the server refuses it, it is not tried again.
 func (m *mechanism) ticket(peer principal) (ticket, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 // patience is how long a KDC may take if there is no other bound.
 const patience = 10 * time.Second
 
-// ask sends a request to the KDCs of a realm, one after the other, until one answers. Each gets its share of the time that is left.
+// ask sends a request to the KDCs of a realm, one after the other, until one answers.
+// Each gets its share of the time that is left.
 func (m *mechanism) ask(ctx context.Context, realm string, request []byte) ([]byte, error) {
 	addresses, err := m.kdcs(ctx, realm)
 	if err != nil {
@@ -67,7 +68,8 @@ func (m *mechanism) kdcs(ctx context.Context, realm string) (addresses []string,
 	return addresses, nil
 }
 
-// talk sends a request and returns the answer. When ctx ends it returns, and nothing is left of it.
+// talk sends a request and returns the answer. When ctx ends it returns, and nothing is
+// left of it.
 func talk(ctx context.Context, address string, request []byte, limit time.Duration) (answer []byte, err error) {
 	const most = 1 << 20
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -25,7 +25,8 @@ import (
 
 const server = "localhost:2181"
 
-// mechanismOf is the mechanism of a keytab, and mechanismWith one with another krb5.conf than the KDC's.
+// mechanismOf is the mechanism of a keytab, and mechanismWith one with another krb5.conf
+// than the KDC's.
 func mechanismOf(tb testing.TB, k *kdctest.KDC, name, keytab string, options ...Option) *mechanism {
 	tb.Helper()
 	return mechanismWith(tb, k.Config(), name, keytab, options...)
@@ -63,7 +64,8 @@ func wantTicket(t *testing.T, when string, m sasl.Mechanism, at, client, peer st
 	return got
 }
 
-// wantRefusal fails the test unless it gets none, for each of the reasons and with the text.
+// wantRefusal fails the test unless it gets none, for each of the reasons and with the
+// text.
 func wantRefusal(t *testing.T, when string, m sasl.Mechanism, at, says string, reasons ...error) {
 	t.Helper()
 	_, err := ticketOf(t.Context(), m, at)
@@ -90,8 +92,8 @@ func wantFinal(t *testing.T, when string, m sasl.Mechanism, at, says string, rea
 
 const bobs, ours = "bob@" + realm, "zookeeper/localhost@" + realm
 
-// TestTickets of a real KDC: with and without a proof beforehand, of each type of key. A ticket is kept until an exchange shows it, also if
-// an exchange comes to nothing before.
+// TestTickets of a real KDC: with and without a proof beforehand, of each type of key. A
+// ticket is kept until an exchange shows it, also if an exchange comes to nothing before.
 func TestTickets(t *testing.T) {
 	k := started(t)
 	for i, option := range []string{
@@ -140,7 +142,8 @@ func TestRefusalsOfAKDC(t *testing.T) {
 		bobs, "zookeeper/127.0.0.1@"+realm)
 }
 
-// TestAnotherRealm: the server is in a realm that trusts the client's. krb5.conf names that realm, or only the KDC knows it.
+// TestAnotherRealm: the server is in a realm that trusts the client's. krb5.conf names
+// that realm, or only the KDC knows it.
 func TestAnotherRealm(t *testing.T) {
 	here, theirs := kdctest.Start(t, realm), kdctest.Start(t, "OTHER.TEST")
 	const at, peer = "zk1.other.test:2181", "zookeeper/zk1.other.test@OTHER.TEST"
@@ -167,7 +170,8 @@ func TestClockSkewOfAKDC(t *testing.T) {
 	}
 }
 
-// TestACache is read again at each exchange. When its ticket has ended the error says when that was.
+// TestACache is read again at each exchange. When its ticket has ended the error says
+// when that was.
 func TestACache(t *testing.T) {
 	k := started(t)
 	bob, ann, path := k.Add("bob"), k.Add("ann"), filepath.Join(t.TempDir(), "cache")
@@ -200,7 +204,8 @@ func TestAKeytabThatIsChanged(t *testing.T) {
 	wantTicket(t, "with the new key", m, server, bobs, ours)
 }
 
-// TestTheVersionOfAKeyMayDiffer: a keytab that was made elsewhere numbers its keys in its own way.
+// TestTheVersionOfAKeyMayDiffer: a keytab that was made elsewhere numbers its keys in its
+// own way.
 func TestTheVersionOfAKeyMayDiffer(t *testing.T) {
 	k := started(t)
 	table, err := loadKeytab(k.Add("bob", "+requires_preauth"))
@@ -293,7 +298,8 @@ func TestAnotherKDCIsAsked(t *testing.T) {
 	}
 }
 
-// TestStartEndsWithItsContext: no goroutine is left, and Start does not wait for a KDC that is silent.
+// TestStartEndsWithItsContext: no goroutine is left, and Start does not wait for a KDC
+// that is silent.
 func TestStartEndsWithItsContext(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	addr := eventstest.Serve(t, func(c net.Conn) { asked <- struct{}{}; silent(c) })

@@ -24,7 +24,8 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// sessionKinds are the encryption types of session keys. The exchange goes by RFC 4121, which is for these types.
+// sessionKinds are the encryption types of session keys. The exchange goes by RFC 4121,
+// which is for these types.
 func sessionKinds() []int32 {
 	return []int32{
 		etypeID.AES256_CTS_HMAC_SHA1_96, etypeID.AES128_CTS_HMAC_SHA1_96, etypeID.AES256_CTS_HMAC_SHA384_192, etypeID.AES128_CTS_HMAC_SHA256_128,
@@ -103,7 +104,8 @@ func (m *mechanism) login(ctx context.Context, table *keytab.Keytab, kinds []int
 	return m.open(r.KDCRepFields, q.ReqBody, key, keyusage.AS_REP_ENCPART)
 }
 
-// proof is the time, encrypted with the client's key. The KDC has named the type of the key.
+// proof is the time, encrypted with the client's key. The KDC has named the type of the
+// key.
 func (m *mechanism) proof(table *keytab.Keytab, kinds []int32, asked messages.KRBError) (proof types.PAData, err error) {
 	kind := kinds[0]
 	var hints types.PADataSequence

@@ -42,7 +42,8 @@ func (p principal) String() string { return p.name.PrincipalNameString() + "@" +
 
 func (p principal) equal(q principal) bool { return p.name.Equal(q.name) && p.realm == q.realm }
 
-// granting is the principal of the service that gives tickets for a realm. A service of another realm may know it.
+// granting is the principal of the service that gives tickets for a realm. A service of
+// another realm may know it.
 func granting(realm, at string) principal {
 	return principal{types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}}, at}
 }

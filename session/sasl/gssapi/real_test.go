@@ -28,7 +28,8 @@ type rig struct {
 	bob   string // a keytab
 }
 
-// newRig starts one. The server allows clocks to differ by so many seconds. bob is added with these options of addprinc.
+// newRig starts one. The server allows clocks to differ by so many seconds. bob is added
+// with these options of addprinc.
 func newRig(t *testing.T, skew int, bob string, settings ...ensemble.Setting) rig {
 	t.Helper()
 	eventstest.NeedsServers(t)
@@ -103,8 +104,8 @@ func stillHeld(t *testing.T, a *coordinator.Acquisition) {
 	release(t, a)
 }
 
-// TestRealKerberos: a lock that only bob may use, before and after lost connections. The servers use the client's key, or one of their own,
-// of another type.
+// TestRealKerberos: a lock that only bob may use, before and after lost connections. The
+// servers use the client's key, or one of their own, of another type.
 func TestRealKerberos(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]string{"the client's key": "", "a key of the server": "aes256-cts-hmac-sha384-192"} {
@@ -132,7 +133,8 @@ func TestRealKerberos(t *testing.T) {
 	}
 }
 
-// late is a mechanism with a clock that is wrong when it shows the ticket, but not when it asks for one.
+// late is a mechanism with a clock that is wrong when it shows the ticket, but not when
+// it asks for one.
 type late struct {
 	*mechanism
 	by time.Duration
@@ -216,8 +218,9 @@ func (r rig) outage(t *testing.T) {
 	eventstest.Check(t, eventstest.Receive(t, ended, "a session"))
 }
 
-// TestRealTicketsEnd: a session outlives its ticket, and reconnects with another one. The server does not accept the old one any more. The
-// user has to renew the ticket of a credential cache.
+// TestRealTicketsEnd: a session outlives its ticket, and reconnects with another one. The
+// server does not accept the old one any more. The user has to renew the ticket of a
+// credential cache.
 func TestRealTicketsEnd(t *testing.T) {
 	t.Parallel()
 	const skew, life = 1, 2 // seconds, as in Kerberos

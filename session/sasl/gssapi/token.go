@@ -55,7 +55,8 @@ const (
 	flagInteg    = 1 << 5
 )
 
-// wishes says what the client asks for, in the form of a checksum (RFC 4121, 4.1.1). It is bound to no channel.
+// wishes says what the client asks for, in the form of a checksum (RFC 4121, 4.1.1). It
+// is bound to no channel.
 func wishes() types.Checksum {
 	const kind, bindings = 0x8003, 16
 	b := binary.LittleEndian.AppendUint32(nil, bindings)

@@ -130,12 +130,13 @@ func (e *Ensemble) launch(ctx context.Context, folder string, n int) error {
 			return err
 		}
 	}
-	// Without its client port a server ends by itself. Without another port it tries again and again. The log is new and holds nothing
-	// of an earlier process.
+	// Without its client port a server ends by itself. Without another port it tries
+	// again and again. The log is new and holds nothing of an earlier process.
 	return e.wait(ctx, (*server).portTaken)
 }
 
-// Close kills every server and returns when the processes are gone. It may be called more than once.
+// Close kills every server and returns when the processes are gone. It may be called more
+// than once.
 func (e *Ensemble) Close() error {
 	var errs []error
 	for _, s := range e.servers {
@@ -176,8 +177,9 @@ func (e *Ensemble) Pid(i int) int { return e.servers[i].pid() }
 // connections are gone. It does nothing if the server does not run.
 func (e *Ensemble) Kill(i int) error { return e.servers[i].kill() }
 
-// Stop halts server i (SIGSTOP): its connections stay open and, once Stop has returned, nothing is answered (on systems
-// other than Linux a moment later). Cont ends that, and so does Kill.
+// Stop halts server i (SIGSTOP): its connections stay open and, once Stop has returned,
+// nothing is answered (on systems other than Linux a moment later). Cont ends that, and
+// so does Kill.
 func (e *Ensemble) Stop(i int) error { return e.servers[i].hold(true) }
 
 // Cont continues server i after Stop.
@@ -213,8 +215,8 @@ func (e *Ensemble) Use(i int, installation Installation) { e.servers[i].installa
 // [Property] does for the first ones.
 func (e *Ensemble) SetProperty(key, value string) { e.config.properties[key] = value }
 
-// Ended returns why the process of server i has ended by itself, with the end of its log. It returns nil while
-// the process runs, and after Kill.
+// Ended returns why the process of server i has ended by itself, with the end of its log.
+// It returns nil while the process runs, and after Kill.
 func (e *Ensemble) Ended(i int) error {
 	_, err := e.servers[i].active()
 	return err
@@ -277,7 +279,8 @@ func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	return leader, nil
 }
 
-// Followers waits like Leader and returns the numbers of the other servers that serve, observers included.
+// Followers waits like Leader and returns the numbers of the other servers that serve,
+// observers included.
 func (e *Ensemble) Followers(ctx context.Context) ([]int, error) {
 	leader, err := e.Leader(ctx)
 	if err != nil {

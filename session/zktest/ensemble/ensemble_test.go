@@ -123,8 +123,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// A server that cannot start is reported with the end of its log, at once and not when the time is up, and leaves no
-// process.
+// A server that cannot start is reported with the end of its log, at once and not when
+// the time is up, and leaves no process.
 func TestStartFails(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for a server most of the time
@@ -148,7 +148,8 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// If another process has taken a port the attempt fails, and the next one uses other ports.
+// If another process has taken a port the attempt fails, and the next one uses other
+// ports.
 func TestTakenPortIsRetried(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for servers most of the time

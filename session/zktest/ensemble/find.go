@@ -28,9 +28,11 @@ type Installation struct {
 	Origin    string   // the file or folder where ZooKeeper was found, for messages
 }
 
-// Find looks for a ZooKeeper and a Java to run it with, in the order in which `make deps` looks. ZooKeeper: in ZOOKEEPER_HOME, which must
-// then hold one; as Debian's packages install it; in .deps of the project that the working directory belongs to. Java: in JAVA_HOME, which
-// must then hold one; in the same .deps; on PATH. The error wraps [ErrNotFound] and says how to get what is missing.
+// Find looks for a ZooKeeper and a Java to run it with, in the order in which `make deps`
+// looks. ZooKeeper: in ZOOKEEPER_HOME, which must then hold one; as Debian's packages
+// install it; in .deps of the project that the working directory belongs to. Java: in
+// JAVA_HOME, which must then hold one; in the same .deps; on PATH. The error wraps
+// [ErrNotFound] and says how to get what is missing.
 func Find() (Installation, error) {
 	deps, err := Deps()
 	if err != nil {
@@ -95,8 +97,8 @@ func findZooKeeper(deps string) (classpath []string, origin string, err error) {
 		return classpath, home, nil
 	}
 	if jar := filepath.Join(systemJars, "zookeeper.jar"); isFile(jar) {
-		// The jar's manifest names the others by absolute path, except for a logger, and except for what
-		// Netty's handler, which it names, needs for TLS.
+		// The jar's manifest names the others by absolute path, except for a logger, and
+		// except for what Netty's handler, which it names, needs for TLS.
 		classpath = []string{jar}
 		for _, name := range []string{"slf4j-simple", "netty-codec", "netty-resolver", "netty-transport-native-unix-common"} {
 			classpath = append(classpath, filepath.Join(systemJars, name+".jar"))
@@ -111,15 +113,17 @@ func findZooKeeper(deps string) (classpath []string, origin string, err error) {
 	return nil, "", fmt.Errorf("%w; %s", ErrNotFound, howToGet)
 }
 
-// homeClasspath is nil if home holds no ZooKeeper. From 3.5 on a release has all jars in lib. Before that zookeeper's own jar lay beside
-// lib. A folder made from Debian's packages has everything in one place.
+// homeClasspath is nil if home holds no ZooKeeper. From 3.5 on a release has all jars in
+// lib. Before that zookeeper's own jar lay beside lib. A folder made from Debian's
+// packages has everything in one place.
 func homeClasspath(home string) []string {
 	lib := filepath.Join(home, "lib")
 	if !holds(home, "zookeeper*.jar") && !holds(lib, "zookeeper*.jar") {
 		return nil
 	}
 	classpath := []string{filepath.Join(home, "*")}
-	// The conf folder comes first: it holds the logging set-up, without which a release logs nothing.
+	// The conf folder comes first: it holds the logging set-up, without which a release
+	// logs nothing.
 	if conf := filepath.Join(home, "conf"); isFolder(conf) {
 		classpath = slices.Insert(classpath, 0, conf)
 	}
@@ -160,8 +164,8 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// holds reports whether folder has a file with a name that matches pattern, which must be well-formed. The folder's own name is no pattern,
-// so this does not use filepath.Glob.
+// holds reports whether folder has a file with a name that matches pattern, which must be
+// well-formed. The folder's own name is no pattern, so this does not use filepath.Glob.
 func holds(folder, pattern string) bool {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

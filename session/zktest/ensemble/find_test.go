@@ -78,7 +78,8 @@ func TestFindInDeps(t *testing.T) {
 		touch(t, filepath.Join(project, file))
 	}
 	t.Chdir(filepath.Join(project, "nested/deep"))
-	// If a temporary folder is reached through a link, the working directory is its other name.
+	// If a temporary folder is reached through a link, the working directory is its other
+	// name.
 	dir, err := os.Getwd()
 	eventstest.Must(t, err)
 	deps := filepath.Join(dir, "../../.deps")

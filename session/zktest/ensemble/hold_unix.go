@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// holdProcess stops the process, so that it keeps its connections and answers nothing, or lets it go on.
+// holdProcess stops the process, so that it keeps its connections and answers nothing, or
+// lets it go on.
 func holdProcess(p *os.Process, stop bool) error {
 	if !stop {
 		return p.Signal(syscall.SIGCONT)

@@ -30,7 +30,8 @@ func NewLinks(tb testing.TB) *Links {
 func (l *Links) Setting() Setting {
 	return QuorumVia(func(from, to, port int) int {
 		l.tb.Helper()
-		// If the start is repeated the servers have other ports, and the proxies before are never dialled again.
+		// If the start is repeated the servers have other ports, and the proxies before
+		// are never dialled again.
 		p := StartProxy(l.tb, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		l.proxies[link{from, to}] = p
 		return p.listener.Addr().(*net.TCPAddr).Port

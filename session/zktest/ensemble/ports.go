@@ -13,9 +13,10 @@ type ports struct {
 	client, quorum, election int
 }
 
-// The ports are taken from below the range from which operating systems number outgoing connections. A server that is
-// killed leaves its port free for a while. In that range any outgoing connection could take the port meanwhile. Even a
-// client that tries to reach the dead server could, and would then be connected to itself.
+// The ports are taken from below the range from which operating systems number outgoing
+// connections. A server that is killed leaves its port free for a while. In that range
+// any outgoing connection could take the port meanwhile. Even a client that tries to
+// reach the dead server could, and would then be connected to itself.
 const (
 	lowestPort  = 10000
 	highestPort = 32000
@@ -30,8 +31,8 @@ func FreePort() (int, error) {
 	return picked[0].client, nil
 }
 
-// pickPorts finds free ports for n servers. They are free when it returns. If another process takes one, the start of
-// that server fails and is repeated with other ports.
+// pickPorts finds free ports for n servers. They are free when it returns. If another
+// process takes one, the start of that server fails and is repeated with other ports.
 func pickPorts(n int) (picked []ports, err error) {
 	var listeners []net.Listener // held until all are found, so that none is found twice
 	defer func() {

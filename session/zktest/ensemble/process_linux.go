@@ -16,11 +16,13 @@ func DieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitStopped returns when no thread of the child runs any more. The signal alone is not enough: the kernel stops each
-// thread when it next looks at it, and until then, on another core, the server may still answer.
+// awaitStopped returns when no thread of the child runs any more. The signal alone is not
+// enough: the kernel stops each thread when it next looks at it, and until then, on
+// another core, the server may still answer.
 //
-// The kernel tells the parent when the last thread has stopped. It is asked for nothing else. So if the process ends first,
-// that stays for cmd.Wait to collect; then there is no such child and the answer is an error.
+// The kernel tells the parent when the last thread has stopped. It is asked for nothing
+// else. So if the process ends first, that stays for cmd.Wait to collect; then there is
+// no such child and the answer is an error.
 func awaitStopped(child *os.Process) error {
 	const byPid = 1 // P_PID
 	for {

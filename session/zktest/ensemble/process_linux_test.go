@@ -16,8 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// childVariable tells the test below, run by itself in another process, that it is the one to be killed. It holds
-// the folder to use.
+// childVariable tells the test below, run by itself in another process, that it is the
+// one to be killed. It holds the folder to use.
 const childVariable = "ENSEMBLE_TEST_CHILD"
 
 // A test process that is killed runs no clean-up. Its servers must die all the same.
@@ -60,14 +60,15 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	}
 }
 
-// running reports whether the process is neither gone nor a zombie. An orphan's new parent is process number 1,
-// which may never collect it.
+// running reports whether the process is neither gone nor a zombie. An orphan's new
+// parent is process number 1, which may never collect it.
 func running(pid int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return false
 	}
-	// The state follows the program's name, which is in parentheses and may contain anything.
+	// The state follows the program's name, which is in parentheses and may contain
+	// anything.
 	_, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')'):], []byte(" "))
 	return !bytes.HasPrefix(state, []byte("Z")) && !bytes.HasPrefix(state, []byte("X"))
 }

@@ -27,11 +27,11 @@ func (d Direction) String() string {
 
 const (
 	parcelSize = 16 << 10
-	// backlog is how many parcels wait on one way of one connection until the sender has to wait. A lagging or silent
-	// way then behaves like one with full socket buffers.
+	// backlog is how many parcels wait on one way of one connection until the sender has
+	// to wait. A lagging or silent way then behaves like one with full socket buffers.
 	backlog = 4096
-	// coarse is more than timers may be late. The last part of a lag is slept exactly, and changes are not noticed in
-	// it.
+	// coarse is more than timers may be late. The last part of a lag is slept exactly,
+	// and changes are not noticed in it.
 	coarse = 2 * time.Millisecond
 )
 
@@ -222,14 +222,16 @@ func (p *Proxy) leave(conns ...net.Conn) {
 	}
 }
 
-// parcel is something that was read. The last one of a connection says how its reading ended.
+// parcel is something that was read. The last one of a connection says how its reading
+// ended.
 type parcel struct {
 	data []byte
 	at   time.Time
 	err  error
 }
 
-// pass is one way of a connection. It reads without a pause, so each parcel's lag counts from its own arrival.
+// pass is one way of a connection. It reads without a pause, so each parcel's lag counts
+// from its own arrival.
 func (p *Proxy) pass(way Direction, from, to net.Conn) {
 	parcels, gone := make(chan parcel, backlog), make(chan struct{})
 	var reading sync.WaitGroup
@@ -259,8 +261,8 @@ func (p *Proxy) pass(way Direction, from, to net.Conn) {
 	reading.Wait()
 }
 
-// deliver writes the parcels when they are due. It returns true after the orderly end of the connection, and false if
-// the connection is of no use any more.
+// deliver writes the parcels when they are due. It returns true after the orderly end of
+// the connection, and false if the connection is of no use any more.
 func (p *Proxy) deliver(way Direction, parcels <-chan parcel, to net.Conn) bool {
 	for {
 		next := <-parcels // the reader always sends a last one
@@ -276,7 +278,8 @@ func (p *Proxy) deliver(way Direction, parcels <-chan parcel, to net.Conn) bool 
 	}
 }
 
-// due waits until what was read at the given time may pass, and returns false if the proxy has been closed.
+// due waits until what was read at the given time may pass, and returns false if the
+// proxy has been closed.
 func (p *Proxy) due(way Direction, read time.Time) bool {
 	for {
 		p.mu.Lock()

@@ -12,7 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// echo is a server that sends back what it receives, and hangs up when it receives no more.
+// echo is a server that sends back what it receives, and hangs up when it receives no
+// more.
 func echo(t *testing.T) string {
 	t.Helper()
 	return eventstest.Serve(t, func(conn net.Conn) { _, _ = io.Copy(conn, conn) }) // until the connection ends
@@ -151,7 +152,8 @@ func TestProxyLags(t *testing.T) {
 	hears(t, conn, "-")
 }
 
-// TestALagLimitsNoThroughput: bytes that are sent without a pause arrive without one, however late.
+// TestALagLimitsNoThroughput: bytes that are sent without a pause arrive without one,
+// however late.
 func TestALagLimitsNoThroughput(t *testing.T) {
 	const lag, size = 100 * time.Millisecond, 4 << 20
 	p := StartProxy(t, echo(t))
@@ -177,8 +179,8 @@ func TestALagLimitsNoThroughput(t *testing.T) {
 		"%d bytes took %v with a lag of %v, %v without; want %v to %v", size, took, lag, plain, 2*lag, most)
 }
 
-// TestALagIsExact to a fraction of a millisecond, which timers are not. The best of several is what the proxy can do. The rest is
-// what else the machine does.
+// TestALagIsExact to a fraction of a millisecond, which timers are not. The best of
+// several is what the proxy can do. The rest is what else the machine does.
 func TestALagIsExact(t *testing.T) {
 	const lag = 500 * time.Microsecond
 	p := StartProxy(t, echo(t))

@@ -9,7 +9,8 @@ import (
 // Feature is what some releases of ZooKeeper lack.
 type Feature string
 
-// The features that tests need. A test that needs one calls [Ensemble.Needs], and is skipped by name on a release without it.
+// The features that tests need. A test that needs one calls [Ensemble.Needs], and is
+// skipped by name on a release without it.
 const (
 	Containers Feature = "container nodes"
 	Counters   Feature = "counters of bytes and of watches that fired"
@@ -18,7 +19,8 @@ const (
 	Refusals   Feature = "an answer to a SASL exchange that it refuses: it closes the connection"
 )
 
-// first is the list of what releases lack: of each branch that got the feature the first release with it, or the first that was run.
+// first is the list of what releases lack: of each branch that got the feature the first
+// release with it, or the first that was run.
 func (f Feature) first() []string {
 	return map[Feature][]string{
 		Containers: {"3.5.3"}, Counters: {"3.6.0"}, HardQuotas: {"3.7.0"}, TLS: {"3.5.10"}, Refusals: {"3.5.10"},
@@ -39,9 +41,10 @@ func (e *Ensemble) Needs(tb testing.TB, needed ...Feature) {
 	}
 }
 
-// Since reports whether a release has what is new in others. A branch is what the first two numbers name. If first names a release of
-// the version's own branch, that one decides. Otherwise, the version has it if it is newer than all of them. Since("3.7.2", "3.7.2", "3.8.2")
-// is true, and Since("3.8.1", "3.7.2", "3.8.2") is not.
+// Since reports whether a release has what is new in others. A branch is what the first
+// two numbers name. If first names a release of the version's own branch, that one
+// decides. Otherwise, the version has it if it is newer than all of them. Since("3.7.2",
+// "3.7.2", "3.8.2") is true, and Since("3.8.1", "3.7.2", "3.8.2") is not.
 func Since(version string, first ...string) bool {
 	newer := true
 	for _, f := range first {

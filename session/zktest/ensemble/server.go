@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// server is one server of an ensemble. It outlives its process: if it is killed and restarted it has the same number, ports and
-// data.
+// server is one server of an ensemble. It outlives its process: if it is killed and
+// restarted it has the same number, ports and data.
 type server struct {
 	index  int
 	folder string // zoo.cfg, the log and the data
@@ -95,7 +95,8 @@ func (s *server) start(java string, args []string) error {
 	return nil
 }
 
-// kill ends the process with SIGKILL, and returns when it is gone. Without a process it does nothing.
+// kill ends the process with SIGKILL, and returns when it is gone. Without a process it
+// does nothing.
 func (s *server) kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +104,9 @@ func (s *server) kill() error {
 	if p == nil {
 		return nil
 	}
-	// The signal goes through the process's handle. So it cannot hit another process that got the number of one that has ended.
-	// There is no group to kill: the virtual machine has no children. It dies also when it is stopped.
+	// The signal goes through the process's handle. So it cannot hit another process that
+	// got the number of one that has ended. There is no group to kill: the virtual
+	// machine has no children. It dies also when it is stopped.
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("ensemble: killing server %d: %w", s.index, err)
 	}
@@ -130,8 +132,8 @@ func (s *server) hold(stop bool) error {
 	return nil
 }
 
-// active reports whether the server ought to be serving: it was started, and is not held. The error says that its process has ended
-// by itself.
+// active reports whether the server ought to be serving: it was started, and is not held.
+// The error says that its process has ended by itself.
 func (s *server) active() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,8 @@ func newConfig(settings []Setting) *config {
 		},
 		properties: map[string]string{
 			"znode.container.checkIntervalMs": "200", // by default containers are reaped once a minute
-			// Without a bound the servers ask each other ever more rarely, up to once a minute, while a vote is open.
+			// Without a bound the servers ask each other ever more rarely, up to once a
+			// minute, while a vote is open.
 			"zookeeper.fastleader.maxNotificationInterval": "500",
 			"org.slf4j.simpleLogger.showDateTime":          "true",
 			"org.slf4j.simpleLogger.dateTimeFormat":        "HH:mm:ss.SSS",
@@ -85,7 +86,8 @@ func ObserverMaster() Setting {
 	return func(c *config) { c.master = true }
 }
 
-// Line sets a line of zoo.cfg, for what has no Setting. Ports, folders and server lines are the ensemble's.
+// Line sets a line of zoo.cfg, for what has no Setting. Ports, folders and server lines
+// are the ensemble's.
 func Line(key, value string) Setting {
 	return func(c *config) { c.lines[key] = value }
 }
@@ -154,7 +156,8 @@ func (c *config) file(servers []*server, members []int, i int) string {
 	return b.String()
 }
 
-// arguments are java's arguments to run a server of the installation with its zoo.cfg at path.
+// arguments are java's arguments to run a server of the installation with its zoo.cfg at
+// path.
 func (c *config) arguments(from Installation, path string) []string {
 	args := []string{
 		"-Xms16m", "-Xmx" + c.heap, "-XX:+UseSerialGC",

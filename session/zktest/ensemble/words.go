@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// wordTimeout bounds one question to a server. On loopback an answer takes a millisecond. If a server is stopped its kernel
-// accepts the connection, and there is no answer.
+// wordTimeout bounds one question to a server. On loopback an answer takes a millisecond.
+// If a server is stopped its kernel accepts the connection, and there is no answer.
 const wordTimeout = 500 * time.Millisecond
 
 // longTimeout is that of every word but srvr. A server writes its counters one by one.
@@ -34,8 +34,8 @@ func Ask(ctx context.Context, addr, word string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ensemble: asking %s %s: %w", addr, word, err)
 	}
-	// Closing the connection makes a read return when the time is up or the caller gives up. To close it twice returns an error
-	// that says just that.
+	// Closing the connection makes a read return when the time is up or the caller gives
+	// up. To close it twice returns an error that says just that.
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
@@ -62,16 +62,17 @@ func (s status) serves() bool { return s.mode != "" }
 // leads reports whether the server is the one that orders the writes.
 func (s status) leads() bool { return s.mode == "leader" || s.mode == "standalone" }
 
-// Releases print "Zookeeper version: 3.8.4-9316c2a7a97e1666d8f4593f34dd6fc36ecc436c, built on ...", Debian's build
-// "3.8.0-${mvngit.commit.id}, built on ..."; only the number in front is of interest.
+// Releases print "Zookeeper version: 3.8.4-9316c2a7a97e1666d8f4593f34dd6fc36ecc436c,
+// built on ...", Debian's build "3.8.0-${mvngit.commit.id}, built on ..."; only the
+// number in front is of interest.
 var (
 	versionLine = regexp.MustCompile(`(?mi)^zookeeper version: (\d+(?:\.\d+)*)`)
 	modeLine    = regexp.MustCompile(`(?m)^Mode: (\w+)`)
 	zxidLine    = regexp.MustCompile(`(?m)^Zxid: 0x([0-9a-f]+)`)
 )
 
-// parseStatus reads an answer to srvr. What it does not find stays empty: a server that has not joined an ensemble yet
-// answers with one line that says so.
+// parseStatus reads an answer to srvr. What it does not find stays empty: a server that
+// has not joined an ensemble yet answers with one line that says so.
 func parseStatus(answer string) status {
 	var s status
 	if m := versionLine.FindStringSubmatch(answer); m != nil {
@@ -81,7 +82,8 @@ func parseStatus(answer string) status {
 		s.mode = m[1]
 	}
 	if m := zxidLine.FindStringSubmatch(answer); m != nil {
-		// A zxid is an unsigned number of 64 bits in hexadecimal. So a match is malformed only if it is too long.
+		// A zxid is an unsigned number of 64 bits in hexadecimal. So a match is malformed
+		// only if it is too long.
 		if zxid, err := strconv.ParseUint(m[1], 16, 64); err == nil {
 			s.epoch = int64(zxid >> 32)
 		}
@@ -89,7 +91,8 @@ func parseStatus(answer string) status {
 	return s
 }
 
-// parseCounters reads an answer to mntr: a name and a value in each line. Values that are no numbers are left out.
+// parseCounters reads an answer to mntr: a name and a value in each line. Values that are
+// no numbers are left out.
 func parseCounters(answer string) map[string]float64 {
 	counters := make(map[string]float64)
 	for line := range strings.Lines(answer) {

@@ -17,9 +17,10 @@ var errCut = syscall.ECONNRESET
 
 // conn is the client's end of a connection. Two goroutines behind it carry what may pass.
 //
-// Up: Write cuts its bytes into frames, asks the rule about each, and puts it into the lane; a goroutine
-// takes from the lane and writes to the socket. Down: a goroutine reads from the socket and does the same;
-// Read takes from the lane. Both goroutines end with the connection.
+// Up: Write cuts its bytes into frames, asks the rule about each, and puts it into the
+// lane; a goroutine takes from the lane and writes to the socket. Down: a goroutine reads
+// from the socket and does the same; Read takes from the lane. Both goroutines end with
+// the connection.
 type conn struct {
 	network  *Network
 	socket   net.Conn
@@ -162,7 +163,8 @@ func (c *conn) carryDown() {
 			if c.down.put(frame, c.network.judge(c.describeReply(frame, nth))) {
 				continue
 			}
-			// The server is cut off now. The client is cut off when it has read what comes before.
+			// The server is cut off now. The client is cut off when it has read what
+			// comes before.
 			c.up.close(errCut)
 			c.hangUp()
 			return
@@ -208,8 +210,8 @@ func (c *conn) hangUp() {
 	})
 }
 
-// Close ends the connection. It is idempotent. The server hears of it unless a partition keeps it from
-// hearing.
+// Close ends the connection. It is idempotent. The server hears of it unless a partition
+// keeps it from hearing.
 func (c *conn) Close() error {
 	silent := c.up.isSilent()
 	left := c.up.close(net.ErrClosed)

@@ -41,16 +41,19 @@ const OpWord zktest.Op = -1<<31 + 1
 // Frame is one message on its way: a request, the answer to one, or a watch event.
 type Frame struct {
 	Direction Direction
-	// Op is the operation that is asked for or answered: OpConnect for both frames of a handshake, [OpEvent] for
-	// a watch event.
+	// Op is the operation that is asked for or answered: OpConnect for both frames of a
+	// handshake, [OpEvent] for a watch event.
 	Op zktest.Op
-	// Number counts the frames of this direction on all connections of the network, from 1.
+	// Number counts the frames of this direction on all connections of the network, from
+	// 1.
 	Number int
-	// Conn counts the connections of the network, from 1, and Nth the frames of this direction on this one.
+	// Conn counts the connections of the network, from 1, and Nth the frames of this
+	// direction on this one.
 	Conn, Nth int
 	// Xid ties an answer to its request; 0 for a handshake.
 	Xid int32
-	// Code is the error code in an answer's header. It is 0 for success and for frames that are no answers.
+	// Code is the error code in an answer's header. It is 0 for success and for frames
+	// that are no answers.
 	Code int32
 	// Size is the length in bytes, the four of the length field included.
 	Size int
@@ -100,7 +103,8 @@ func (c *cutter) all() (rest []byte) {
 	return rest
 }
 
-// next returns the next complete frame with its length field, or nil if there is none yet.
+// next returns the next complete frame with its length field, or nil if there is none
+// yet.
 func (c *cutter) next() ([]byte, error) {
 	if len(c.rest) < prefixSize {
 		return nil, nil
@@ -121,7 +125,8 @@ func (c *cutter) next() ([]byte, error) {
 // add takes what has arrived. The bytes are copied.
 func (c *cutter) add(p []byte) { c.rest = append(c.rest, p...) }
 
-// int32At reads a field of a frame, counted from after the length. It returns 0 if the frame is too short for it.
+// int32At reads a field of a frame, counted from after the length. It returns 0 if the
+// frame is too short for it.
 func int32At(frame []byte, offset int) int32 {
 	if len(frame) < prefixSize+offset+4 {
 		return 0
@@ -131,8 +136,8 @@ func int32At(frame []byte, offset int) int32 {
 
 const xidEvent = -1
 
-// asked are the requests of a connection that are not answered, by xid. Some xids are used again and again, by
-// pings above all, and are answered in order.
+// asked are the requests of a connection that are not answered, by xid. Some xids are
+// used again and again, by pings above all, and are answered in order.
 type asked map[int32][]zktest.Op
 
 func (a asked) note(xid int32, op zktest.Op) { a[xid] = append(a[xid], op) }

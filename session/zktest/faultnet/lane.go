@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// room is how many bytes may be under way in one direction before the sender has to wait, about what two sockets
-// hold.
+// room is how many bytes may be under way in one direction before the sender has to wait,
+// about what two sockets hold.
 const room = 1 << 20
 
 // piece is a frame under way, or the end of the connection.
@@ -19,8 +19,8 @@ type piece struct {
 	end   error     // the connection ends after the bytes, for this reason
 }
 
-// lane is one direction of one connection. Waiting is done on a condition variable only: inside a synctest
-// bubble that counts as durably blocked.
+// lane is one direction of one connection. Waiting is done on a condition variable only:
+// inside a synctest bubble that counts as durably blocked.
 type lane struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -62,7 +62,8 @@ func (l *lane) change(f func()) {
 	l.changed.Broadcast()
 }
 
-// release lets go the held pieces, whether they are held for a time or without one; the lag stays.
+// release lets go the held pieces, whether they are held for a time or without one; the
+// lag stays.
 func (l *lane) release() {
 	l.change(func() {
 		l.last = time.Time{}
@@ -86,7 +87,8 @@ func (l *lane) hurry() {
 	})
 }
 
-// close makes the lane useless. The reason of the first call counts. It returns what has not been delivered.
+// close makes the lane useless. The reason of the first call counts. It returns what has
+// not been delivered.
 func (l *lane) close(reason error) (left []byte) {
 	l.change(func() {
 		if l.over == nil {
@@ -111,8 +113,8 @@ func (l *lane) isSilent() bool {
 	return l.silent
 }
 
-// put decides when the frame is delivered, by the rule's verdict. It returns false if nothing will ever be
-// delivered after it.
+// put decides when the frame is delivered, by the rule's verdict. It returns false if
+// nothing will ever be delivered after it.
 func (l *lane) put(frame []byte, v Verdict) bool {
 	goesOn := true
 	l.change(func() {
@@ -164,15 +166,16 @@ func (l *lane) enqueue(p piece) {
 	l.size += len(p.bytes)
 }
 
-// wait waits for a change, until the given time or the side's deadline. It is called with mu held.
+// wait waits for a change, until the given time or the side's deadline. It is called with
+// mu held.
 func (l *lane) wait(who int, until time.Time) {
 	d := &l.deadlines[who]
 	if !d.at.IsZero() && (until.IsZero() || d.at.Before(until)) {
 		until = d.at
 	}
 	if !until.IsZero() {
-		// A timer that is late for a deadline on the wall clock is set again: the side that it wakes looks at the
-		// time.
+		// A timer that is late for a deadline on the wall clock is set again: the side
+		// that it wakes looks at the time.
 		left := max(time.Until(until), time.Microsecond)
 		if d.timer == nil {
 			d.timer = time.AfterFunc(left, func() { l.change(func() {}) })
@@ -211,8 +214,8 @@ func (l *lane) ready() error {
 	}
 }
 
-// take waits for the next bytes to deliver. An error says that there is nothing more, or that the deadline has
-// passed. end says that the connection ends after the bytes.
+// take waits for the next bytes to deliver. An error says that there is nothing more, or
+// that the deadline has passed. end says that the connection ends after the bytes.
 func (l *lane) take() (bytes []byte, end, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

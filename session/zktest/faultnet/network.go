@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Dial makes a connection, as [net.Dialer.DialContext] does, and the method DialContext of a server of package zktest.
+// Dial makes a connection, as [net.Dialer.DialContext] does, and the method DialContext
+// of a server of package zktest.
 type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Rule decides about frames. It is called in the order of each direction of each
@@ -47,8 +48,8 @@ func New(dial Dial, rule Rule) *Network {
 	return &Network{dial: dial, rule: rule, conns: map[*conn]struct{}{}, healed: make(chan struct{})}
 }
 
-// Dial connects through the network; clients dial with it. During a partition it waits for the end of the partition, or
-// of ctx.
+// Dial connects through the network; clients dial with it. During a partition it waits
+// for the end of the partition, or of ctx.
 func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := n.pass(ctx, network); err != nil {
 		return nil, err
@@ -204,7 +205,8 @@ func (n *Network) Heal() {
 	}
 }
 
-// arrive delivers what is late, and then the end of the connection. It does not wait for a server that does not read.
+// arrive delivers what is late, and then the end of the connection. It does not wait for
+// a server that does not read.
 func (l lingering) arrive() {
 	if err := l.socket.SetWriteDeadline(time.Now().Add(time.Second)); err == nil && len(l.left) > 0 {
 		// The server may have given up this connection long ago.

@@ -58,7 +58,8 @@ func TestOverTCP(t *testing.T) {
 	eventstest.Expect(t, writes.Load() >= 16, "%d writes, want 16 or more", writes.Load())
 }
 
-// A connection that was closed during a partition, and of which nothing more was heard, is closed with the network.
+// A connection that was closed during a partition, and of which nothing more was heard,
+// is closed with the network.
 func TestCloseDuringAPartitionOverTCP(t *testing.T) {
 	srv := zktest.Start(t)
 	network := faultnet.New(new(net.Dialer).DialContext, nil)
@@ -78,7 +79,8 @@ func Example() {
 	}
 	defer srv.Close()
 
-	// The node is created, and the client cannot know that: the connection ends instead of the answer.
+	// The node is created, and the client cannot know that: the connection ends instead
+	// of the answer.
 	var cut atomic.Bool
 	network := faultnet.New(srv.DialContext, func(f faultnet.Frame) faultnet.Verdict {
 		if f.Direction == faultnet.Down && f.Op == zktest.OpCreate && f.Code == 0 && cut.CompareAndSwap(false, true) {

@@ -1,4 +1,5 @@
-// Package columns aligns the columns of a table, by the width that text has on a terminal.
+// Package columns aligns the columns of a table, by the width that text has on a
+// terminal.
 package columns
 
 import (
@@ -19,8 +20,8 @@ type Column struct {
 
 const gap = 2 // between columns
 
-// Align returns a line of names and a line for each row of cells, none wider than width if possible. It leaves out columns that do not
-// fit.
+// Align returns a line of names and a line for each row of cells, none wider than width
+// if possible. It leaves out columns that do not fit.
 func Align(columns []Column, cells [][]string, width int) []string {
 	kept, need := fitting(columns, width)
 	widths := make(map[int]int, len(kept))
@@ -54,7 +55,8 @@ func Align(columns []Column, cells [][]string, width int) []string {
 	return lines
 }
 
-// fitting returns the indices of the columns whose least widths fit, and their width together.
+// fitting returns the indices of the columns whose least widths fit, and their width
+// together.
 func fitting(columns []Column, width int) (kept []int, need int) {
 	for i, c := range columns {
 		kept = append(kept, i)

@@ -1,4 +1,5 @@
-// Package doctor judges what was seen of a ZooKeeper ensemble and of its locks. It does no I/O.
+// Package doctor judges what was seen of a ZooKeeper ensemble and of its locks. It does
+// no I/O.
 package doctor
 
 import (
@@ -57,7 +58,8 @@ type Clock struct {
 	Within time.Duration // the largest error of Ahead
 }
 
-// Findings judges an observation, in parts: the servers, the ensemble, the session, the locks, their sessions. Each part begins with the worst.
+// Findings judges an observation, in parts: the servers, the ensemble, the session, the
+// locks, their sessions. Each part begins with the worst.
 func Findings(o Observation) []Finding {
 	var all []Finding
 	for _, part := range [...]func(Observation) []Finding{servers, ensemble, timing, clocks, words, locks, sessions} {

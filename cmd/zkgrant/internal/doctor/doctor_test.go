@@ -14,7 +14,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const refusal = "conf is not executed because it is not in the whitelist.\n"
 
-// healthy is what is seen of an ensemble of three, and of a lock with a holder and a waiter.
+// healthy is what is seen of an ensemble of three, and of a lock with a holder and a
+// waiter.
 func healthy() Observation {
 	o := Observation{Asked: 10 * time.Second, Granted: 10 * time.Second, Tick: 2 * time.Second}
 	for i, mode := range []string{"follower", "leader", "follower"} {
@@ -165,7 +166,8 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// Servers older than 3.6 bear the end of any session. A version that is not known may be a newer one.
+// Servers older than 3.6 bear the end of any session. A version that is not known may be
+// a newer one.
 func TestTheEndOfASessionBeforeOldServers(t *testing.T) {
 	for versions, want := range map[[3]string]Level{
 		{"3.5.10", "3.4.13", "3.5.7"}: OK, {"3.5.10", "", "3.5.10"}: Bad, {"3.10.1", "3.10.1", "3.10.1"}: Bad,

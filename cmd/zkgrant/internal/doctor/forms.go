@@ -9,7 +9,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file holds the interop table of docs/interop.md: what each library's contenders do about each other's names.
+// This file holds the interop table of docs/interop.md: what each library's contenders do
+// about each other's names.
 
 // family is the maker of a contender, as its name tells.
 type family uint8

@@ -40,8 +40,8 @@ type Record struct {
 	Gone   bool // the holder's node does not exist, and the record still does
 }
 
-// NextSequence returns the number of the next sequential node of a directory. cversion counts creates and deletes, in 32 bits; the
-// number counts creates alone.
+// NextSequence returns the number of the next sequential node of a directory. cversion
+// counts creates and deletes, in 32 bits; the number counts creates alone.
 func NextSequence(cversion, children int32) int64 {
 	return int64(uint32(cversion)+uint32(children)) / 2
 }

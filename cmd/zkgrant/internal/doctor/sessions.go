@@ -9,13 +9,15 @@ import (
 	"strings"
 )
 
-// The end of a session is one transaction since ZooKeeper 3.6, and it lists every ephemeral node
-// of the session. A server that cannot read the transaction back from its log does not start again.
+// The end of a session is one transaction since ZooKeeper 3.6, and it lists every
+// ephemeral node of the session. A server that cannot read the transaction back from its
+// log does not start again.
 const (
 	// readable is the size of the largest transaction that a server can read by default:
 	// jute.maxbuffer, and an extra of the same size.
 	readable = 2 * 0xfffff
-	// around is the size of the transaction without its nodes: a header, a count and a digest.
+	// around is the size of the transaction without its nodes: a header, a count and a
+	// digest.
 	around = 48
 	// before is what precedes each path in it: its length.
 	before = 4
@@ -73,7 +75,8 @@ func sessions(o Observation) []Finding {
 	}}
 }
 
-// old reports whether every server is known to be older than 3.6: the end of a session lists nothing there.
+// old reports whether every server is known to be older than 3.6: the end of a session
+// lists nothing there.
 func (o Observation) old() bool {
 	return len(o.Servers) > 0 && !slices.ContainsFunc(o.Servers, func(s Server) bool {
 		major, rest, _ := strings.Cut(s.version(), ".")

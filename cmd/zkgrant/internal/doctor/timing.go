@@ -83,7 +83,8 @@ func (o Observation) timeout() Finding {
 	return Finding{OK, "timeout", subject, fmt.Sprintf("%v was requested and granted%s.", o.Asked, within), ""}
 }
 
-// clocks judges the servers' clocks. No lock depends on them, but the times that people read do.
+// clocks judges the servers' clocks. No lock depends on them, but the times that people
+// read do.
 func clocks(o Observation) (all []Finding) {
 	const tolerable = time.Second
 	seen, widest := 0, time.Duration(0)

@@ -14,7 +14,8 @@ const refusedWord = "is not executed because it is not in the whitelist"
 // refused reports whether the server does not answer the word.
 func (s Server) refused(word string) bool { return strings.Contains(s.Answers[word], refusedWord) }
 
-// value returns the value of a key in an answer, of `Mode: leader`, `tickTime=500` or `zk_learners>2`.
+// value returns the value of a key in an answer, of `Mode: leader`, `tickTime=500` or
+// `zk_learners>2`.
 func value(answer, key string) string {
 	for line := range strings.Lines(answer) {
 		if rest, ok := strings.CutPrefix(line, key); ok && rest != "" && strings.ContainsAny(rest[:1], ":=\t") {
@@ -54,8 +55,8 @@ func (s Server) number(word, key string) int {
 	return n
 }
 
-// tick returns the server's tickTime, and whether the server says it. If not, it follows from the bounds of the session timeout, which
-// are 2 and 20 ticks unless they are set.
+// tick returns the server's tickTime, and whether the server says it. If not, it follows
+// from the bounds of the session timeout, which are 2 and 20 ticks unless they are set.
 func (s Server) tick() (tick time.Duration, said bool) {
 	if ms := s.number("conf", "tickTime"); ms > 0 {
 		return time.Duration(ms) * time.Millisecond, true
@@ -76,7 +77,8 @@ func (s Server) members() (n int) {
 	return n
 }
 
-// Established finds a session in an answer to cons, and returns when its connection was made, by the server's clock.
+// Established finds a session in an answer to cons, and returns when its connection was
+// made, by the server's clock.
 func Established(cons string, session int64) (time.Time, bool) {
 	id := "sid=0x" + strconv.FormatUint(uint64(session), 16) + ","
 	for line := range strings.Lines(cons) {

@@ -5,8 +5,8 @@
 //
 // The package makes no system call and reads no clock. Its caller writes down what has
 // happened, calls Next, carries out what Next returns before it does anything else, and
-// calls Next again at the time that Next names. Nothing may hold the caller up in between,
-// least of all its own output.
+// calls Next again at the time that Next names. Nothing may hold the caller up in
+// between, least of all its own output.
 package duty
 
 import "time"
@@ -30,8 +30,9 @@ func (a Act) String() string {
 }
 
 const (
-	// lead is how long before the deadline of a revocation KILL is sent, if a signal takes no
-	// time. At the deadline itself the library deletes the node, and the next holder starts.
+	// lead is how long before the deadline of a revocation KILL is sent, if a signal
+	// takes no time. At the deadline itself the library deletes the node, and the next
+	// holder starts.
 	lead = 20 * time.Millisecond
 	// repeat is the time between two KILLs: the first one may have failed.
 	repeat = 100 * time.Millisecond
@@ -66,9 +67,9 @@ type Duty struct {
 	done     bool // the command was dead before the lock was lost
 }
 
-// Signaled notes that a signal was passed on which ends most programs. A request is one that
-// others answer: HUP, on which they read their configuration again, and QUIT, on which a Java
-// program prints its stacks.
+// Signaled notes that a signal was passed on which ends most programs. A request is one
+// that others answer: HUP, on which they read their configuration again, and QUIT, on
+// which a Java program prints its stacks.
 func (d *Duty) Signaled(request bool, now time.Time) {
 	switch {
 	case d.Ended.IsZero() && request:
@@ -81,12 +82,13 @@ func (d *Duty) Signaled(request bool, now time.Time) {
 // GivenUp reports whether Next has returned Lose.
 func (d *Duty) GivenUp() bool { return d.given }
 
-// Done reports whether the command was dead before the lock was lost. Then it stays so: its
-// process group may be another one's by now.
+// Done reports whether the command was dead before the lock was lost. Then it stays so:
+// its process group may be another one's by now.
 func (d *Duty) Done() bool { return d.done }
 
-// Ending reports whether the command was asked to end, or ends because it was told to. That
-// is no longer undone. What a command that has ended by itself leaves behind is not ending.
+// Ending reports whether the command was asked to end, or ends because it was told to.
+// That is no longer undone. What a command that has ended by itself leaves behind is not
+// ending.
 func (d *Duty) Ending() bool { return d.given || !d.asked.IsZero() || !d.Ended.IsZero() && d.caused() }
 
 // Next returns what to do now, in this order, and when to call Next again.
@@ -146,14 +148,14 @@ func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
 	return do, at
 }
 
-// reminds reports whether a Remind is to come: others of the group live on by themselves, or
-// because KILL does not end them.
+// reminds reports whether a Remind is to come: others of the group live on by themselves,
+// or because KILL does not end them.
 func (d *Duty) reminds(orphaned bool) bool {
 	return !d.reminded && !d.given && (orphaned || !d.Ended.IsZero() && !d.first.IsZero())
 }
 
-// caused reports whether the command has ended because it was told to. A request counts if
-// the end follows within the session timeout.
+// caused reports whether the command has ended because it was told to. A request counts
+// if the end follows within the session timeout.
 func (d *Duty) caused() bool {
 	return d.given || d.Revoked || !d.stopped.IsZero() || !d.hung.IsZero() && d.Ended.Sub(d.hung) < d.Timeout
 }

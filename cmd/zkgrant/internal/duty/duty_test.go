@@ -31,8 +31,8 @@ type step struct {
 
 func (s step) String() string { return fmt.Sprint(s.at, " ", s.act) }
 
-// play calls Next at each time that Next has named, and when something happens. The clock shows
-// the time meanwhile.
+// play calls Next at each time that Next has named, and when something happens. The clock
+// shows the time meanwhile.
 func (s story) play(clock *time.Duration) (d *Duty, did []step) {
 	d = &Duty{Grace: s.grace, Timeout: 10 * time.Second, Leaves: s.leaves, Lease: origin(9 * time.Second)}
 	if s.until > 0 {
@@ -187,7 +187,8 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// A caller that was halted for longer than the lease kills at once: there is no time to ask.
+// A caller that was halted for longer than the lease kills at once: there is no time to
+// ask.
 func TestAfterAHaltThereIsNoTimeToAsk(t *testing.T) {
 	d := &Duty{Grace: time.Second, Timeout: 10 * time.Second, Lease: origin(9 * time.Second)}
 	if do, _ := d.Next(origin(time.Hour)); fmt.Sprint(do) != "[kill lose]" {
@@ -195,8 +196,8 @@ func TestAfterAHaltThereIsNoTimeToAsk(t *testing.T) {
 	}
 }
 
-// In every order of what can happen, KILL comes no later than the lease and the deadline of
-// a revocation, unless the command is dead, and the signal comes once at most.
+// In every order of what can happen, KILL comes no later than the lease and the deadline
+// of a revocation, unless the command is dead, and the signal comes once at most.
 func TestKillIsNeverLate(t *testing.T) {
 	const ends, due, renewed, every = 9 * time.Second, 8 * time.Second, 10 * time.Second, 500 * time.Millisecond
 	happen := []func(d *Duty){

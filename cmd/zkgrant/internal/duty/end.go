@@ -10,7 +10,7 @@ const (
 	NotBegun            // nothing of it was done
 )
 
-// Releases reports whether the lock is given back as by a holder that has done its work, which
-// spends the record of an earlier crash. crashed is whether there is such a record. Otherwise
-// the lock is given back as by a holder that has crashed.
+// Releases reports whether the lock is given back as by a holder that has done its work,
+// which spends the record of an earlier crash. crashed is whether there is such a record.
+// Otherwise the lock is given back as by a holder that has crashed.
 func (e End) Releases(crashed bool) bool { return e == Done || e == NotBegun && !crashed }

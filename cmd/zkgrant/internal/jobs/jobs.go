@@ -24,9 +24,10 @@ type Member struct {
 	ParentGroup, ParentSession int
 }
 
-// Watched reports whether somebody would continue zkgrant after a halt. For the kernel that is
-// a parent in another group of the session, as a shell is: otherwise the group is orphaned,
-// and TSTP, TTIN and TTOU do not halt it. Process 1 cannot be halted, not even by STOP.
+// Watched reports whether somebody would continue zkgrant after a halt. For the kernel
+// that is a parent in another group of the session, as a shell is: otherwise the group is
+// orphaned, and TSTP, TTIN and TTOU do not halt it. Process 1 cannot be halted, not even
+// by STOP.
 func (j Job) Watched() bool {
 	if j.PID == 1 {
 		return false
@@ -45,16 +46,17 @@ func (j Job) Watched() bool {
 func (j Job) Visible() bool { return j.Foreground != 0 && j.Foreground == j.Group }
 
 // Apart reports whether the command gets a session of its own. The kernel halts it for no
-// terminal then. In zkgrant's session it would: its parent, the supervisor, passes for a shell.
+// terminal then. In zkgrant's session it would: its parent, the supervisor, passes for a
+// shell.
 //
-// The command of an inner zkgrant stays in the session nevertheless. The outer zkgrant ends what
-// is in the session of its own command, and nothing else. It would find nothing left there when
-// it has killed the inner one, and give its lock back while the inner command has its grace. If
-// that command is halted, Halted says Continue or Hangup.
+// The command of an inner zkgrant stays in the session nevertheless. The outer zkgrant
+// ends what is in the session of its own command, and nothing else. It would find nothing
+// left there when it has killed the inner one, and give its lock back while the inner
+// command has its grace. If that command is halted, Halted says Continue or Hangup.
 func (j Job) Apart() bool { return !j.Supervised && !j.Reaches() }
 
-// Reaches reports whether the command may have zkgrant's terminal. In any other case it would
-// read what is typed for others.
+// Reaches reports whether the command may have zkgrant's terminal. In any other case it
+// would read what is typed for others.
 func (j Job) Reaches() bool { return j.Watched() || j.Visible() }
 
 // Stop is what has halted the command.

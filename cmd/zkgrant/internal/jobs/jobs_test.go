@@ -18,7 +18,8 @@ const (
 // child is a process of zkgrant's group whose parent is the shell.
 func child() Member { return Member{Parent: shell, ParentGroup: shell, ParentSession: shell} }
 
-// Each situation in which nobody would continue zkgrant, and its neighbors in which somebody would.
+// Each situation in which nobody would continue zkgrant, and its neighbors in which
+// somebody would.
 func TestWhoWouldContinueUs(t *testing.T) {
 	with := func(change func(*Job)) Job {
 		j := Job{PID: ours, Group: ours, Session: shell, Members: []Member{child()}}
@@ -115,8 +116,9 @@ func TestWhatToDoWhenTheCommandIsHalted(t *testing.T) {
 	}
 }
 
-// The command has a session of its own where nobody would continue it, unless zkgrant can hand
-// it the terminal. The command of an inner zkgrant has none, so that the outer one reaches it.
+// The command has a session of its own where nobody would continue it, unless zkgrant can
+// hand it the terminal. The command of an inner zkgrant has none, so that the outer one
+// reaches it.
 func TestASessionOfItsOwn(t *testing.T) {
 	for _, test := range []struct {
 		watched    bool

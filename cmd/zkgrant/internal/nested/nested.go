@@ -1,4 +1,5 @@
-// Package nested finds out whether a contender waits for the very process that has started it.
+// Package nested finds out whether a contender waits for the very process that has
+// started it.
 package nested
 
 import (
@@ -21,12 +22,13 @@ type Node struct {
 // Variable has the nodes of the locks further out than the innermost one, as JSON.
 const Variable = "ZKGRANT_OUTER"
 
-// most bounds how many nodes are passed on: a chain of processes may start its own successor. A
-// multi-lock of more members is not cut for the command itself, which finds them as members.
+// most bounds how many nodes are passed on: a chain of processes may start its own
+// successor. A multi-lock of more members is not cut for the command itself, which finds
+// them as members.
 const most = 32
 
-// Outer returns the nodes that the variables of an environment name, the innermost ones last.
-// They may be stale. What cannot be read is left out.
+// Outer returns the nodes that the variables of an environment name, the innermost ones
+// last. They may be stale. What cannot be read is left out.
 func Outer(environ []string) (all []Node) {
 	set := map[string]string{}
 	for _, variable := range environ {
@@ -45,8 +47,8 @@ func Outer(environ []string) (all []Node) {
 	return all
 }
 
-// Environment returns the variable with these nodes, the innermost ones if there are many, or
-// nothing if there is no node.
+// Environment returns the variable with these nodes, the innermost ones if there are
+// many, or nothing if there is no node.
 func Environment(outer []Node) []string {
 	if len(outer) == 0 {
 		return nil
@@ -66,11 +68,12 @@ type Contender struct {
 	Size    int // 0: it is no semaphore
 }
 
-// InTheWay returns the node of the outer locks that has to go before the contender is granted
-// the lock. The queue has each path's contenders in order, with the contender itself.
+// InTheWay returns the node of the outer locks that has to go before the contender is
+// granted the lock. The queue has each path's contenders in order, with the contender
+// itself.
 //
-// A contender that does not have to wait for an outer lock itself may wait for another one that
-// does: a reader for a writer, the last permit of a semaphore for two.
+// A contender that does not have to wait for an outer lock itself may wait for another
+// one that does: a reader for a writer, the last permit of a semaphore for two.
 func (c Contender) InTheWay(queue []events.Contender, outer []Node) (node string, is bool) {
 	free := c.Size
 	found := map[string]string{} // by the directory: the first outer node

@@ -32,7 +32,8 @@ func Printable(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(text)
 }
 
-// JSON returns a value as one line of JSON that is harmless for a terminal: it escapes what is not printable.
+// JSON returns a value as one line of JSON that is harmless for a terminal: it escapes
+// what is not printable.
 func JSON(value any) (string, error) {
 	marshalled, err := json.Marshal(value)
 	var line strings.Builder

@@ -30,7 +30,8 @@ const (
 	losses  = "zkgrant_run_losses_total"
 )
 
-// Text returns the content of the file. old is its former content, which may be of any kind.
+// Text returns the content of the file. old is its former content, which may be of any
+// kind.
 func (r Run) Text(old []byte) []byte {
 	last, lost := former(old, success, r.Path), former(old, losses, r.Path)
 	if r.Ran && r.Code == 0 {
@@ -74,7 +75,8 @@ func former(old []byte, name, path string) float64 {
 	return 0
 }
 
-// Check returns an error if something other than a file is there, as a device or a folder.
+// Check returns an error if something other than a file is there, as a device or a
+// folder.
 func Check(file string) error {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return errors.New("not a regular file")

@@ -16,7 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// values are the lines of a file that are no comments, without the beginnings of their names.
+// values are the lines of a file that are no comments, without the beginnings of their
+// names.
 func values(text []byte) string {
 	var all []string
 	for line := range strings.Lines(string(text)) {

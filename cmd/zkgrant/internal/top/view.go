@@ -28,8 +28,8 @@ var (
 	yellow  = ansi.NewStyle(ansi.AttrYellowForegroundColor)
 )
 
-// layout says how many lines the parts of the screen get. The other lines are the title, the names of the columns, the status and the
-// keys.
+// layout says how many lines the parts of the screen get. The other lines are the title,
+// the names of the columns, the status and the keys.
 type layout struct {
 	rows   int // of the table
 	detail int // with its rule; 0: there is no detail
@@ -108,7 +108,8 @@ func (m model) connection() string {
 	return words
 }
 
-// fresh is the age up to which nothing is said about it. A look takes a few seconds at most.
+// fresh is the age up to which nothing is said about it. A look takes a few seconds at
+// most.
 func (m model) fresh() time.Duration { return 2*m.Interval + 5*time.Second }
 
 func count(n int, what string) string {

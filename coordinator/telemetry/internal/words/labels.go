@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	// DefaultMost is how many children of one parent have labels of their own, by default.
+	// DefaultMost is how many children of one parent have labels of their own, by
+	// default.
 	DefaultMost = 50
 	// Rest is the label of every lock that has none of its own.
 	Rest = "*"
@@ -16,8 +17,9 @@ const (
 	longest     = 256 // bytes of a label
 )
 
-// Labels give locks their labels, and bound how many there are. A path has its own label until its parent has too many children: then
-// one label replaces those of all its children, for good.
+// Labels give locks their labels, and bound how many there are. A path has its own label
+// until its parent has too many children: then one label replaces those of all its
+// children, for good.
 type Labels struct {
 	most  int
 	keeps bool // what was counted keeps its label, so that labels which are replaced count on
@@ -27,7 +29,8 @@ type Labels struct {
 	count   int                        // of labels that were given, without Rest
 }
 
-// NewLabels returns labels for most children of one parent. keeps says that what was counted keeps its label.
+// NewLabels returns labels for most children of one parent. keeps says that what was
+// counted keeps its label.
 func NewLabels(most int, keeps bool) *Labels {
 	return &Labels{most: most, keeps: keeps, parents: map[string]map[string]bool{}, named: map[string]bool{}}
 }
@@ -76,7 +79,8 @@ func (l *Labels) Of(path string) (label string, replaced []string) {
 	return parent + "/" + Rest, replaced
 }
 
-// Given returns the label that a user's function has chosen, or Rest if there are too many.
+// Given returns the label that a user's function has chosen, or Rest if there are too
+// many.
 func (l *Labels) Given(label string) string {
 	switch {
 	case l.named[label]:

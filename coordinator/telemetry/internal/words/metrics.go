@@ -96,7 +96,8 @@ func Metrics() []Metric {
 	}
 }
 
-// Prometheus is the name in Prometheus, which an exporter of OpenTelemetry also makes of Name, Unit and Kind.
+// Prometheus is the name in Prometheus, which an exporter of OpenTelemetry also makes of
+// Name, Unit and Kind.
 func (m Metric) Prometheus() string {
 	name := "zkgrant_" + strings.ReplaceAll(m.Name, ".", "_")
 	switch {

@@ -17,7 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestThePageHasEachMetric with its labels, of both packages, and no other one; and the reasons of a loss.
+// TestThePageHasEachMetric with its labels, of both packages, and no other one; and the
+// reasons of a loss.
 func TestThePageHasEachMetric(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/observability.md")
 	eventstest.Must(t, err)
@@ -49,7 +50,8 @@ func TestThePageHasEachMetric(t *testing.T) {
 	eventstest.Expect(t, strings.Contains(prometheus, row), "the page has no row %q", row)
 }
 
-// TestLabelsOfPaths: below one parent so many locks have their own label, and one more makes one label of them all.
+// TestLabelsOfPaths: below one parent so many locks have their own label, and one more
+// makes one label of them all.
 func TestLabelsOfPaths(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
 		l := words.NewLabels(2, keeps)
@@ -80,7 +82,8 @@ func TestLabelsOfPaths(t *testing.T) {
 	}
 }
 
-// TestLabelsAreBounded whatever the paths are, and whatever a user's function makes of them. Labels that are kept count on.
+// TestLabelsAreBounded whatever the paths are, and whatever a user's function makes of
+// them. Labels that are kept count on.
 func TestLabelsAreBounded(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
 		for most, total := range map[int]int{0: 100, 1: 100, 20: 200, 50: 500, 80: 800} {

@@ -19,7 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// KDC is the KDC of a realm. It listens on loopback and ends with the test, and so do its files.
+// KDC is the KDC of a realm. It listens on loopback and ends with the test, and so do its
+// files.
 type KDC struct {
 	Realm string
 
@@ -78,7 +79,8 @@ func (k *KDC) Stop() {
 	k.process.Exits(0)
 }
 
-// Add adds a principal with a random key and options of addprinc, and returns a keytab with its key.
+// Add adds a principal with a random key and options of addprinc, and returns a keytab
+// with its key.
 func (k *KDC) Add(principal string, options ...string) (keytab string) {
 	k.tb.Helper()
 	k.Admin("addprinc -randkey %s %s", strings.Join(options, " "), principal)
@@ -108,7 +110,8 @@ func (k *KDC) Kinit(cache, principal, keytab string, options ...string) {
 	k.run("kinit", append(append([]string{"-c", cache, "-k", "-t", keytab}, options...), principal)...)
 }
 
-// Trust has each realm trust the other: their clients get tickets for the servers of both. Hosts below the domain are the other realm's.
+// Trust has each realm trust the other: their clients get tickets for the servers of
+// both. Hosts below the domain are the other realm's.
 func (k *KDC) Trust(other *KDC, domain string) {
 	k.tb.Helper()
 	for _, at := range []*KDC{k, other} {
