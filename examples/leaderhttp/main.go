@@ -1,17 +1,13 @@
-// Command leaderhttp is a web service of several instances. One of them answers at a
-// time, and the others name it.
+// Command leaderhttp is a web service with several instances, of which one answers.
 //
-// Each instance is a candidate of one election, and publishes its address there. POST
-// /orders is for the leader. Any other instance observes the election, and answers with
-// 503 and the leader's address, in the header Leader and in the body. If the term is
-// lost, the context of a request under way ends, with the loss as its cause. The handler
-// also asks whether the term is valid before it does what cannot be undone. Every
-// instance answers GET /healthz, and shows the candidates at /board/.
+// Each instance is a candidate in one election, and publishes its address there. POST
+// /orders is for the leader. Any other instance answers 503, with the leader's address in
+// the header Leader and in the body. A lost term ends the context of each request, with
+// the loss as its cause. The handler also checks Valid before it does what cannot be
+// undone. Every instance answers GET /healthz, and shows the candidates at /board/.
 //
-// On SIGTERM the leader finishes the requests under way, and then resigns.
-//
-// To make it yours, copy this folder and replace order. leaderhttp_test.go tests the
-// service in virtual time.
+// On SIGTERM the leader finishes the requests in progress, and then resigns. To make it
+// yours, copy this folder and replace order. leaderhttp_test.go tests it in virtual time.
 package main
 
 import (
@@ -47,8 +43,7 @@ func main() {
 	log.Print("stopped")
 }
 
-// order does the work of one order. ctx ends when the term is lost, and when the customer
-// disconnects.
+// order does the work of one order. ctx ends with the term or the customer's connection.
 func order(ctx context.Context) error {
 	select {
 	case <-time.After(20 * time.Millisecond):
@@ -81,8 +76,7 @@ func run(ctx context.Context, servers, listen, address string, order func(contex
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	defer server.Close()
 
-	// The requests under way are finished while this instance leads. Only then another
-	// one may lead.
+	// Finish the requests in progress before another instance may lead.
 	member, resign := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer resign(nil)
 	defer context.AfterFunc(ctx, func() {

@@ -22,8 +22,7 @@ type service struct {
 	orders   atomic.Int64
 }
 
-// run takes part until ctx ends: it is a candidate, leads, and is a candidate again after
-// a loss.
+// run campaigns and leads until ctx ends, and campaigns again after a loss.
 func (s *service) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var observing sync.WaitGroup
@@ -67,8 +66,8 @@ func (s *service) handler() *http.ServeMux {
 	return mux
 }
 
-// leaderOnly lets a request through while this instance leads, with a context that ends
-// with the term. Else it refuses the request.
+// leaderOnly passes on requests while this instance leads, with a context that ends with
+// the term. Otherwise it refuses them.
 func (s *service) leaderOnly(next func(http.ResponseWriter, *http.Request, *coordinator.Acquisition)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Valid, because the process may have been halted since the grant.
@@ -84,8 +83,7 @@ func (s *service) leaderOnly(next func(http.ResponseWriter, *http.Request, *coor
 func (s *service) refuse(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
 	leader := s.leader.Load()
-	// If this instance is said to lead, that is its past term, or one of which it has not
-	// heard yet.
+	// If the leader is this instance, that is a past term, or one that it will hear of.
 	if leader == nil || leader.Node == "" || string(leader.Data) == s.address {
 		http.Error(w, "the leader is not known: an election is under way", http.StatusServiceUnavailable)
 		return

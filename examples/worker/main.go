@@ -1,11 +1,8 @@
-// Command worker does one item after the other on one instance at a time, and stops as
-// Kubernetes expects.
+// Command worker works on one instance at a time, and stops as Kubernetes expects.
 //
-// SIGTERM ends the waiting at once. The instance that works begins no other item,
-// finishes the one at hand within -drain, and gives the lock back; the next instance
-// begins a moment later. A loss ends the item's context, and the instance queues up
-// again. A second signal ends the process on the spot; then the lock is free when its
-// session has expired.
+// SIGTERM ends a wait at once. A working instance finishes its item within -drain, and
+// then releases the lock. A loss ends the item's context, and the instance queues up
+// again. A second signal ends the process; the lock is free when its session expires.
 //
 // To make it yours, copy this folder and replace item. deployment.yaml has the Deployment
 // and its probes, and worker_test.go tests the service in virtual time.
@@ -47,9 +44,9 @@ func main() {
 	log.Print("stopped")
 }
 
-// item does the work of one item. ctx ends when the lock is lost, and when the time to
-// drain is over. Whatever the item writes elsewhere carries the token, so that the store
-// can refuse a past holder: ../fencedwriter has the SQL.
+// item does the work of one item. ctx ends when the lock is lost or the time to drain is
+// over. Pass the token with each write, so that the store can refuse a past holder:
+// ../fencedwriter has the SQL.
 func item(ctx context.Context, token int64) error {
 	select {
 	case <-time.After(100 * time.Millisecond):
@@ -66,8 +63,8 @@ type worker struct {
 	every, drain time.Duration // from item to item; for the item at hand after SIGTERM
 }
 
-// run answers the probes and works until ctx ends, with or without a server. When it
-// returns, no item is under way and no lock is held.
+// run answers the probes and works until ctx ends, even without a server. When it returns,
+// no item is in progress and no lock is held.
 func (w *worker) run(ctx context.Context, servers, address string) error {
 	c, err := coordinator.Open(servers, coordinator.WithSessionTimeout(sessionTimeout)) // add WithAuth or WithTLS here
 	if err != nil {
@@ -84,8 +81,7 @@ func (w *worker) run(ctx context.Context, servers, address string) error {
 	return w.work(ctx, c)
 }
 
-// work queues up for the lock until ctx ends, again after each loss. It returns other
-// errors, as waiting cures none of them.
+// work queues up for the lock until ctx ends, again after each loss. Other errors end it.
 func (w *worker) work(ctx context.Context, c *coordinator.Coordinator) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -126,8 +122,7 @@ func (w *worker) hold(ctx context.Context, c *coordinator.Coordinator) error {
 			log.Printf("has the lock, token %d", grant.Token)
 			next = ticker.C
 		case <-next:
-			// Valid: the process may have been halted since the grant. Err: select takes
-			// any channel that is ready.
+			// The process may have been halted, and select picks any ready channel.
 			if lock.Valid() && ctx.Err() == nil {
 				if err := w.item(held, lock.Grant().Token); err != nil {
 					log.Printf("an item has failed: %v", err)
@@ -141,9 +136,8 @@ func (w *worker) hold(ctx context.Context, c *coordinator.Coordinator) error {
 	}
 }
 
-// probes answers Kubernetes. An instance that waits for the lock is ready. If it were
-// not, a rolling update would never end: the new instance waits for the old one's lock.
-// An instance without ZooKeeper is alive: a restart would not bring ZooKeeper back.
+// probes answers Kubernetes. A waiting instance is ready, because a rolling update would
+// otherwise never end. An instance without ZooKeeper is alive: a restart would not help.
 func probes(c *coordinator.Coordinator) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(http.ResponseWriter, *http.Request) {})
