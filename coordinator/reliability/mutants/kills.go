@@ -20,46 +20,47 @@ import (
 )
 
 const (
-	// enough is how many finders of a bug are looked for. If a bug has more, no single
-	// one of them is needed for it.
+	// enough is the number of finders at which the search for a bug's finders stops. A
+	// bug with so many does not depend on any single one.
 	enough = 5
-	// budget is how many times the median the tests for one bug may take together. With
-	// 40, bugs get nine tenths of the finders that they get with 200 (a sample of 25
-	// bugs).
+	// budget limits the total time of the tests for one bug, in multiples of the median
+	// test. With 40, the bugs of a sample of 25 got nine tenths of the finders that they
+	// got with 200.
 	budget = 40
-	// slowest is how many times the median a test may take to be run for every bug that
-	// it reaches.
+	// slowest limits the time of a test that is run for every bug it reaches, in
+	// multiples of the median test. A slower test is left out.
 	slowest = 25
-	// batch is how many tests run in one process. If a bug makes one of them hang, that
-	// costs a multiple of the time of all.
+	// batch is how many tests run in one process. If a bug makes one of them hang, the
+	// process runs for a multiple of the time that all of them need.
 	batch = 15
 )
 
 // Kills is the kill matrix: which tests find which bugs.
 type Kills struct {
 	Bugs  []*Bug
-	Tests []Finder         // those that were run
-	Left  []probe          // those that were not: one that Passed takes too long
-	By    map[int][]Finder // by the number of a bug from 0, sorted: up to enough finders, and those that the list names
+	Tests []Finder         // the tests that were run
+	Left  []probe          // the tests that were left out: they do not pass without a bug, or are too slow
+	By    map[int][]Finder // the tests that find a bug, sorted; by its number from 0
 	Spent map[int]int      // how many tests that reach the bug were not run because the budget was spent
 }
 
-// probe is a test without a bug.
+// probe is the result of running a test without a bug.
 type probe struct {
 	Finder
 	verdict Verdict
 	took    time.Duration
-	reaches map[int]bool // the numbers of bugs, from 1
+	reaches map[int]bool // by the bug's number from 1
 }
 
-// rank is low for a test that is likely to find a bug that it reaches in a short time.
+// rank is low for a test that is quick and reaches few bugs. Such a test is likely to
+// find each of them soon.
 func (p probe) rank() time.Duration { return p.took * time.Duration(len(p.reaches)) }
 
 // KillMatrix runs the tests of the lab's packages for each bug that they reach, until
-// enough have found it or the budget is spent. Tests that are quick and reach few bugs
-// are first: what a test reaches is more often its subject if it reaches little. A test
-// that leaves goroutines, or fails only in company, counts as passed. said hears of the
-// progress.
+// enough of them have found it or the budget is spent. Tests that are quick and reach few
+// bugs run first: the less code a test reaches, the more likely that code is what it
+// tests. A test that only leaks goroutines counts as passed. said is called after each
+// bug with the number of bugs done.
 func (l *Lab) KillMatrix(ctx context.Context, bugs []*Bug, said func(done int)) (*Kills, error) {
 	probes, left, err := l.probe(ctx)
 	if err != nil {
@@ -89,7 +90,7 @@ func (l *Lab) KillMatrix(ctx context.Context, bugs []*Bug, said func(done int)) 
 	return k, ctx.Err()
 }
 
-// each calls do for each number, on all processors.
+// each calls do for the numbers from 0 to n-1, on all processors.
 func each(n int, do func(i int)) {
 	var all sync.WaitGroup
 	var begun atomic.Int64
@@ -104,7 +105,7 @@ func each(n int, do func(i int)) {
 }
 
 // probe runs each test alone and without a bug. It returns the tests that pass and are
-// quick, the quickest first.
+// not too slow, the quickest first, and those that are left out.
 func (l *Lab) probe(ctx context.Context) (probes, left []probe, _ error) {
 	var tests []Finder
 	for _, pkg := range slices.Sorted(maps.Keys(l.binaries)) {
@@ -132,8 +133,8 @@ func (l *Lab) probe(ctx context.Context) (probes, left []probe, _ error) {
 	return probes[:quick], append(left, probes[quick:]...), nil
 }
 
-// patience bounds a test that is run alone. It is twice what the matrix lets a test take,
-// by the tests that were run so far.
+// patience is the time limit of a test that is run alone: twice the time at which the
+// matrix leaves a test out, as estimated from the tests that were run so far.
 func (l *Lab) patience() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +144,7 @@ func (l *Lab) patience() time.Duration {
 	return time.Hour
 }
 
-// reach runs a test and notes how it ends and, if it passes, which bugs it reaches.
+// reach runs a test, and records how it ends and, if it passes, which bugs it reaches.
 func (l *Lab) reach(ctx context.Context, f Finder) probe {
 	into := filepath.Join(l.dir, strings.ReplaceAll(f.String(), "/", "_")+".reached")
 	run := l.start(ctx, f, f.pattern(), l.patience(), Reached+"="+into)
@@ -161,15 +162,15 @@ func (l *Lab) reach(ctx context.Context, f Finder) probe {
 	return p
 }
 
-// kill returns tests that find the bug, up to enough, and how many it did not run for
-// lack of time.
+// kill runs tests until enough of them find the bug. It returns these, and how many tests
+// it did not run because the time left was spent.
 func (l *Lab) kill(ctx context.Context, bug int, probes []probe, left time.Duration) (found []Finder, rest int) {
 	for len(probes) > 0 && len(found) < enough && ctx.Err() == nil {
 		if left < 0 {
 			rest = len(probes)
 			break
 		}
-		var company []probe // the next tests of one package
+		var company []probe // the next batch of tests, all of one package
 		for _, p := range probes {
 			if p.Pkg == probes[0].Pkg && len(company) < batch && left >= 0 {
 				company = append(company, p)
@@ -186,8 +187,9 @@ func (l *Lab) kill(ctx context.Context, bug int, probes []probe, left time.Durat
 
 var result = regexp.MustCompile(`(?m)^(=== RUN|=== CONT|--- PASS:|--- FAIL:|--- SKIP:) +(Test\w+)( |$)`)
 
-// together runs some tests of a package in one process. A test that ends the process
-// counts as failed; the tests after it have not ended.
+// together runs tests of one package in one process. It returns the tests that have a
+// result, and those that failed. A test that ends the process, by a crash or a time
+// limit, counts as failed; the tests after it have no result.
 func (l *Lab) together(ctx context.Context, bug int, company []probe) (ended map[Finder]bool, failed []Finder) {
 	var names []string
 	var took time.Duration
@@ -215,15 +217,15 @@ func (l *Lab) together(ctx context.Context, bug int, company []probe) (ended map
 		failed = append(failed, f)
 	}
 	if len(ended) == 0 || len(ended) < len(company) && run.Verdict != Crashed && run.Verdict != Hung {
-		for _, p := range company { // it is unknown what became of them
+		for _, p := range company { // their results are unknown; do not run them again
 			ended[p.Finder] = true
 		}
 	}
 	return ended, failed
 }
 
-// Write prints the matrix: for each bug the tests that find it, and for each test how
-// many it finds, and how many no other test finds.
+// Write prints the matrix: for each bug, the tests that find it; for each test, how many
+// bugs it finds and how many of them no other test finds.
 func (k *Kills) Write(to io.Writer) error {
 	out := bufio.NewWriter(to)
 	finds, alone := map[Finder]int{}, map[Finder]int{}
@@ -262,8 +264,8 @@ func (k *Kills) Write(to io.Writer) error {
 	return out.Flush()
 }
 
-// finders returns the tests that find the bug of that number from 0, or that have a
-// subtest or a world that does.
+// finders returns the top-level tests that find the bug with number i, from 0, whether by
+// themselves or in a subtest or a world.
 func (k *Kills) finders(i int) map[Finder]bool {
 	all := map[Finder]bool{}
 	for _, f := range slices.Concat(k.By[i], k.Bugs[i].Finders) {
@@ -272,7 +274,7 @@ func (k *Kills) finders(i int) map[Finder]bool {
 	return all
 }
 
-// Summary sums the matrix up in a line.
+// Summary returns one line about the whole matrix.
 func (k *Kills) Summary() string {
 	one, runs := 0, 0
 	for i := range k.Bugs {

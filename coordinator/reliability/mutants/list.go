@@ -8,33 +8,33 @@ import (
 	"strings"
 )
 
-// Bug is one seeded bug: a small change of the library's source, and the tests that find
+// Bug is one seeded bug: a small change to the library's source, and the tests that find
 // it.
 type Bug struct {
 	Name    string // short and unique
-	Does    string // what goes wrong, as a verb phrase
+	Does    string // what goes wrong, as a verb phrase: "a library that" + Does
 	Finders []Finder
 	Edits   []Edit
 }
 
 // Edit replaces lines of a file.
 type Edit struct {
-	File     string // relative to the module's folder
+	File     string // relative to the module's root
 	Old, New string // whole lines; Old occurs exactly once
 }
 
-// Finder is a test, or one of its subtests, that fails because of a bug. If World is not
-// empty, the test is the explorer's, and World says what it explores and which violation
+// Finder is a test, or one of its subtests, that fails because of a bug. If World is set,
+// the test is the explorer's, and World describes what it explores and the violation that
 // it reports.
 type Finder struct {
-	Pkg   string // its folder, relative to the module's
-	Test  string // a subtest as TestX/its_name
+	Pkg   string // folder of the package, relative to the module's root
+	Test  string // a subtest is written TestX/its_name
 	World string
 }
 
 func (f Finder) pattern() string { return "^" + strings.ReplaceAll(f.Test, "/", "$/^") + "$" }
 
-// whole is the test that f is, or of which f is a subtest or a world.
+// whole returns the top-level test to which f belongs.
 func (f Finder) whole() Finder {
 	test, _, _ := strings.Cut(f.Test, "/")
 	return Finder{Pkg: f.Pkg, Test: test}
@@ -47,11 +47,11 @@ func (f Finder) String() string {
 	return f.Pkg + " " + f.Test
 }
 
-// In the list the explorer is named by one word.
+// In the lists, one word names the explorer's test.
 const explorer, explorerPackage, explorerTest = "explore", "recipes", "TestExploreFinds"
 
-// ReadList returns the bugs of all lists in a folder, by the names of the files. A second
-// entry with the name of an earlier one adds its finders to it.
+// ReadList returns the bugs of all lists in a folder, in the order of the file names. An
+// entry without edits adds its finders to the bug of the same name.
 func ReadList(folder string) ([]*Bug, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.txt"))
 	if err != nil {
@@ -72,7 +72,7 @@ func ReadList(folder string) ([]*Bug, error) {
 	return merge(all)
 }
 
-// merge adds the finders of entries that change nothing to the bug of the same name.
+// merge adds the finders of entries without edits to the bug of the same name.
 func merge(entries []*Bug) ([]*Bug, error) {
 	byName := map[string]*Bug{}
 	var bugs []*Bug
@@ -107,10 +107,10 @@ func merge(entries []*Bug) ([]*Bug, error) {
 //	note: optional
 //	recipes/machine.go
 //	 a line of the file that stays
-//	-a line that goes
-//	+a line that comes
+//	-a line that is removed
+//	+a line that is added
 //
-// The name of a file stands before each place that is changed.
+// Each change in a file begins with the file's name.
 func Parse(text string) ([]*Bug, error) {
 	var bugs []*Bug
 	for n, entry := range strings.Split(strings.TrimRight(text, "\n"), "\n\n") {
@@ -170,7 +170,7 @@ func parseFinder(text string) (Finder, error) {
 	}
 }
 
-// add adds a line of the change: one that stays, goes or comes.
+// add adds a line of the edit, which the file keeps, loses or gains.
 func (e *Edit) add(line string) {
 	if line[0] != '+' {
 		e.Old += line[1:] + "\n"
@@ -182,7 +182,7 @@ func (e *Edit) add(line string) {
 
 // Apply returns the text of the file with the bug in it.
 func (b *Bug) Apply(file, text string) (string, error) {
-	text = "\n" + text // so that a whole line has line ends on both sides
+	text = "\n" + text // so that each line has a newline on both sides
 	for _, e := range b.Edits {
 		if e.File != file {
 			continue
@@ -195,9 +195,9 @@ func (b *Bug) Apply(file, text string) (string, error) {
 	return text[1:], nil
 }
 
-// Changed returns those of the bugs that are to be run after a change of these files: a
-// file that the bug changes, or one with a test that finds it; and the bugs that old does
-// not have, or has otherwise. tests are the files of each test.
+// Changed returns the bugs that must be run after files have changed: if a bug edits one
+// of the files, if a finder of the bug is in one, or if the bug is not in old with the
+// same edits and finders. tests maps each test to its file.
 func Changed(bugs, old []*Bug, files []string, tests map[Finder]string) []*Bug {
 	was := map[string]string{}
 	for _, b := range old {

@@ -19,11 +19,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// variable is every if each bug has to be run with each test that is named with it, 1 if
-// with the first one, and a commit if only the bugs that a change since then touches.
+// variable is the environment variable that chooses what runs: "every" runs every finder
+// of every bug, "1" the first finder of every bug, and a commit the first finder of each
+// bug that a change since that commit touches.
 const variable, every = "ZKGRANT_MUTANTS", "every"
 
-// killsVariable names the file for the kill matrix.
+// killsVariable is the environment variable with the name of the kill matrix's file.
 const killsVariable = "ZKGRANT_KILLS"
 
 // list returns the module and its seeded bugs.
@@ -36,8 +37,8 @@ func list(t *testing.T) (mutants.Tree, []*mutants.Bug) {
 	return mutants.Tree{Root: root}, bugs
 }
 
-// TestEverySeededBugFits: each bug changes the source as it is now, and names tests that
-// exist.
+// TestEverySeededBugFits checks that each bug applies to the current source, and names
+// tests that exist.
 func TestEverySeededBugFits(t *testing.T) {
 	tree, bugs := list(t)
 	if _, err := tree.Weave(bugs); err != nil {
@@ -61,8 +62,8 @@ func TestEverySeededBugFits(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugIsFound runs tests that are named with each bug. They pass without
-// the bug and fail with it.
+// TestEverySeededBugIsFound runs the finders of the bugs. Each must pass without its bug
+// and fail with it.
 func TestEverySeededBugIsFound(t *testing.T) {
 	if os.Getenv(variable) == "" {
 		t.Skipf("takes two minutes of two cores: run it with %s=1, or `make mutants`", variable)
@@ -106,7 +107,8 @@ func TestEverySeededBugIsFound(t *testing.T) {
 	}
 }
 
-// since returns the bugs that a change since the commit touches. Each has one finder.
+// since returns the bugs that a change since the commit touches. Each must have only one
+// finder.
 func since(t *testing.T, tree mutants.Tree, bugs []*mutants.Bug, commit string) []*mutants.Bug {
 	t.Helper()
 	git := func(arguments ...string) string {
@@ -140,7 +142,7 @@ func since(t *testing.T, tree mutants.Tree, bugs []*mutants.Bug, commit string) 
 	return mutants.Changed(bugs, old, strings.Fields(git("diff", "--name-only", commit)), tests)
 }
 
-// find runs each finder of a bug, and reports whether all of them have found it.
+// find runs each finder of a bug, and reports whether all of them found it.
 func find(t *testing.T, lab *mutants.Lab, number int, b *mutants.Bug) bool {
 	t.Helper()
 	for _, f := range b.Finders {
@@ -160,13 +162,14 @@ func find(t *testing.T, lab *mutants.Lab, number int, b *mutants.Bug) bool {
 	return !t.Failed()
 }
 
-// TestKillMatrix runs every quick test for every bug, and writes which test finds which.
+// TestKillMatrix runs the quick tests for each bug that they reach, and writes which test
+// finds which bug.
 func TestKillMatrix(t *testing.T) {
 	name := os.Getenv(killsVariable)
 	if name == "" {
 		t.Skipf("takes six minutes of two idle cores: run it with %s=FILE, or `make kills`", killsVariable)
 	}
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o644) // before the work; what it has stays until it is done
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o644) // fails early; the old content stays until the matrix is done
 	eventstest.Must(t, err)
 	tree, bugs := list(t)
 	lab, err := mutants.NewLab(t.Context(), tree, bugs, t.TempDir())

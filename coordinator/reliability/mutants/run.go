@@ -20,17 +20,17 @@ import (
 // Verdict is how a test ended.
 type Verdict uint8
 
-// The verdicts. A bug is found by a test that Failed, Leaked, Crashed or Hung.
+// The verdicts. A test that Failed, Leaked, Crashed or Hung has found the bug.
 const (
 	Passed  Verdict = iota + 1
-	Failed          // by its own checks
-	Leaked          // failed because goroutines were left
-	Crashed         // a panic, or a deadlock that the runtime noticed
-	Hung            // its time limit ended it, twice
-	Broken          // it did not run, or its output does not tell how it ended
+	Failed          // one of its own checks failed
+	Leaked          // it passed, but left goroutines running
+	Crashed         // it panicked, or the runtime detected a deadlock
+	Hung            // it exceeded its time limit
+	Broken          // it did not run, or its output does not show how it ended
 )
 
-// String names the verdict in one or two words.
+// String returns the verdict in one or two words.
 func (v Verdict) String() string {
 	if names := []string{"", "passed", "failed", "leak", "crash", "time limit", "broken"}; int(v) < len(names) {
 		return names[v]
@@ -38,11 +38,12 @@ func (v Verdict) String() string {
 	return "unknown"
 }
 
-// Finds reports whether a test with this verdict has found a bug.
+// Finds reports whether a test with this verdict has found the bug.
 func (v Verdict) Finds() bool { return v >= Failed && v <= Hung }
 
-// Judge reads how a test binary ended that ran one test. A failed binary is not enough: a
-// binary without the test fails, too.
+// Judge returns how a test ended, given the exit status and the output of the binary that
+// ran only this test. The exit status alone is not enough: a binary that lacks the test
+// exits with 0.
 func Judge(exit error, output string) Verdict {
 	var status *exec.ExitError
 	switch {
@@ -67,15 +68,15 @@ func Judge(exit error, output string) Verdict {
 	}
 }
 
-// Run is one test with one bug, or with none.
+// Run is the result of running one test, with one bug or with none.
 type Run struct {
 	Verdict Verdict
 	Took    time.Duration
 	Output  string
 }
 
-// Lab has the woven test binaries, and how long each test takes without a bug. It is safe
-// for concurrent use.
+// Lab has the woven test binaries, and measures how long each test takes without a bug.
+// It is safe for concurrent use.
 type Lab struct {
 	tree     Tree
 	dir      string
@@ -83,17 +84,17 @@ type Lab struct {
 
 	mu       sync.Mutex
 	sound    map[Finder]*baseline
-	measured []time.Duration // how long the tests without a bug took
+	measured []time.Duration // durations of the tests without a bug, sorted
 }
 
-// baseline is a test without a bug, run once.
+// baseline is a test's only run without a bug.
 type baseline struct {
 	once sync.Once
 	run  Run
 }
 
-// NewLab weaves the bugs into the library and builds the tests of each package with a
-// finder. All its files are in dir.
+// NewLab weaves the bugs into the library, and builds the tests of each package that has
+// a finder. All its files are in dir.
 func NewLab(ctx context.Context, t Tree, bugs []*Bug, dir string) (*Lab, error) {
 	woven, err := t.Weave(bugs)
 	if err != nil {
@@ -118,7 +119,7 @@ func NewLab(ctx context.Context, t Tree, bugs []*Bug, dir string) (*Lab, error) 
 	}
 	for _, b := range bugs {
 		for _, f := range b.Finders {
-			l.binaries[f.Pkg] = filepath.Join(dir, path.Base(f.Pkg)+".test") // as the go command names it
+			l.binaries[f.Pkg] = filepath.Join(dir, path.Base(f.Pkg)+".test") // the name that the go command chooses
 		}
 	}
 	// Bugs are not vetted: some contain unreachable code.
@@ -134,8 +135,8 @@ func NewLab(ctx context.Context, t Tree, bugs []*Bug, dir string) (*Lab, error) 
 	return l, nil
 }
 
-// Sound returns the run of a test without a bug. The test runs once, also for several
-// callers.
+// Sound returns the run of a test without a bug. The test runs only once, even if several
+// callers need it.
 func (l *Lab) Sound(ctx context.Context, f Finder) Run {
 	l.mu.Lock()
 	b := l.sound[f]
@@ -158,12 +159,12 @@ func (l *Lab) measure(took time.Duration) {
 	slices.Sort(l.measured)
 }
 
-// mostTries is how often a test may miss a bug before the bug counts as not found.
+// mostTries is how often a test may pass before its bug counts as not found.
 const mostTries = 3
 
-// Try runs a test with the bug of that number. Its time limit is a multiple of what tests
-// take without a bug, on this machine with its present load. A test that reaches the
-// limit is run once more with a longer limit, and one that passes runs again.
+// Try runs a test with the bug of that number. The time limit is a multiple of what tests
+// take without a bug on this machine under its current load. A test that exceeds it runs
+// once more with a longer limit. A test that passes is repeated, up to mostTries runs.
 func (l *Lab) Try(ctx context.Context, bug int, f Finder) Run {
 	sound := l.Sound(ctx, f)
 	l.mu.Lock()
@@ -173,11 +174,11 @@ func (l *Lab) Try(ctx context.Context, bug int, f Finder) Run {
 	if run.Verdict == Hung {
 		run = l.try(ctx, bug, f, 4*limit)
 	}
-	// Some bugs are in a race. On a busy machine its two sides may not meet.
+	// Some bugs show only in a race, which may not happen on a busy machine.
 	for tries := 1; run.Verdict == Passed && tries < mostTries; tries++ {
 		run = l.try(ctx, bug, f, limit)
 	}
-	// A world has to end with the violation that it was given for.
+	// A world must end with exactly the violation that the list names.
 	if _, violation, _ := strings.Cut(f.World, " -> "); f.World != "" && run.Verdict.Finds() && !strings.Contains(run.Output, "violation: "+violation+"\n") {
 		run.Verdict = Broken
 	}
@@ -188,9 +189,9 @@ func (l *Lab) try(ctx context.Context, bug int, f Finder, limit time.Duration) R
 	return l.start(ctx, f, f.pattern(), limit, fmt.Sprintf("%s=%d", Switch, bug), worldVariable+"="+f.World)
 }
 
-// start runs the tests of a package that match. Arguments in the form of a flag are
-// flags, the rest is for the environment. The folder of the process has a copy of the
-// package's testdata, because some tests write into it.
+// start runs the matching tests of a package. An argument in more that looks like a flag
+// is passed as a flag; any other is added to the environment. The process runs in a new
+// folder with a copy of the package's testdata, because some tests write there.
 func (l *Lab) start(ctx context.Context, f Finder, pattern string, limit time.Duration, more ...string) Run {
 	dir, err := os.MkdirTemp(l.dir, "run")
 	if err != nil {
@@ -216,5 +217,5 @@ func (l *Lab) start(ctx context.Context, f Finder, pattern string, limit time.Du
 	return Run{Judge(err, string(out)), time.Since(began), string(out)}
 }
 
-// worldVariable is the environment variable with the world that the explorer explores.
+// worldVariable is the environment variable that tells the explorer which world to visit.
 const worldVariable = "ZKGRANT_EXPLORE"

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Tree is the module as it is on the disk.
+// Tree is the module's source on disk.
 type Tree struct{ Root string }
 
 func (t Tree) on(name string) string { return filepath.Join(t.Root, filepath.FromSlash(name)) }
@@ -23,19 +23,19 @@ func (t Tree) read(name string) (string, error) {
 	return string(text), err
 }
 
-// Switch is the environment variable that chooses a bug in a woven binary: its number,
-// from 1. Without it no bug is active.
+// Switch is the environment variable that selects a bug in a woven binary, by its number
+// from 1. Without it, no bug is active.
 const Switch = "ZKGRANT_SEEDED_BUG"
 
-// Reached is the environment variable that asks a woven binary which bugs it reaches: the
-// name of a file. The number of each is appended to the file, once.
+// Reached is the environment variable with the name of a file, to which a woven binary
+// appends the number of each bug that it reaches, once.
 const Reached = "ZKGRANT_SEEDED_REACHED"
 
-// seeded is a function of the woven source: whether a bug is chosen. The file that it is
-// in has its name, too.
+// seeded is the function in the woven source that reports whether a bug is selected. Its
+// file has the same name, in lower case.
 const seeded = "zkgrantSeeded"
 
-// chooser is the text of that file.
+// chooser is the source of that file, as a format string.
 const chooser = `package %s
 
 import (
@@ -70,20 +70,20 @@ func zkgrantNote(bug int) bool {
 
 // body is a function's body with a bug in it.
 type body struct {
-	at     int // where the sound body begins in the sound file
-	bug    int // its number
+	at     int // offset of the original body in the original file
+	bug    int // number of the bug
 	text   string
-	result bool // the function has a result
+	result bool // whether the function has results
 }
 
-// Weave returns the source of the library with all bugs in it, by the names of the files
-// that differ. Each function that a bug changes begins with the changed body, which runs
-// if that bug is chosen:
+// Weave returns the library's source with all bugs in it: a map from file name to text,
+// for each file that differs. A function that a bug changes begins with the changed body,
+// which runs if that bug is selected:
 //
 //	if zkgrantSeeded(17) { … }
 //
-// So one build serves all bugs, and production code has no hook for it. A bug can change
-// only the bodies of functions.
+// So one build serves all bugs, and production code needs no hooks. A bug can change only
+// function bodies.
 func (t Tree) Weave(bugs []*Bug) (map[string]string, error) {
 	bodies := map[string][]body{}
 	var misfits []error
@@ -147,10 +147,10 @@ func (t Tree) bodies(b *Bug, number int, file string) ([]body, error) {
 	return found, nil
 }
 
-// declaration is a top-level declaration. Only a function has a body beside its head.
+// declaration is a top-level declaration. If it is not a function, head is all of it.
 type declaration struct {
 	head, body string
-	at         int // where the body begins
+	at         int // offset of the body in the file
 	result     bool
 }
 
@@ -191,7 +191,7 @@ func insert(text string, bodies []body) string {
 	return out.String()
 }
 
-// Tests returns the tests in a package's folder, without TestMain, and the file of each.
+// Tests returns the tests in a package's folder, except TestMain, and the file of each.
 func (t Tree) Tests(pkg string) (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(t.on(pkg), "*_test.go"))
 	if err != nil {
