@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// This file is about calls of the client, and follows a request that a caller waits for.
+// This file makes calls of the client for callers that wait, and follows their requests.
 
 // terms says how to make a call.
 type terms struct {
@@ -31,7 +31,7 @@ type terms struct {
 // call returns what do returned last. If ctx ends first, it returns the cause at once; do
 // may still be running, but does not run again. If do could not complete, the error is
 // ErrClosed or, with an epoch, ErrEpochOver. With once, it may be ErrOutcomeUnknown,
-// alone or wrapped with the cause.
+// wrapped with the cause.
 func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, error)) (T, error) {
 	var answer, none T
 	if ctx.Err() != nil {
@@ -67,12 +67,12 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 	return none, context.Cause(ctx)
 }
 
-// verdict is an error that ends the call, even if as a server's answer it would not.
+// verdict is an error that ends the call, even one that a call would otherwise retry.
 type verdict struct{ error }
 
 // The stages of a call. The request's goroutine and the caller both change the stage, and
-// the first one wins: a call that its caller left while it was waiting is not made, and
-// one in progress by then is not repeated.
+// the first one wins. If the caller leaves while the request waits, it is not made; if
+// the caller leaves while it is in progress, it is not repeated.
 const (
 	stageParked int32 = iota
 	stageUnderWay
@@ -203,8 +203,8 @@ func otherKind(err error) error {
 	return err
 }
 
-// notOwn returns the answer to a request that failed because of a node other than the own
-// one. It does not report the own node missing.
+// notOwn returns the answer to a request that failed because of a node that is not the
+// seat's own. It does not report the own node missing.
 func notOwn(in recipes.Input, err error) (recipes.Input, error) {
 	if refused, ok := in.(recipes.Refused); ok {
 		refused.Missing = false

@@ -239,9 +239,9 @@ func (c *client) stuck() bool {
 	return !debt.IsZero() && c.clock.now().Sub(debt) >= wire.MostPatience(c.link.Timeout())
 }
 
-// onIdentityError handles the news that a server refused the client's identity, or could
-// not prove its own. The session continues; see turnedAway. The news is reported once,
-// because such a server refuses every connection.
+// onIdentityError handles a server that refused the client's identity, or could not prove
+// its own. The session continues; see turnedAway. The error is reported once, because
+// such a server refuses every connection.
 func (s *Session) onIdentityError(c *client, err error) {
 	s.mu.Lock()
 	known := s.view.refuse != nil
@@ -288,8 +288,8 @@ func longTick(asked, granted, told time.Duration) (tick time.Duration) {
 	return tick
 }
 
-// compareTimeout warns if the servers changed the requested session timeout, and of what
-// that implies. It returns the result of longTick.
+// compareTimeout warns if the servers changed the requested session timeout, and if that
+// implies a longer tickTime. It returns the result of longTick.
 func (s *Session) compareTimeout(c *client) (long time.Duration) {
 	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.Timeout() // rounded as in a request
 	if asked == granted {
@@ -483,10 +483,10 @@ func (s *Session) happened(c *client, ev zk.Event) {
 }
 
 // turnedAway handles a server that did not answer the handshake, or what follows it. It
-// gives up a session that no server takes back. A server does not answer a client that
-// has seen a later state than its own. That passes if the server merely lags. But if the
-// ensemble has lost its data, it never does, and no server will ever report that the
-// session is over.
+// gives up a session that no server resumes. A server does not answer a client that has
+// seen a later state than its own. A server that merely lags catches up. But if the
+// ensemble has lost its data, no server ever answers, or reports that the session is
+// over.
 //
 // A new leader restarts the timeout of every session, so this one can be alive until two
 // timeouts after the last answer. A server that answers the handshake, but then refuses

@@ -2,8 +2,8 @@ package session
 
 import "time"
 
-// clock is a clock that keeps running while the machine is suspended. That of package
-// time does not: after an hour of suspension, it would show that no time has passed. Only
+// clock is a clock that keeps running while the machine is suspended. The clock of
+// package time stops: after an hour of suspension, it shows that no time has passed. Only
 // differences are meaningful.
 type clock struct {
 	// asleep returns how long the machine has been suspended since some moment. It never
@@ -11,14 +11,14 @@ type clock struct {
 	asleep func() time.Duration
 }
 
-// now reads the ordinary time first, so that a suspend in between counts.
+// now reads the ordinary time first, so that a suspend between the two readings counts.
 func (c clock) now() time.Time {
 	now := time.Now()
 	return now.Add(c.asleep())
 }
 
-// ordinary converts a time of this clock to what time.Now will show then, if the machine
-// is not suspended before.
+// ordinary converts a time of this clock to what time.Now will return then, unless the
+// machine is suspended before.
 func (c clock) ordinary(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

@@ -9,15 +9,15 @@ import (
 	"unsafe"
 )
 
-// The kernel's clocks: that of package time, which stops in a suspend, and one that keeps
-// running. Their difference changes only in a suspend.
+// The kernel's clocks. CLOCK_MONOTONIC, which package time uses, stops during a suspend;
+// CLOCK_BOOTTIME keeps running. Their difference changes only during a suspend.
 const (
 	clockMonotonic = 1
 	clockBoottime  = 7
 )
 
-// sleepNoise is the difference that may come from reading two clocks one after the other.
-// A suspend takes longer.
+// sleepNoise is the difference that may result from reading two clocks one after the
+// other. A suspend takes longer.
 const sleepNoise = int64(time.Millisecond)
 
 // asleep returns a function that returns how long the machine has been suspended since
@@ -43,7 +43,7 @@ func asleepBy(clockBoottime uintptr) (func() time.Duration, error) {
 		}
 	}
 	start := boot - monotonic
-	since := time.Now() // after the readings, so that what is added to them is never too late
+	since := time.Now() // after the readings, so before, below, is never too late
 	var known atomic.Int64
 	known.Store(start)
 	return func() time.Duration {

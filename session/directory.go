@@ -15,8 +15,8 @@ import (
 // This file is about the directories of locks: what a client remembers about them, and
 // how they are created.
 
-// mostDirectories is how many directories a client remembers at most. Any other one costs
-// a round trip.
+// mostDirectories limits the directories that a client remembers. Any other directory
+// costs a round trip.
 const mostDirectories = 1 << 16
 
 // directories holds the books of one client, by directory. It is safe for concurrent use.
@@ -133,7 +133,7 @@ func keep[B comparable](books map[string]B, dir string, b B) {
 		return
 	}
 	if _, known := books[dir]; !known && len(books) >= mostDirectories {
-		for other := range books { // any one
+		for other := range books { // an arbitrary one
 			delete(books, other)
 			break
 		}
@@ -141,10 +141,10 @@ func keep[B comparable](books map[string]B, dir string, b B) {
 	books[dir] = b
 }
 
-// makeParents creates the directory, with the data, and whatever is missing above it, as
-// containers, which the server removes when they are empty. It creates plain nodes if the
-// server has no containers, or if they must stay. Kazoo needs that: its locks create
-// their directory once, and fail if it goes.
+// makeParents creates the directory with the data, and any missing directories above it,
+// as containers, which the server removes when they are empty. It creates plain nodes if
+// the server has no containers, or if stay is set. Kazoo's directories must stay: its
+// locks create their directory once, and fail if it disappears.
 func (c *client) makeParents(dir string, data []byte, acl []zk.ACL, stay bool) error {
 	err := c.makeDirectory(dir, data, acl, stay)
 	switch {

@@ -6,8 +6,7 @@
 // [actors.Loop]. Only the lease is renewed directly, by the goroutine that reads the
 // answer. The locks run in the same loop, so a call between the session and a lock needs
 // no message. If the loop is idle, the goroutine that hands it work runs it; none of that
-// work blocks. All decisions about locks are made by package recipes, none by this
-// package.
+// work blocks. Package recipes makes all decisions about locks; this package makes none.
 //
 // # What ZooKeeper and its client promise, and what is added here
 //
@@ -18,7 +17,7 @@
 // The client's requests block, take no context, and return errors that say little. Here,
 // each request runs in its own goroutine, only while there is a connection, and their
 // number is limited. Its outcome is done, refused or unknown; unknown is the default
-// (zkerr.Classify). Requests that a held lock depends on go before requests of newcomers
+// (zkerr.Classify). Requests that a held lock depends on precede requests of newcomers
 // ([pending]).
 //
 // Calls that block their callers are sequential code on top of [call]: transactions,
@@ -104,7 +103,7 @@
 //   - A few, now and then: probes, questions to other servers, look-ups of names.
 //   - Up to 64 for reads of queues, and one for each node that an inspection reads.
 //   - One for each observed election, and one for each watched queue.
-//   - One for the loop, if its work would detain a caller for too long.
+//   - One for the loop, if its work would keep a caller too long.
 //   - Per client: one that sends while there is a lot to send, one that waits for the
 //     client's own goroutines to exit, and one that closes it.
 //   - One for each holder of a Revoke, until it returns.

@@ -134,7 +134,7 @@ func (c *client) permitsLeft(t *Seat, nodes []string) {
 	}
 }
 
-// carryOut executes one transaction after the other, until there is an answer for the
+// carryOut executes one transaction after another, until there is an answer for the
 // machine.
 func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 	var dirs []string   // the missing directories that were created
@@ -190,8 +190,8 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 		case recipes.ThenMakeParents:
 			made, err := c.makeParentsOf(t, m.Dir, at.Member)
 			if err != nil {
-				// It is a directory that is missing. The machine must not conclude that
-				// its own node is gone.
+				// If a node is missing, it is a directory. The machine must not conclude
+				// that its own node is gone.
 				return notOwn(unanswered(x.Epoch, x.Op, err))
 			}
 			dirs = append(dirs, made...)
@@ -346,8 +346,9 @@ func (c *client) recordStays(t *Seat, err error) error {
 	return fmt.Errorf("released, but its crash record stays at %s: %w", record, err)
 }
 
-// makeParentsOf creates and returns a directory that an errand did not find. For a
-// multi-lock it is a member's, and those of later members may be missing, too.
+// makeParentsOf creates a directory that an errand did not find, and returns what it
+// created. For a multi-lock, that is one member's directory, and those of later members
+// may be missing, too.
 func (c *client) makeParentsOf(t *Seat, dir string, member int) (made []string, _ error) {
 	data := recipes.Marker()
 	switch {

@@ -224,8 +224,8 @@ func (s *Session) recent(c *client) bool {
 	return s.clock.now().Sub(c.lease.State().Written) < intervals*s.interval(c)
 }
 
-// cover watches the nodes of seats that have held for a while. Short holds are over
-// before, and cost no request for a watch.
+// cover watches the nodes of seats that have held for a while. Shorter holds end before
+// that, and cost no watch request.
 func (s *Session) cover(c *client) {
 	for seat := range s.unwatched {
 		node, held := s.holders[seat]
@@ -248,7 +248,7 @@ func (s *Session) cover(c *client) {
 	}
 }
 
-// ranOut sends LeaseRanOut to all holders, which then hold nothing any more.
+// ranOut sends LeaseRanOut to all holders, which then no longer hold.
 func (s *Session) ranOut(c *client) {
 	c.logger.Warn("lease ran out; every held lock counts as lost", zapSession(c),
 		zap.Int("holders", len(s.holders)))

@@ -8,13 +8,13 @@ import (
 // This file is about the identities of a session, for servers that know clients by a
 // digest or the like.
 
-// identities decides which identities a session's connections use, if those of its source
-// may change.
+// identities decides which identities a session's connections use, if their source may
+// return different ones over time.
 //
 // A node may be accessible only to the identity that created it. So a change waits until
 // the session has no nodes, because with another identity it might not be able to delete
-// its own. From then on the old identities are not sent again: they may have been revoked
-// because they were stolen.
+// its own. From then on, the old identities are not sent again: they may have been
+// stolen, and revoked.
 type identities struct {
 	used []Auth // those of the latest connection
 	told []Auth // what the source last returned

@@ -59,8 +59,8 @@ func (f *flow) answered(size int, now time.Time) {
 }
 
 // readings limits the reads in progress of all looks. Listings and data are separate
-// flows, because listings are short where data are long. The data of each directory are a
-// flow, too, which learns nothing from others.
+// flows, because the names in a directory may be short and their data long. Each
+// directory's data are also a flow of their own, with its own guess.
 type readings struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -71,8 +71,8 @@ type readings struct {
 
 // begin waits for a place in each flow. A place becomes free when a read is answered, or
 // its connection ends. A read that is still in the client's queue then waits for the next
-// connection, so begin may wait for as long as an outage lasts. That detains no caller,
-// because [call] returns when the caller's ctx ends.
+// connection, so begin may wait for as long as an outage lasts. No caller waits that
+// long, because [call] returns when the caller's ctx ends.
 func (r *readings) begin(flows ...*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Session) Look(ctx context.Context, node string) ([]Found, error) {
 	})
 }
 
-// look makes a call of read, and returns the complete result or nothing.
+// look calls read, and returns the complete result or nothing.
 func look[T any](ctx context.Context, s *Session, read func(*client) ([]T, error)) ([]T, error) {
 	seen, err := call(ctx, s, terms{urgent: looking}, read)
 	if err != nil {
@@ -228,8 +228,8 @@ var reads = pace.NewLimiter(DefaultReadRate)
 // all sessions together. 0 means no limit.
 func SetReadRate(rate int) { reads.Set(rate) }
 
-// AwaitRead waits for the turn of a read that Inspect does not make. If ctx ends first,
-// it returns the cause.
+// AwaitRead waits for the turn of a read made outside Inspect. If ctx ends first, it
+// returns the cause.
 func AwaitRead(ctx context.Context) error {
 	_, err := reads.Wait(ctx, time.Time{})
 	return err

@@ -88,8 +88,8 @@ func (t *Seat) refusedAt(i int, err error) error {
 	return &MemberError{t.members[i].path, err}
 }
 
-// makeMembers creates the directory that a create did not find, and unknown ones after
-// it. Those before it exist.
+// makeMembers creates the directory that a create did not find, and unknown directories
+// of later members. Those of earlier members exist.
 func (c *client) makeMembers(t *Seat, missing int) error {
 	c.dirs.forget(t.members[missing].dir)
 	return t.eachMember(func(i int) error {

@@ -88,9 +88,9 @@ func (f *followers[W, T]) observe(
 	return o.words
 }
 
-// tell delivers a word, which replaces an unread one. If it replaces one and is the same
-// as the last word that was read, the observer has nothing to read, so that no word is
-// read twice in a row: A was read, B is unread, A comes again; then B is removed.
+// tell delivers a word, which replaces an unread one. No observer reads the same word
+// twice in a row: if A was read, B is unread and A comes again, B is removed and nothing
+// replaces it.
 func (f *followers[W, T]) tell(o *observer[W, T], i int, word *W) {
 	o.seen[i] = word
 	same := func(a, b *W) bool { return f.same(*a, *b) }
@@ -262,8 +262,8 @@ func sameWord(a, b events.Leader) bool {
 // leaderWatch reads the leader of an election.
 //
 // The first candidate leads, and no other one becomes first before its node is gone. So
-// only that node is watched, and candidates that join or leave the queue after it wake no
-// observer. Without a candidate, the children of the directory are watched, and without a
+// only that node is watched, and observers are not woken when later candidates join or
+// leave. Without a candidate, the children of the directory are watched, and without a
 // directory, its creation.
 //
 // Deliveries are in order. Within a session, reads never go back in time. Neither does

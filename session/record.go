@@ -17,14 +17,14 @@ import (
 
 // This file is about the record of a lock that reports crashes; see recipes/crash.go. The
 // record is next to the lock's directory, not in it, because go-zookeeper's lock fails on
-// a child that is no contender. It is not in the directory's data either, because each
+// a child that is not a contender. It is not in the directory's data either, because each
 // contender that joins overwrites them.
 //
 // The record is read in a separate request, after the transaction that found it. It is
 // not replaced in between: only a holder that releases removes it, and only if the
-// holder's node exists. While our node is first, there is no such holder, except, for a
-// reader, the writer whose place it has taken. If that writer's record is gone, it is as
-// good as no record.
+// holder's node exists. While our node is first, the only such holder is a writer whose
+// place our reader has taken. If that writer's record is gone by then, it counts as no
+// record.
 
 // RecordSuffix follows the lock's path in the path of its record.
 const RecordSuffix = ".holder"
@@ -218,7 +218,7 @@ func (t *Seat) delayBehind(h holding) time.Duration {
 const MarkRoom = 2 << 10
 
 // setStart uses the time of the latest write if the mark has no time, or one in the
-// future: the servers' clock was then set back, and the delay must still end.
+// future. In that case the servers' clock was set back, and the delay must still end.
 func (d *lockDelay) setStart(mtime int64) {
 	if d.marked && (d.since == 0 || d.since > mtime) {
 		d.since = mtime

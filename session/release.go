@@ -21,7 +21,7 @@ type pairReply struct {
 	err error
 }
 
-// turnOver makes a delete and the create that joined it, in one transaction.
+// turnOver sends a delete and the create that joined it, in one transaction.
 func (c *client) turnOver(old, next *seatRequest) (left, entered pairReply, _ error) {
 	t := next.seat
 	x := &recipes.Errand{

@@ -22,11 +22,11 @@ import (
 // This file is about revocation requests, which are data in the holders' nodes (see
 // node.go): first the side of the holder that receives one, then the side that makes it.
 //
-// The grace starts when this process reads the request, by its own clock, so no clocks
-// are compared. It starts only once, although the same request is read again whenever the
-// node's watch is armed again. Callers that re-enter the lock receive it, too, with no
-// more time than the first. A holder whose node is not marked as revocable (see
-// [events.MarkRevocable]) receives the request without a deadline.
+// The grace starts when this process reads the request, and is measured by its own clock,
+// so no clocks are compared. It starts only once, although the same request is read again
+// whenever the node's watch is armed again. Callers that re-enter the lock receive it,
+// too, with no more time than the first. A holder whose node is not marked as revocable
+// (see [events.MarkRevocable]) receives the request without a deadline.
 
 // asking is a revocation request as read from a node.
 type asking struct {

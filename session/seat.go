@@ -51,16 +51,16 @@ type Seat struct {
 
 	brief bool // its path is short enough to appear several times in a transaction; never changes
 
-	// It was granted the lock by the news that the node ahead is gone. The client does
-	// not note the zxid of such news, so until its next answer it may connect to a server
-	// that is older than the Grant.
+	// The event that the node ahead is gone granted the lock. The client does not record
+	// the zxid of an event, so until its next answer it may connect to a server whose
+	// state is older than the Grant.
 	news atomic.Bool
 
-	// The epoch in which it was withdrawn while its create was in progress, or 0. Then
-	// nothing more is created for it.
+	// The epoch in which it was withdrawn while its create was in progress, or 0. After
+	// that, nothing more is created for it.
 	withdrawn atomic.Uint32
 
-	closed  bool // it follows no node any more; mu guards this and all fields below
+	closed  bool // it no longer follows any node; mu guards this and all fields below
 	mu      sync.Mutex
 	attempt recipes.Attempt // the latest one
 	guid    guid            // the GUID of its nodes

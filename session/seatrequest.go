@@ -301,8 +301,8 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 	if err != nil {
 		r.log(c, in, err)
 	}
-	// An answer from an earlier connection is not verified any more, so it counts as lost
-	// unless it stays true: a node that is gone does not come back, for example.
+	// No one verifies an answer from an earlier connection any more, so it counts as lost
+	// unless it stays true. For example, a node that is gone does not come back.
 	if c.outdated && !recipes.Lasts(in) {
 		s.tell(r.seat, r.marked(recipes.Unknown{Epoch: r.epoch, Op: r.op}), err)
 		return

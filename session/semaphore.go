@@ -64,7 +64,7 @@ func (c *client) inUse(t *Seat, watch bool) (int32, error) {
 }
 
 // permitHead returns the prefix of the names of an attempt's permits. token is 0 if it is
-// not known.
+// unknown.
 func permitHead(id guid, token int64) string {
 	if token == 0 {
 		return head(0, id) + permitMarker

@@ -95,7 +95,7 @@ type view struct {
 	ready   bool          // there was a session
 	renewed chan struct{} // see nextConnection
 	fill    Fill
-	refuse  error // why there is no session, until somebody changes something at the servers
+	refuse  error // why no session can be used, such as a refused identity; nil once one is
 }
 
 // Open starts a session with one of the servers, which lasts until Close. It passes the
@@ -316,9 +316,9 @@ func (s *Session) Close(ctx context.Context) (gone bool) {
 	return c == nil || !c.announced || c.told.Load()
 }
 
-// Quiesce waits until every sent request is answered, but no longer than until ctx ends.
-// It lets one last batch be sent, on the next connection if there is none now, and
-// nothing after that. It is called once, before Close.
+// Quiesce waits until every sent request is answered, or ctx ends. It lets one last batch
+// be sent, on the next connection if there is none now, and nothing after that. It is
+// called once, before Close.
 func (s *Session) Quiesce(ctx context.Context) {
 	quiet := make(chan struct{})
 	begun := s.loop.Post(func() {

@@ -210,8 +210,9 @@ func (x *txn) answered(responses []zk.MultiResponse, err error) {
 	}
 }
 
-// end settles the transaction in the budget, once no more will be learned about it. If
-// the caller gives up while it is in flight, both the caller and the request call end.
+// end settles the transaction in the budget, once no more will be learned about it. It
+// may run twice: if the caller gives up just as the request is about to be sent, both the
+// request and drop call it.
 func (x *txn) end(s *Session) {
 	begun := x.begun
 	x.begun = nil
