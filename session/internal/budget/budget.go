@@ -81,7 +81,7 @@ func (b *Budget) Keep(l Load, leaving bool) {
 	b.Bind(l)
 }
 
-// Debt is a load bound to a session. The zero Debt is no load.
+// Debt is a load bound to a session. The zero Debt has no load.
 type Debt struct {
 	load    Load
 	session uint32
@@ -211,8 +211,8 @@ func (n *Nodes) add(b *Budget, path string) *node {
 }
 
 // End ends a transaction. If it was executed, made has the paths of its sequential nodes,
-// in order. If the outcome is unknown, both what it would have created and what it would
-// have deleted count.
+// in order. If the outcome is unknown, the nodes that it would have created and those
+// that it would have deleted all count.
 //
 // A delete counts only if no create at the path can have been executed after it: none was
 // in progress when the delete was sent, and none has begun since.

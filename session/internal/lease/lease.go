@@ -14,8 +14,8 @@ import (
 const (
 	// tickMax is the tick that servers are assumed to use if none is configured.
 	tickMax = 2 * time.Second
-	// grains is the number of parts of a timeout in which at most about one request is
-	// remembered.
+	// grains is the number of parts into which a timeout is divided. About one request is
+	// remembered for each part.
 	grains = 128
 	// mostProbes limits the probes in progress if the interval is very short, because
 	// each takes a goroutine and a place among the requests.
@@ -28,10 +28,10 @@ const (
 // The leader expires a session when its timeout has passed since the leader last heard of
 // it. If the client is connected to a follower, that happens in two ways. When a
 // connection is made, the follower asks the leader about the session. So the answer to a
-// handshake proves that a leader heard of the session after the handshake was sent.
-// Everything else the follower keeps to itself until the leader asks, every half tick,
-// which sessions are alive; not even a write renews the session. But a write is answered
-// by a quorum, and messages between a follower and its leader stay in order:
+// handshake proves that a leader heard of the session after the handshake was sent. The
+// follower keeps everything else to itself until the leader asks which sessions are
+// alive, every half tick; not even a write renews the session. But a write is answered by
+// a quorum, and messages between a follower and its leader stay in order:
 //
 //  1. Request f is sent and answered: the follower has noted it.
 //  2. At least half a tick passes, so the leader asks, and the follower answers.
@@ -110,7 +110,7 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 	// Only some of many requests are remembered. Omitting one can only make base earlier.
 	// A request is replaced by the next one if that was answered within a grain of the
 	// one before. So of any three neighbors, the first and the last are a grain apart,
-	// and a replaced one would have been of use for less than a grain.
+	// and a replaced one would have been useful for less than a grain.
 	expired := 0
 	for expired < len(l.later) && !l.later[expired].sent.Add(l.life).After(answered) {
 		expired++ // even if proven, the lease would be over

@@ -20,7 +20,7 @@ import (
 //  5. The event finds the subscriber.
 //
 // The client keeps a channel for each call that armed a watch until the watch fires, and
-// cannot drop any. So an armed path is not armed again, and is remembered until it fires
+// cannot drop it. So an armed path is not armed again, and is remembered until it fires
 // even if it has no subscribers left.
 //
 // The client also keeps the watches of a lost connection, and requests them again on the

@@ -37,16 +37,17 @@ var _ zk.Dialer = (*Dialer)(nil).Dial
 
 // Dialer makes the connections of one client, one at a time, each wrapped in a wire.
 //
-// The client also waits here between attempts, because it does not wait by itself: it
-// would dial servers that grant a session and then drop the connection thousands of times
-// per second.
+// Dial also has the back-off between attempts, because the client has none: it would dial
+// a server that grants a session and then drops the connection thousands of times per
+// second.
 //
 //   - After a connection that has carried the session for a while, the next attempt is
 //     made at once.
 //   - The first attempt after that waits for a random time between half and all of 25 ms.
 //     The bound doubles with each attempt, up to 1 s.
 //   - If SASL was denied in the last attempt, the limit is half the session timeout,
-//     because each exchange is a write at the servers, and only a person can help.
+//     because each exchange is a write at the servers, and only an operator can fix the
+//     cause.
 //
 // A connection counts only if it lived for a tenth of the session timeout or 1 s,
 // whichever is shorter.
@@ -326,7 +327,7 @@ func (d *Dialer) stagger() time.Duration { return min(mostStagger, d.link.Timeou
 
 // firstOf makes n tries in order, and returns the index and the value of the first one
 // that succeeds. The next try begins when one fails, or has taken as long as stagger, so
-// that one that hangs does not cost all of the time. When firstOf returns, no try is in
+// that a try that hangs does not use up the time. When firstOf returns, no try is in
 // progress, and the values of later ones are discarded.
 func firstOf[T any](
 	ctx context.Context, n int, stagger time.Duration, try func(context.Context, int) (T, error),
@@ -382,10 +383,10 @@ func firstOf[T any](
 }
 
 // To find out whether a server serves, send it a four-letter word on a separate
-// connection. That needs no session, quorum or permission, and every server answers, if
-// only that the word is not in its whitelist.
+// connection. That needs no session, quorum or permission, and every server answers, even
+// if only to say that the word is not in its whitelist.
 const (
-	// word asks for the server's state. It is the only one enabled by default.
+	// word asks for the server's state. It is the only word enabled by default.
 	word = "srvr"
 	// mostAnswer is more than the longest answer.
 	mostAnswer = 4 << 10
@@ -525,7 +526,8 @@ func (d *Dialer) HardClose() error {
 
 // Leave prepares the current connection for a client that must end. The dialer must be
 // stopped, and the client must have no request in progress. Leave reports whether the
-// client can end on the connection. If not, another one follows, in the end a farewell.
+// client can end on the connection. If not, the client dials again, and gets a farewell
+// in the end.
 func (d *Dialer) Leave() bool {
 	w := d.connection()
 	return w == nil || w.leave()

@@ -201,8 +201,7 @@ func (f *form) result(kind int32, last bool) error {
 }
 
 // operations is the number of a transaction's operations, or of its results, and a hash
-// of their kinds in order. In short transactions, the kinds are the same if the hashes
-// are.
+// of their kinds in order. For short transactions, equal hashes mean equal kinds.
 type operations struct {
 	count int
 	kinds uint64
@@ -252,5 +251,5 @@ func (r *rest) int32() (n int32) {
 	return n
 }
 
-// text skips a length and as many bytes.
+// text skips a length and that many bytes.
 func (r *rest) text() { r.pass(int(r.int32())) }

@@ -52,7 +52,7 @@ type Answer struct {
 type Request struct {
 	Op       string // the protocol's name
 	Server   string // host:port
-	Bytes    int    // of the request and of the answer, if any
+	Bytes    int    // of the request and its answer
 	Duration time.Duration
 	Err      error // nil if it was executed
 }
@@ -160,8 +160,8 @@ func (l *Link) Forget(creations ...*Creation) {
 	}
 }
 
-// noteCreate notes that a create of the path is sent. It returns nil if nobody awaits
-// that.
+// noteCreate notes that a create of the path is sent. It returns nil if no caller awaits
+// it.
 func (l *Link) noteCreate(path []byte, on *wire) *Creation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -318,9 +318,9 @@ func (w *wire) awaitWatches() {
 	}
 }
 
-// Complained is called by each goroutine of the client that logs something. One that
-// cannot request the watches because the client is being closed logs that, which is the
-// only sign that it has read the last zxid. Taking the mutex orders that read before the
+// Complained is called by each goroutine of the client that logs something. The goroutine
+// that cannot request the watches because the client is being closed logs that; nothing
+// else shows that it has read the last zxid. Taking the mutex orders that read before the
 // next answer.
 func (l *Link) Complained() {
 	l.mu.Lock()

@@ -7,9 +7,8 @@ import (
 )
 
 // This file is about a server that turns requests away because it has too many of them
-// (ThrottledOp) or fails to execute them. Each is repeated after a pause. Its length
-// depends on the whole client, not on the request, because it is the server that is in
-// trouble.
+// (ThrottledOp) or fails to execute them. Each is repeated after a pause. The pause
+// depends on the whole client, not on the request, because the server is in trouble.
 
 const (
 	// leastPause is the maximum of the first pause.

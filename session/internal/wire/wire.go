@@ -520,7 +520,7 @@ func (w *wire) greeted(answer []byte) error {
 	case id != 0 && asked != 0 && id != asked:
 		return fmt.Errorf("%w: asked for 0x%x, got 0x%x", errSessionReplaced, uint64(asked), uint64(id))
 	case password > len(answer)-minHandshakeReply:
-		// The client would allocate as much before it looks whether it is there.
+		// The client would allocate that much before it checks that the bytes are there.
 		return fmt.Errorf("%w: a password of %d bytes", errHandshakeMalformed, password)
 	case id != 0 && timeout <= 0:
 		// The client would panic when it creates a ticker.
@@ -726,7 +726,7 @@ func (w *wire) lifetime() (life time.Duration, good bool) {
 // its session. It reports whether it was in time for that. Otherwise the client may leave
 // that request unanswered, and wait a second for the answer:
 //
-//  1. The client is told to quit.
+//  1. The client starts to close.
 //  2. Its connection ends. Its loop sees that it must quit, answers all requests, and
 //     ends.
 //  3. The client requests the end of its session.
@@ -838,8 +838,8 @@ func endedAtOnce(err error) error {
 	return fmt.Errorf("%w: %w (one of: %s; %s)", errEndedAtOnce, err, noRoom, nobodyThere)
 }
 
-// explain returns err with all reasons that a server may have, without naming a single
-// one as the cause.
+// explain adds to err every reason that a server may have, because none can be singled
+// out.
 func (e ending) explain(err error) error {
 	if !e.handshaking {
 		switch {

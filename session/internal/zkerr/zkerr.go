@@ -162,9 +162,9 @@ var answers = [...]answer{
 	{-12, Unknown, errors.New("zkgrant: the server does not know the session"), nil},
 	{-13, Unknown, errors.New("zkgrant: the new configuration would have no quorum"), nil},
 	{-14, Unknown, errors.New("zkgrant: another reconfiguration is in progress"), nil},
-	known(-100, Unknown, zk.ErrAPIError), // the client has it for a Multi reply that it does not understand, too
+	known(-100, Unknown, zk.ErrAPIError), // the client also returns it for a Multi reply that it does not understand
 	known(CodeNoNode, Refused, zk.ErrNoNode),
-	{CodeNoAuth, Refused, ErrNoAuth, zk.ErrNoAuth}, // the client's text speaks of authentication, and an identity may just lack a permission
+	{CodeNoAuth, Refused, ErrNoAuth, zk.ErrNoAuth}, // the client's text mentions authentication, but the identity may only lack a permission
 	known(CodeBadVersion, Refused, zk.ErrBadVersion),
 	known(CodeNoChildrenForEphemerals, Refused, zk.ErrNoChildrenForEphemerals),
 	known(CodeNodeExists, Refused, zk.ErrNodeExists),
@@ -185,7 +185,7 @@ var answers = [...]answer{
 	{CodeThrottled, TurnedAway, errThrottled, nil},
 }
 
-// errUnauthenticated does not only name SASL, because a server with enforce.auth.enabled
+// errUnauthenticated names more than SASL, because a server with enforce.auth.enabled
 // uses the code for any scheme that it requires.
 var errUnauthenticated = Sentinel("zkgrant: not authorized: the servers require SASL, or another identity, of every session", ErrNoAuth)
 
