@@ -42,8 +42,7 @@ func (d digest) Start(context.Context, string) (Exchange, error) {
 	return &digestExchange{terms: digestmd5.Terms{User: d.user, Password: d.password, ClientNonce: rand.Text()}}, nil
 }
 
-// digestExchange is a request for a challenge, the answer to it, and the check of the
-// server's proof.
+// digestExchange requests a challenge, answers it, and checks the server's proof.
 type digestExchange struct {
 	terms digestmd5.Terms
 	steps int

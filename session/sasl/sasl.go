@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	// ErrMechanism reports that the server seems to have another mechanism, or none,
-	// judging by its messages.
+	// ErrMechanism reports that, judging by its messages, the server has another
+	// mechanism or none.
 	ErrMechanism = errors.New("the server has another SASL mechanism, or none")
 	// ErrServer reports that the server has not proven its identity.
 	ErrServer = errors.New("the server has not proven its identity")
@@ -39,8 +39,8 @@ type Mechanism interface {
 	Start(ctx context.Context, server string) (Exchange, error)
 }
 
-// Exchange is the dialogue with one server, of at most ten answers. It is used by one
-// goroutine.
+// Exchange is the dialogue with one server, of at most ten answers. Only one goroutine
+// uses it.
 type Exchange interface {
 	// Next takes the server's token, nil on the first call, and returns the answer, which
 	// may be empty. done reports that the exchange has succeeded and needs no answer. An

@@ -18,14 +18,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// credentials are what a principal gets tickets with.
+// credentials are how a principal gets tickets.
 type credentials interface {
-	// granting returns a ticket with which to ask the KDC of the client's realm for
-	// others. It may be one for the peer itself.
+	// granting returns a ticket that gets others from the KDC of the client's realm, or
+	// the ticket for the peer itself.
 	granting(ctx context.Context, m *mechanism, peer principal) (ticket, error)
 }
 
-// ticket is a ticket with what its owner knows of it.
+// ticket is a ticket and what its owner knows about it.
 type ticket struct {
 	client, peer principal
 	sealed       messages.Ticket
@@ -33,16 +33,16 @@ type ticket struct {
 	start, end   time.Time
 }
 
-// fresh reports whether the ticket will do for an exchange that begins now.
+// fresh reports whether the ticket lasts long enough for an exchange that begins now.
 func (t ticket) fresh(now time.Time) bool {
 	const most = time.Minute
 	return now.Before(t.end.Add(-min(most, t.end.Sub(t.start)/10)))
 }
 
-// keys are a keytab.
+// keys is a keytab.
 type keys struct{ path string }
 
-// of reads the keys of a principal, the better ones first.
+// of reads the keys of a principal, strongest first.
 func (k keys) of(client principal) (table *keytab.Keytab, kinds []int32, err error) {
 	table, err = loadKeytab(k.path)
 	if err != nil {
@@ -74,14 +74,14 @@ func loadKeytab(path string) (table *keytab.Keytab, err error) {
 		return nil, err
 	}
 	table = keytab.New()
-	if table.Unmarshal(bytes) != nil { // its error may have the bytes in it
+	if table.Unmarshal(bytes) != nil { // its error may contain the bytes
 		return nil, errors.New("it is not a keytab")
 	}
 	return table, nil
 }
 
-// read returns the contents of a file, with a capacity of no more: gokrb5 reads on over
-// the end of a slice. The error does not repeat the name.
+// read returns the contents of a file, with no spare capacity: gokrb5 reads past the end
+// of a slice. The error does not repeat the name.
 func read(path string) ([]byte, error) {
 	bytes, err := os.ReadFile(path)
 	if err != nil {
@@ -100,11 +100,11 @@ func owners(table *keytab.Keytab) (names []string) {
 	return names
 }
 
-// granting asks the KDC, with the keys that the file has by now.
+// granting asks the KDC, with the keys that are in the file now.
 func (k keys) granting(ctx context.Context, m *mechanism, _ principal) (ticket, error) {
 	table, kinds, err := k.of(m.client)
 	if err != nil {
-		return ticket{}, fmt.Errorf("%w: %w", sasl.ErrTemporary, err) // it was right, and is being changed
+		return ticket{}, fmt.Errorf("%w: %w", sasl.ErrTemporary, err) // it was valid before, and is being replaced
 	}
 	return m.login(ctx, table, kinds)
 }
@@ -112,12 +112,12 @@ func (k keys) granting(ctx context.Context, m *mechanism, _ principal) (ticket, 
 // file is a credential cache.
 type file struct{ path string }
 
-// granting returns the cache's ticket for the KDC. If there is no valid one it returns
-// the ticket for the peer, which kinit -S leaves.
+// granting returns the cache's ticket for the KDC. If there is no valid one, it returns
+// the ticket for the peer, which kinit -S stores.
 func (f file) granting(_ context.Context, m *mechanism, peer principal) (ticket, error) {
 	c, err := loadCache(f.path)
 	if err != nil {
-		return ticket{}, fmt.Errorf("%w: %w", sasl.ErrTemporary, err) // it was right, and is being changed
+		return ticket{}, fmt.Errorf("%w: %w", sasl.ErrTemporary, err) // it was valid before, and is being replaced
 	}
 	if found := owner(c); !found.equal(m.client) {
 		return ticket{}, fmt.Errorf("%w: the tickets in %s now belong to %s, not to %s", ErrCredentials, f.path, found, m.client)
@@ -172,7 +172,7 @@ func loadCache(path string) (c *cache.CCache, err error) {
 	return c, c.Unmarshal(bytes)
 }
 
-// cachePath returns the file of a credential cache with the name.
+// cachePath returns the file of the credential cache with this name.
 func cachePath(name string) (string, error) {
 	kind, path, typed := strings.Cut(name, ":")
 	switch {

@@ -22,9 +22,9 @@ var (
 	ErrKDC = errors.New("gssapi: no ticket")
 )
 
-// caught turns the value of a recovered panic into an error. gokrb5 panics over some
-// files and messages that are cut off or malformed, and Go's own packages over a hash or
-// a cipher that GODEBUG=fips140=only does not allow.
+// caught turns the value of a recovered panic into an error. gokrb5 panics on some
+// truncated or malformed files and messages. Go's own packages panic on a hash or a
+// cipher that GODEBUG=fips140=only does not allow.
 func caught(panicked any, err error) error {
 	if panicked == nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// exchange shows a ticket, checks the server's proof, and agrees that nothing more is
-// signed or encrypted (RFC 4752, 3.1).
+// exchange presents a ticket, checks the server's proof, and agrees that nothing after
+// that is signed or encrypted (RFC 4752, 3.1).
 type exchange struct {
 	mechanism *mechanism
 	peer      principal // in the client's form
@@ -30,7 +30,7 @@ type exchange struct {
 	theirs  wrapping
 }
 
-// Next is a step of the exchange.
+// Next takes one step of the exchange.
 func (e *exchange) Next(said []byte) (answer []byte, done bool, err error) {
 	defer func() { err = caught(recover(), err) }()
 	e.steps++
@@ -49,7 +49,7 @@ func (e *exchange) Next(said []byte) (answer []byte, done bool, err error) {
 	return answer, false, err
 }
 
-// show makes the token with the ticket, and with the proof that it is ours.
+// show makes the token with the ticket and the proof that the ticket is ours.
 func (e *exchange) show() ([]byte, error) {
 	if !slices.Contains(sessionKinds(), e.ticket.key.KeyType) {
 		return nil, fmt.Errorf("%w: the session key for %s is of type %d, want AES: %v", ErrKDC, e.ticket.peer, e.ticket.key.KeyType, sessionKinds())
@@ -114,7 +114,7 @@ func (e *exchange) judge(said []byte) error {
 	return nil
 }
 
-// agree answers the server's offer of protections with none.
+// agree chooses no protection from the server's offer.
 func (e *exchange) agree(said []byte) ([]byte, error) {
 	const none = 1
 	offer, err := e.theirs.unwrap(said)
@@ -127,7 +127,7 @@ func (e *exchange) agree(said []byte) ([]byte, error) {
 	return e.ours.wrap([]byte{none, 0, 0, 0}) // no name: the client authenticates as itself
 }
 
-// Explain names what a server writes to its log and does not tell the client.
+// Explain names causes that a server logs but does not report to the client.
 func (e *exchange) Explain() string {
 	m := e.mechanism
 	return fmt.Sprintf("its log has the cause; perhaps its keytab lacks the key of %s, version %d, or its clock differs from this one (%s) by more than %v",

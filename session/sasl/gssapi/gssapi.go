@@ -69,14 +69,14 @@ type Option func(*mechanism)
 // not set.
 func Config(path string) Option { return func(m *mechanism) { m.conf = path } }
 
-// ServerPrincipal names the servers' principal. In it, _HOST is replaced by the name of
-// the server's host. The default is zookeeper/_HOST. It is like
-// zookeeper.server.principal of Java's client.
+// ServerPrincipal names the servers' principal. _HOST in it is replaced by the name of
+// the server's host. The default is zookeeper/_HOST. The option is like
+// zookeeper.server.principal of the Java client.
 func ServerPrincipal(name string) Option { return func(m *mechanism) { m.serverName = name } }
 
-// CanonicalHost uses the name that DNS gives for the server's address as the name of the
-// server's host. It is for servers that are dialed by address or by another name. It uses
-// the first of several addresses. A forged DNS answer then chooses the server.
+// CanonicalHost takes the name of the server's host from DNS, by the server's address. It
+// is for servers that are dialed by address or by another name. If there are several
+// addresses, the first one counts. A forged DNS answer can then choose the server.
 func CanonicalHost() Option { return func(m *mechanism) { m.canonical = true } }
 
 // mechanism is GSSAPI for one principal.
@@ -85,14 +85,14 @@ type mechanism struct {
 	serverName string
 	canonical  bool
 
-	config      *config.Config // not changed
-	server      principal      // with [host] in it
+	config      *config.Config // never modified
+	server      principal      // may contain [host]
 	client      principal
 	credentials credentials
 	now         func() time.Time
 
 	mu   sync.Mutex
-	kept map[string]ticket // by the server's principal; nil: none is kept
+	kept map[string]ticket // by the server's principal; nil: none are kept
 }
 
 func newMechanism(options []Option) (m *mechanism, err error) {
@@ -121,7 +121,7 @@ func loadConfig(path string) (c *config.Config, err error) {
 		return nil, err
 	}
 	c, err = config.NewFromString(string(text))
-	if old := (config.UnsupportedDirective{}); errors.As(err, &old) { // of version 4, on which the rest does not depend
+	if old := (config.UnsupportedDirective{}); errors.As(err, &old) { // a directive of version 4, on which nothing else depends
 		err = nil
 	}
 	return c, err
@@ -151,8 +151,8 @@ func (m *mechanism) Start(ctx context.Context, server string) (e sasl.Exchange, 
 	return &exchange{mechanism: m, peer: peer, ticket: t}, nil
 }
 
-// ticket returns the ticket that is kept for a server. It is kept until it is shown, and
-// again when the server has accepted it. If the server refuses it, it is not tried again.
+// ticket returns the ticket kept for a server. A ticket is removed when it is presented,
+// and kept again once the server has accepted it. So a refused ticket is not tried again.
 func (m *mechanism) ticket(peer principal) (ticket, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

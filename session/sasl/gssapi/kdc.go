@@ -14,11 +14,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// patience is how long a KDC may take if there is no other bound.
+// patience limits how long a KDC may take if ctx sets no limit.
 const patience = 10 * time.Second
 
-// ask sends a request to the KDCs of a realm, one after the other, until one answers.
-// Each gets its share of the time that is left.
+// ask sends a request to the KDCs of a realm, one after another, until one answers. Each
+// gets an equal share of the remaining time.
 func (m *mechanism) ask(ctx context.Context, realm string, request []byte) ([]byte, error) {
 	addresses, err := m.kdcs(ctx, realm)
 	if err != nil {
@@ -68,8 +68,8 @@ func (m *mechanism) kdcs(ctx context.Context, realm string) (addresses []string,
 	return addresses, nil
 }
 
-// talk sends a request and returns the answer. When ctx ends it returns, and nothing is
-// left of it.
+// talk sends a request and returns the answer. If ctx ends, it returns and leaves nothing
+// running.
 func talk(ctx context.Context, address string, request []byte, limit time.Duration) (answer []byte, err error) {
 	const most = 1 << 20
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -81,11 +81,11 @@ func talk(ctx context.Context, address string, request []byte, limit time.Durati
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
-		_ = conn.Close() // the error is the one of ctx
+		_ = conn.Close() // the error of ctx is returned instead
 	})
 	defer func() {
 		if stop() {
-			_ = conn.Close() // it was only read from
+			_ = conn.Close() // the answer was read, or an error is returned
 		} else {
 			<-closed
 			err = errors.Join(context.Cause(ctx), err)

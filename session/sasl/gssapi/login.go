@@ -24,15 +24,15 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// sessionKinds are the encryption types of session keys. The exchange goes by RFC 4121,
-// which is for these types.
+// sessionKinds returns the encryption types of session keys. The exchange follows RFC
+// 4121, which covers these types.
 func sessionKinds() []int32 {
 	return []int32{
 		etypeID.AES256_CTS_HMAC_SHA1_96, etypeID.AES128_CTS_HMAC_SHA1_96, etypeID.AES256_CTS_HMAC_SHA384_192, etypeID.AES128_CTS_HMAC_SHA256_128,
 	}
 }
 
-// mostRealms bounds the way to the realm of a server.
+// mostRealms limits the number of realms on the way to a server's.
 const mostRealms = 10
 
 // ticketFor returns a new ticket for a server.
@@ -42,7 +42,7 @@ func (m *mechanism) ticketFor(ctx context.Context, peer principal) (ticket, erro
 		return t, err
 	}
 	for range mostRealms {
-		at := t.peer.instance() // a ticket for this realm
+		at := t.peer.instance() // t is a ticket for this realm's KDC
 		wanted := peer
 		if at != peer.realm {
 			wanted = granting(peer.realm, at)
@@ -54,7 +54,7 @@ func (m *mechanism) ticketFor(ctx context.Context, peer principal) (ticket, erro
 			return ticket{}, fmt.Errorf("%w: the KDC of %s gives a ticket for %s, want one for %s", ErrKDC, at, t.peer, wanted)
 		}
 		if wanted.equal(peer) {
-			peer.realm = t.peer.instance() // this KDC knows better where the server is
+			peer.realm = t.peer.instance() // this KDC knows the server's realm better
 		}
 	}
 	return ticket{}, fmt.Errorf("%w: too many referrals on the way to the realm of %s", ErrKDC, peer)
@@ -64,7 +64,7 @@ func (m *mechanism) ticketFor(ctx context.Context, peer principal) (ticket, erro
 func (m *mechanism) login(ctx context.Context, table *keytab.Keytab, kinds []int32) (ticket, error) {
 	realm := m.client.realm
 	wanted := granting(realm, realm)
-	all := slices.Clone(kinds) // of the answer's key, which is the client's; also of the session's key, if the KDC itself has none of these
+	all := slices.Clone(kinds) // types for the answer's key, which is the client's, and for the session key
 	for _, kind := range sessionKinds() {
 		if !slices.Contains(all, kind) {
 			all = append(all, kind)
@@ -97,15 +97,15 @@ func (m *mechanism) login(ctx context.Context, table *keytab.Keytab, kinds []int
 	if err := r.Unmarshal(answer); err != nil {
 		return ticket{}, fmt.Errorf("%w: the answer of the KDC of %s: %w", ErrKDC, realm, err)
 	}
-	key, _, err := table.GetEncryptionKey(m.client.name, realm, 0, r.EncPart.EType) // the newest: a keytab may number its keys in its own way
+	key, _, err := table.GetEncryptionKey(m.client.name, realm, 0, r.EncPart.EType) // the newest key, because a keytab may number its keys in its own way
 	if err != nil {
 		return ticket{}, fmt.Errorf("%w: %w", ErrCredentials, err)
 	}
 	return m.open(r.KDCRepFields, q.ReqBody, key, keyusage.AS_REP_ENCPART)
 }
 
-// proof is the time, encrypted with the client's key. The KDC has named the type of the
-// key.
+// proof returns the time, encrypted with the client's key. The KDC's refusal names the
+// type of the key.
 func (m *mechanism) proof(table *keytab.Keytab, kinds []int32, asked messages.KRBError) (proof types.PAData, err error) {
 	kind := kinds[0]
 	var hints types.PADataSequence
@@ -136,11 +136,11 @@ func (m *mechanism) proof(table *keytab.Keytab, kinds []int32, asked messages.KR
 	return types.PAData{PADataType: patype.PA_ENC_TIMESTAMP, PADataValue: value}, err
 }
 
-// exchange gets a ticket with another one: the TGS exchange.
+// exchange trades one ticket for another: the TGS exchange.
 func (m *mechanism) exchange(ctx context.Context, t ticket, wanted principal, realm string) (ticket, error) {
 	body := m.body(wanted, sessionKinds())
 	body.Realm = realm
-	types.SetFlag(&body.KDCOptions, flags.Canonicalize) // otherwise the KDC says nothing of other realms
+	types.SetFlag(&body.KDCOptions, flags.Canonicalize) // otherwise the KDC does not mention other realms
 	text, err := body.Marshal()
 	if err != nil {
 		return ticket{}, err
@@ -184,7 +184,7 @@ func (m *mechanism) exchange(ctx context.Context, t ticket, wanted principal, re
 	return m.open(r.KDCRepFields, body, t.key, keyusage.TGS_REP_ENCPART_SESSION_KEY)
 }
 
-// body is the contents of a request: it asks only for a ticket.
+// body returns the body of a request for a ticket, without options.
 func (m *mechanism) body(wanted principal, kinds []int32) messages.KDCReqBody {
 	return messages.KDCReqBody{
 		KDCOptions: types.NewKrbFlags(), CName: m.client.name, Realm: wanted.realm, SName: wanted.name,
@@ -192,13 +192,13 @@ func (m *mechanism) body(wanted principal, kinds []int32) messages.KDCReqBody {
 	}
 }
 
-// authenticator proves that its sender has the session key, now.
+// authenticator returns the proof that its sender has the session key now.
 func (m *mechanism) authenticator(sum types.Checksum) types.Authenticator {
 	seconds, micros := m.time()
 	return types.Authenticator{AVNO: iana.PVNO, CRealm: m.client.realm, CName: m.client.name, Cksum: sum, CTime: seconds, Cusec: micros}
 }
 
-// time is the time in the form of messages.
+// time returns the current time as messages encode it.
 func (m *mechanism) time() (seconds time.Time, micros int) {
 	now := m.now().UTC()
 	return now.Truncate(time.Second), now.Nanosecond() / int(time.Microsecond)
@@ -211,7 +211,7 @@ func number() int64 {
 	return int64(binary.BigEndian.Uint32(b[:]) >> 2)
 }
 
-// open decrypts the answer to a request, and checks that it is one.
+// open decrypts an answer, and checks that it belongs to the request.
 func (m *mechanism) open(r messages.KDCRepFields, asked messages.KDCReqBody, key types.EncryptionKey, usage uint32) (ticket, error) {
 	text, err := crypto.DecryptEncPart(r.EncPart, key, usage)
 	if err != nil {
@@ -234,7 +234,7 @@ func (m *mechanism) open(r messages.KDCRepFields, asked messages.KDCReqBody, key
 
 // refusal returns the error in a KDC's answer, if there is one.
 func refusal(answer []byte) (no messages.KRBError, is bool) {
-	const tag = 0x60 | 30 // of an error
+	const tag = 0x60 | 30 // the tag of an error
 	return no, len(answer) > 0 && answer[0] == tag && no.Unmarshal(answer) == nil
 }
 
@@ -257,7 +257,7 @@ func (m *mechanism) refused(no messages.KRBError, wanted principal) error {
 	}
 }
 
-// reason returns an error in words.
+// reason returns a KDC's or server's error in words.
 func reason(no messages.KRBError) error {
 	text := errorcode.Lookup(no.ErrorCode)
 	if no.EText != "" {

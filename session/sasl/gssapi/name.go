@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// host stands in a server's principal for the name of its host.
+// host is the placeholder for the host's name in a server's principal.
 const host = "_HOST"
 
 // principal is a name in a realm.
@@ -42,8 +42,8 @@ func (p principal) String() string { return p.name.PrincipalNameString() + "@" +
 
 func (p principal) equal(q principal) bool { return p.name.Equal(q.name) && p.realm == q.realm }
 
-// granting is the principal of the service that gives tickets for a realm. A service of
-// another realm may know it.
+// granting returns the principal of the service that issues tickets for a realm. It may
+// be known to the KDC of another realm, at.
 func granting(realm, at string) principal {
 	return principal{types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}}, at}
 }
@@ -57,7 +57,7 @@ func (p principal) at(name string) principal {
 	return principal{types.PrincipalName{NameType: nametype.KRB_NT_SRV_HST, NameString: parts}, p.realm}
 }
 
-// instance is the host in a server's principal, or nothing.
+// instance returns the host in a server's principal, or "".
 func (p principal) instance() string {
 	if len(p.name.NameString) < 2 {
 		return ""
@@ -81,7 +81,7 @@ func (m *mechanism) peer(ctx context.Context, server string) (principal, error) 
 	return p, nil
 }
 
-// canonical asks DNS for the name that belongs to a host's address.
+// canonical looks up the name of a host's address in DNS.
 func canonical(ctx context.Context, name string) (string, error) {
 	address := name
 	if _, err := netip.ParseAddr(name); err != nil {

@@ -22,7 +22,7 @@ const (
 // kerberos is the mechanism's name in GSSAPI.
 func kerberos() asn1.ObjectIdentifier { return asn1.ObjectIdentifier{1, 2, 840, 113554, 1, 2, 2} }
 
-// frame puts a message of Kerberos into a token (RFC 2743, 3.1).
+// frame wraps a Kerberos message in a token (RFC 2743, 3.1).
 func frame(kind uint16, message []byte) ([]byte, error) {
 	name, err := asn1.Marshal(kerberos())
 	if err != nil {
@@ -32,7 +32,7 @@ func frame(kind uint16, message []byte) ([]byte, error) {
 	return asn1.Marshal(asn1.RawValue{Class: asn1.ClassApplication, Tag: 0, IsCompound: true, Bytes: inner})
 }
 
-// unframe takes a token apart.
+// unframe unwraps a token.
 func unframe(token []byte) (kind uint16, message []byte, err error) {
 	var outer asn1.RawValue
 	var name asn1.ObjectIdentifier
@@ -47,7 +47,7 @@ func unframe(token []byte) (kind uint16, message []byte, err error) {
 	return binary.BigEndian.Uint16(inner), inner[2:], nil
 }
 
-// The flags of a context that the client asks for.
+// The flags of a context that the client requests.
 const (
 	flagMutual   = 1 << 1
 	flagReplay   = 1 << 2
@@ -55,8 +55,8 @@ const (
 	flagInteg    = 1 << 5
 )
 
-// wishes says what the client asks for, in the form of a checksum (RFC 4121, 4.1.1). It
-// is bound to no channel.
+// wishes returns the flags that the client requests, in the form of a checksum (RFC 4121,
+// 4.1.1). It has no channel bindings.
 func wishes() types.Checksum {
 	const kind, bindings = 0x8003, 16
 	b := binary.LittleEndian.AppendUint32(nil, bindings)
@@ -68,7 +68,7 @@ func wishes() types.Checksum {
 // wrapping is one direction of a context, for messages that are signed (RFC 4121, 4.2).
 type wrapping struct {
 	key    types.EncryptionKey
-	subkey bool // the key is the one that the server has chosen
+	subkey bool // the server chose the key
 	server bool // the sender is the server
 	number uint64
 }
@@ -137,7 +137,7 @@ func (w wrapping) unwrap(token []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: it is cut off", errWrapped)
 	}
 	turned %= len(body)
-	body = append(bytes.Clone(body[turned:]), body[:turned]...) // it was turned to the right
+	body = append(bytes.Clone(body[turned:]), body[:turned]...) // undo the rotation to the right
 	message, sum := body[:len(body)-length], body[len(body)-length:]
 	kind, err := crypto.GetEtype(w.key.KeyType)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// KDC is the KDC of a realm. It listens on loopback and ends with the test, and so do its
-// files.
+// KDC is the KDC of a realm. It listens on loopback, and is stopped and removed when the
+// test ends.
 type KDC struct {
 	Realm string
 
@@ -32,8 +32,8 @@ type KDC struct {
 	process  *eventstest.Process
 }
 
-// Start starts the KDC of a realm. Without the programs the test is skipped. If real
-// servers are asked for it fails instead.
+// Start starts the KDC of a realm. Without the programs, the test is skipped, or fails if
+// real servers are required.
 func Start(tb testing.TB, realm string) *KDC {
 	tb.Helper()
 	found, err := find()
@@ -52,15 +52,15 @@ func Start(tb testing.TB, realm string) *KDC {
 	return k
 }
 
-// Config is the KDC's krb5.conf.
+// Config returns the path of the KDC's krb5.conf.
 func (k *KDC) Config() string { return k.path("krb5.conf") }
 
-// Addr is the address on which the KDC listens.
+// Addr returns the address on which the KDC listens.
 func (k *KDC) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(k.port)) }
 
 func (k *KDC) path(name string) string { return filepath.Join(k.folder, name) }
 
-// Go starts the KDC again.
+// Go starts the KDC, also again after Stop.
 func (k *KDC) Go() {
 	k.tb.Helper()
 	cmd := k.command("krb5kdc", "-n")
@@ -79,15 +79,15 @@ func (k *KDC) Stop() {
 	k.process.Exits(0)
 }
 
-// Add adds a principal with a random key and options of addprinc, and returns a keytab
-// with its key.
+// Add adds a principal with a random key and the given addprinc options. It returns a
+// keytab with the key.
 func (k *KDC) Add(principal string, options ...string) (keytab string) {
 	k.tb.Helper()
 	k.Admin("addprinc -randkey %s %s", strings.Join(options, " "), principal)
 	return k.Keytab(principal)
 }
 
-// Keytab makes a keytab with the present key of the principal.
+// Keytab makes a keytab with the principal's current key.
 func (k *KDC) Keytab(principal string) string {
 	k.tb.Helper()
 	path := k.path(fmt.Sprintf("%d.keytab", rand.Uint64()))
@@ -104,14 +104,14 @@ func (k *KDC) Admin(format string, args ...any) {
 	}
 }
 
-// Kinit puts tickets into a cache, with the key of a keytab.
+// Kinit stores tickets in a cache, using the key in a keytab.
 func (k *KDC) Kinit(cache, principal, keytab string, options ...string) {
 	k.tb.Helper()
 	k.run("kinit", append(append([]string{"-c", cache, "-k", "-t", keytab}, options...), principal)...)
 }
 
-// Trust has each realm trust the other: their clients get tickets for the servers of
-// both. Hosts below the domain are the other realm's.
+// Trust makes the two realms trust each other: clients of either get tickets for the
+// servers of both. Hosts below the domain belong to the other realm.
 func (k *KDC) Trust(other *KDC, domain string) {
 	k.tb.Helper()
 	for _, at := range []*KDC{k, other} {
@@ -145,7 +145,7 @@ func (k *KDC) write() {
 	eventstest.Must(k.tb, os.WriteFile(k.path("kdc.conf"), []byte(profile), 0o600))
 }
 
-// Log is what the KDC has logged.
+// Log returns what the KDC has logged.
 func (k *KDC) Log() string {
 	k.tb.Helper()
 	text, err := os.ReadFile(k.path("kdc.log"))
@@ -171,7 +171,7 @@ func (k *KDC) run(program string, args ...string) (said string) {
 	return string(out)
 }
 
-// programs are the folders of MIT's programs.
+// programs are the folders of MIT Kerberos.
 type programs struct{ folder, libraries, modules string }
 
 func (p programs) path(program string) string {
@@ -188,7 +188,7 @@ func (p programs) path(program string) string {
 
 var errNone = errors.New("no KDC: run `make deps`, or install MIT's krb5kdc, kadmin.local, kdb5_util and kinit")
 
-// find looks on PATH and in /usr/sbin, and then in .deps of the project.
+// find looks in PATH, /usr/sbin and /sbin, and then in the project's .deps.
 func find() (programs, error) {
 	var p programs
 	missing := false
