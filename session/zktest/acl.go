@@ -33,16 +33,16 @@ func openACL() []acl {
 	return []acl{{perms: permAll, identity: identity{"world", "anyone"}}}
 }
 
-// caller is what makes a request: the session that will own what it creates, and the
-// identities that it has proven. A trusted caller, the test itself, passes every access
-// list.
+// caller is the origin of a request: the session that will own the nodes it creates, and
+// the identities that it has proven. A trusted caller is the test itself, and passes
+// every access list.
 type caller struct {
 	session int64
 	ids     []identity
 	trusted bool
 }
 
-// may reports whether list grants the caller one of the permissions.
+// may reports whether list grants the caller at least one of the permissions.
 func (c caller) may(list []acl, perm int32) bool {
 	if c.trusted || len(list) == 0 {
 		return true
@@ -61,7 +61,7 @@ func (c caller) may(list []acl, perm int32) bool {
 	return false
 }
 
-// matches reports whether the entry is about the identity.
+// matches reports whether the entry applies to the identity.
 func (a acl) matches(who identity) bool {
 	if a.scheme != who.scheme {
 		return false
@@ -77,8 +77,8 @@ func (a acl) matches(who identity) bool {
 	return err == nil && prefix.Contains(addr.Unmap())
 }
 
-// parseIP reads the id of the ip scheme: an address with an optional number of
-// leading bits.
+// parseIP parses the id of the ip scheme: an address with an optional number of leading
+// bits.
 func parseIP(id string) (netip.Prefix, bool) {
 	if prefix, err := netip.ParsePrefix(id); err == nil {
 		return prefix.Masked(), true
@@ -90,9 +90,9 @@ func parseIP(id string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr, addr.BitLen()), true
 }
 
-// resolve checks an access list that a client sent and replaces its "auth"
-// entries by the identities the client has proven. An ip address is known
-// without a proof and does not count as one. The result shares nothing with list.
+// resolve checks an access list sent by a client, and replaces its "auth" entries by the
+// identities that the client has proven. An ip address is known without proof, and does
+// not count as one. The result shares no memory with list.
 func (c caller) resolve(list []acl) ([]acl, Code) {
 	out := make([]acl, 0, len(list))
 	for i, a := range list {
@@ -134,23 +134,23 @@ func (c caller) resolve(list []acl) ([]acl, Code) {
 	return out, ok
 }
 
-// digest is the identity that the credentials "user:password" prove. ZooKeeper defines
-// the hash.
+// digest returns the identity proven by the credentials "user:password". ZooKeeper
+// defines the hash.
 func digest(credentials []byte) identity {
 	user, _, _ := strings.Cut(string(credentials), ":")
 	sum := sha1.Sum(credentials)
 	return identity{"digest", user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }
 
-// proven is digest for a server. It is not ok if the runtime does not allow SHA-1, which
-// panics then (GODEBUG=fips140=only).
+// proven is digest for use by a server. ok is false if the runtime does not allow SHA-1,
+// whose use then panics (GODEBUG=fips140=only).
 func proven(credentials []byte) (who identity, ok bool) {
 	defer func() { ok = recover() == nil }()
 	return digest(credentials), true
 }
 
-// masked hides the password hashes of list. Callers that may read the node but not
-// administer it see the list like that.
+// masked returns list without password hashes. A client that may read the node but not
+// administer it sees the list that way.
 func masked(list []acl) []acl {
 	out := slices.Clone(list)
 	for i, a := range out {

@@ -12,7 +12,7 @@ import (
 )
 
 // conn is one client connection: a reader that executes requests in order and a writer
-// that sends what is queued. The queue has no bound, so a goroutine that holds the
+// that sends queued frames. The queue is unbounded, so a goroutine that holds the
 // server's lock can always put an event into it.
 type conn struct {
 	server *Server
@@ -21,38 +21,38 @@ type conn struct {
 	host   string // the peer's address, without the port
 
 	// Guarded by the server's lock.
-	claimed int64 // the session the client asked for, then the one it got
+	claimed int64 // the session that the client requested, later the one that it got
 	session *session
 	timeout time.Duration
 	ids     []identity
-	nonce   string // of a SASL exchange that has begun
-	gone    bool   // takes part in nothing any more
-	// unreported: it has given a sign of life that the leader does not know of.
+	nonce   string // of a SASL exchange in progress
+	gone    bool   // no longer takes part in anything
+	// unreported: it has shown a sign of life that was not reported to the leader.
 	unreported bool
-	// What the connection sees instead of the present, if anything.
+	// What the connection sees instead of the current state, if not nil.
 	replica           *replica
 	lagging, stranded bool
-	// asked: the leader's question about live sessions is on its way to a follower that
-	// has lost the leader.
+	// asked: the leader asks for live sessions, but the question has not reached the
+	// follower, which has lost the leader.
 	asked bool
 
-	// The outgoing side. This lock may be taken with the server's lock held,
-	// never the other way round.
+	// The outgoing side. This lock may be taken while the server's lock is held, but not
+	// the other way round.
 	mu      sync.Mutex
 	changed sync.Cond
 	queue   []outgoing
 	waiting int // bytes in the queue
 	muted   bool
-	held    bool // requests that need the leader wait
-	ending  bool // the last frame is queued, or sent
+	held    bool // requests that need the leader must wait
+	ending  bool // the last frame was queued or sent
 	closed  bool
 	alarm   *time.Timer
 }
 
-// outgoing is one frame of the queue, or its end.
+// outgoing is one frame of the queue, or the end of the queue.
 type outgoing struct {
 	frame []byte
-	due   time.Time // not before; later frames wait behind it
+	due   time.Time // earliest time to send it; later frames wait, too
 	last  bool
 }
 
@@ -91,10 +91,10 @@ func (c *conn) push(o outgoing) {
 	c.changed.Broadcast()
 }
 
-// hangUp closes the connection when what is queued already is sent.
+// hangUp closes the connection once all queued frames are sent.
 func (c *conn) hangUp() { c.push(outgoing{last: true}) }
 
-// kill closes the connection now, whatever is queued.
+// kill closes the connection now, and drops queued frames.
 func (c *conn) kill() {
 	c.mu.Lock()
 	c.closed = true
@@ -108,9 +108,9 @@ func (c *conn) kill() {
 	_ = c.nc.Close()
 }
 
-// fade closes the connection as the peer may notice it: now, or when the server speaks to
-// it again. A mute server represents a broken network, through which no news of the
-// closing would come either.
+// fade closes the connection at the time at which the peer can notice that: now, or when
+// the server stops being mute. A mute server represents a broken network, which does not
+// carry the end of a connection either.
 func (c *conn) fade() {
 	c.mu.Lock()
 	muted := c.muted
@@ -124,8 +124,8 @@ func (c *conn) fade() {
 	}
 }
 
-// finish is fade for a connection that has no reader any more. If it is hanging up, it
-// may still send what is queued before the end, or what the writer has taken already.
+// finish is fade for a connection whose reader has ended. If the connection is hanging
+// up, frames that are queued or already with the writer may still be sent.
 func (c *conn) finish() {
 	c.mu.Lock()
 	ending := c.ending
@@ -135,7 +135,7 @@ func (c *conn) finish() {
 	}
 }
 
-// change changes what a goroutine of the connection may wait for.
+// change changes a condition that a goroutine of the connection may wait for.
 func (c *conn) change(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,11 +145,11 @@ func (c *conn) change(f func()) {
 
 func (c *conn) mute(on bool) { c.change(func() { c.muted = on }) }
 
-// hold makes requests that need the leader wait, or proceed.
+// hold blocks requests that need the leader, or unblocks them.
 func (c *conn) hold(on bool) { c.change(func() { c.held = on }) }
 
-// waits returns when blocked does not hold any more. It returns false if the connection
-// was closed meanwhile.
+// waits waits until blocked returns false. It returns false if the connection was closed
+// meanwhile.
 func (c *conn) waits(blocked func() bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,29 +165,29 @@ func (c *conn) released() bool { return c.waits(func() bool { return c.held }) }
 // audible waits while the connection is muted.
 func (c *conn) audible() bool { return c.waits(func() bool { return c.muted }) }
 
-// enoughWaiting is how many bytes may be waiting for a client before nothing more is read
-// from it: a client that asks and does not listen must not fill the memory. Events are
-// queued all the same. Their number is that of the watches that the client has armed.
+// enoughWaiting is the number of bytes waiting for a client above which the server stops
+// reading from it: a client that sends requests without reading the answers must not fill
+// the memory. Events are queued anyway; they are limited by the client's armed watches.
 const enoughWaiting = 4 * maxFrame
 
-// heard waits while too much is waiting to be sent.
+// heard waits while too many bytes wait to be sent.
 func (c *conn) heard() bool { return c.waits(func() bool { return c.waiting > enoughWaiting }) }
 
-// writeLoop sends what is queued until the connection is closed or has to be closed.
+// writeLoop sends queued frames until the connection is closed or must be closed.
 func (c *conn) writeLoop() {
 	var batch []byte
 	for last := false; !last; {
 		batch, last = c.next(batch[:0])
 		if len(batch) > 0 {
 			if _, err := c.nc.Write(batch); err != nil {
-				return // the peer is gone, as the reader will find out
+				return // the peer is gone; the reader will notice
 			}
 		}
 	}
 }
 
-// next waits for frames that may be sent now and adds some to batch, which is
-// empty. The second result says that nothing will follow.
+// next waits for frames that may be sent now, and appends some of them to batch, which is
+// empty. The second result is true if nothing follows.
 func (c *conn) next(batch []byte) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,7 +232,7 @@ func (c *conn) wakeIn(d time.Duration) {
 
 var errFrameLength = errors.New("zktest: frame length out of range")
 
-// readLoop executes what the client sends until the client or the server ends the
+// readLoop executes the client's requests until the client or the server ends the
 // connection.
 func (c *conn) readLoop() {
 	in := &frameReader{r: bufio.NewReader(c.nc)}
@@ -243,7 +243,7 @@ func (c *conn) readLoop() {
 	c.finish()
 }
 
-// serve executes requests one after the other.
+// serve executes requests one after another.
 func (c *conn) serve(in *frameReader) {
 	for {
 		body, err := in.next()
@@ -266,8 +266,8 @@ func (c *conn) serve(in *frameReader) {
 	}
 }
 
-// frameReader cuts a byte stream into frames. What next returns is valid until
-// it is called again.
+// frameReader splits a byte stream into frames. The result of next is valid until the
+// next call.
 type frameReader struct {
 	r    *bufio.Reader
 	head [4]byte

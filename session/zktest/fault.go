@@ -11,14 +11,13 @@ import (
 
 // Request is a client request that is about to be executed.
 type Request struct {
-	// Session is the session of the client. For OpConnect it is the session to resume, or
-	// 0.
+	// Session is the client's session. For OpConnect, it is the session to resume, or 0.
 	Session int64
 	Op      Op
-	// Path is the node of the request. For a multi it is that of the first part.
+	// Path is the request's node, or for a multi, that of its first part.
 	Path string
-	// Count is how many requests with this Op the server has received, including this
-	// one.
+	// Count is how many requests with this Op the server has received so far, including
+	// this one.
 	Count int
 	// Parts are the operations of a multi.
 	Parts []Part
@@ -70,7 +69,7 @@ func Fail(code Code) Action { return Action{kind: fail, code: code} }
 // meanwhile.
 func Delay(d time.Duration) Action { return Action{delay: d} }
 
-// due is when the answer may be sent.
+// due returns when the answer may be sent.
 func (a Action) due() time.Time {
 	if a.delay <= 0 {
 		return time.Time{}
@@ -78,17 +77,17 @@ func (a Action) due() time.Time {
 	return time.Now().Add(a.delay)
 }
 
-// Intercept makes f decide about every client request from now on, handshakes and pings
-// included; nil lets all of them pass again. f is called in the order of the requests of
-// one connection, and concurrently for different connections. It may call the methods of
-// the server except Close. Its connection executes nothing else until it returns.
+// Intercept makes f decide about every client request from now on, including handshakes
+// and pings; nil lets all of them pass. f is called in order for the requests of one
+// connection, and concurrently for different connections. It may call any method of the
+// server except Close. Until it returns, its connection executes nothing else.
 func (s *Server) Intercept(f func(Request) Action) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hook = f
 }
 
-// consult counts a request and asks the hook about it, without the lock.
+// consult counts a request and passes it to the hook, without holding the lock.
 func (s *Server) consult(c *conn, q call) Action {
 	s.received.Add(1)
 	s.mu.Lock()
@@ -111,7 +110,7 @@ func (s *Server) consult(c *conn, q call) Action {
 
 // Expire ends a session now. Its ephemerals are deleted in one transaction, its
 // connection is closed, and its client learns of that at the next handshake. A client
-// that watches receives the event before the answer to any request that it makes after
+// with a watch receives the event before the answer to any request that it makes after
 // Expire has returned. Expire fails if there is no such session.
 func (s *Server) Expire(session int64) error {
 	s.mu.Lock()
@@ -124,8 +123,8 @@ func (s *Server) Expire(session int64) error {
 	return nil
 }
 
-// Cut closes the connection of a session. The session's clock keeps running. Without a
-// connection Cut does nothing.
+// Cut closes the connection of a session, whose timeout keeps running. Without a
+// connection, Cut does nothing.
 func (s *Server) Cut(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,14 +151,14 @@ func (s *Server) cut(c *conn) {
 	c.kill()
 }
 
-// connections returns all connections, the oldest first.
+// connections returns all connections, oldest first.
 func (s *Server) connections() []*conn { return slices.SortedFunc(maps.Keys(s.conns), byNumber) }
 
 func byNumber(a, b *conn) int { return cmp.Compare(a.number, b.number) }
 
-// Down makes the server unreachable, or reachable again: it closes all connections and
-// accepts no new ones. In memory, new ones are refused. Over TCP they are closed as soon
-// as they are made, so that no other process gets the port. The clocks of the sessions
+// Down makes the server unreachable, or reachable again. It closes all connections and
+// accepts no new ones. In memory, new ones are refused. Over TCP, they are closed as soon
+// as they are made, so that no other process gets the port. The timeouts of the sessions
 // keep running.
 func (s *Server) Down(down bool) {
 	s.mu.Lock()
@@ -170,11 +169,11 @@ func (s *Server) Down(down bool) {
 	}
 }
 
-// Mute makes the server ignore a session, or resume it. Its connection stays open, but
-// nothing is read from it or written to it, nor for the handshakes with which the client
-// tries to resume the session. The session's clock keeps running; when it expires, the
-// client is not notified. What was held back is executed and sent when Mute ends, if the
-// session is still alive.
+// Mute makes the server ignore a session, or stop ignoring it. Its connection stays open,
+// but nothing is read from it or written to it. The same holds for handshakes that try to
+// resume the session. The session's timeout keeps running; when it expires, the client is
+// not notified. What was held back is executed and sent when Mute ends, if the session is
+// still alive.
 func (s *Server) Mute(session int64, mute bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,9 +185,9 @@ func (s *Server) Mute(session int64, mute bool) {
 	s.applyMute()
 }
 
-// MuteAll is Mute for all sessions and every new connection: the server accepts
-// connections and sends nothing, like a machine that hangs. MuteAll(false) does not end a
-// Mute of one session.
+// MuteAll is Mute for all sessions and all new connections: the server accepts
+// connections and sends nothing, like a machine that hangs. MuteAll(false) does not end
+// the Mute of a single session.
 func (s *Server) MuteAll(mute bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,9 +201,9 @@ func (s *Server) applyMute() {
 	}
 }
 
-// Wipe makes the server lose all data: nodes, sessions and the transaction count. From
-// then on it refuses, without an answer, a client that has seen a transaction, because
-// the client knows more than the server. Real servers do that, too.
+// Wipe makes the server lose all data: nodes, sessions and the transaction count. After
+// that, it refuses, without an answer, any client that has seen a transaction, because
+// the client has seen a later state than the server's. Real servers do the same.
 func (s *Server) Wipe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

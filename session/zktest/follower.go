@@ -2,18 +2,17 @@ package zktest
 
 import "time"
 
-// Followers makes clients talk to followers. A follower answers reads and pings itself
-// and forwards writes. It reports the sessions that it has heard from only when the
-// leader asks, every half tick since the start, except for a handshake, which the leader
-// learns of at once. A report that is pending when [Server.Strand] begins is sent when
-// that ends, if the leader has asked by then, and ahead of the writes that waited: the
-// two use one connection, which keeps the order. Without this setting the one server is
-// its own leader.
+// Followers makes clients talk to followers. A follower answers reads and pings itself,
+// and forwards writes. It reports which sessions were active only when the leader asks,
+// every half tick since the start, except that the leader learns of a handshake at once.
+// If the leader asks during [Server.Strand], the report is sent when that ends, ahead of
+// the writes that waited, because both use one connection, which keeps the order. Without
+// this setting, the server is its own leader.
 func Followers() Setting {
 	return func(s *Server) { s.followers = true }
 }
 
-// touch takes a request as a sign of life.
+// touch counts a request as a sign of life.
 func (s *Server) touch(c *conn) {
 	if !s.followers {
 		s.renew(c)
@@ -27,7 +26,7 @@ func (s *Server) touch(c *conn) {
 	}
 }
 
-// ask is the leader's question to its followers which sessions are alive.
+// ask is the leader asking its followers which sessions are alive.
 func (s *Server) ask(now time.Time) {
 	if s.nextAsk.IsZero() || now.Before(s.nextAsk) {
 		return
@@ -43,7 +42,7 @@ func (s *Server) ask(now time.Time) {
 	}
 }
 
-// report tells the leader of a connection's session.
+// report reports a connection's session to the leader.
 func (s *Server) report(c *conn) {
 	c.unreported, c.asked = false, false
 	s.renew(c)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Sessions returns the ids of the live sessions in the order of their creation.
+// Sessions returns the IDs of the live sessions in the order of their creation.
 func (s *Server) Sessions() []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +38,8 @@ func (s *Server) Requests(op Op) int {
 	return s.requests[op]
 }
 
-// Watches returns how many watches are armed. The data and exist watches of one
-// connection on one path count once, as they fire once.
+// Watches returns how many watches are armed. A data watch and an exists watch of one
+// connection on one path count once, because they fire once.
 func (s *Server) Watches() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +69,8 @@ func (s *Server) Tree() []string {
 	return list
 }
 
-// Children returns the names below a node in alphabetical order, and nil if the node does
-// not exist.
+// Children returns the names of a node's children in alphabetical order, or nil if the
+// node does not exist.
 func (s *Server) Children(path string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Server) Exists(path string) bool {
 	return s.tree.nodes[path] != nil
 }
 
-// Data returns a copy of a node's data, and false if the node does not exist.
+// Data returns a copy of a node's data, or false if the node does not exist.
 func (s *Server) Data(path string) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *Server) Data(path string) ([]byte, bool) {
 	return slices.Clone(n.data), true
 }
 
-// Owner returns the session that owns an ephemeral node, and 0 if the node is not
+// Owner returns the session that owns an ephemeral node, or 0 if the node is not
 // ephemeral or does not exist.
 func (s *Server) Owner(path string) int64 {
 	s.mu.Lock()
@@ -109,8 +109,8 @@ func (s *Server) Owner(path string) int64 {
 	return 0
 }
 
-// Create adds a persistent node that every client may use, and its missing parents.
-// Watches fire as if a client had done it. The error wraps a [Code].
+// Create creates a persistent node that every client may use, and any missing parents.
+// Watches fire as if a client had created them. The error wraps a [Code].
 func (s *Server) Create(p string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +162,8 @@ func (s *Server) replaceData(path string, data []byte) error {
 	return nil
 }
 
-// Delete deletes a node without children, whatever its access list and its owner. Watches
-// fire as if a client had done it. The error wraps a [Code].
+// Delete deletes a node without children, regardless of its access list and its owner.
+// Watches fire as if a client had deleted it. The error wraps a [Code].
 func (s *Server) Delete(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,9 +188,9 @@ func (s *Server) SetSequence(path string, next int32) error {
 	return nil
 }
 
-// Reap deletes the container nodes that had children once and have none now, and the
-// nodes whose TTL is over. The server does that by itself every minute (see
-// [CheckInterval]). Reap returns how many there were.
+// Reap deletes the container nodes that once had children and have none now, and the
+// nodes whose TTL is over. It returns how many there were. The server does the same every
+// minute; see [CheckInterval].
 func (s *Server) Reap() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,8 @@
 package zktest
 
-// replica is what one connection sees of a server that has fallen behind: the tree as it
-// was, and the changes that the server has not heard of. The watches of the connection
-// are kept here meanwhile, because they fire when the change is heard of.
+// replica is what one connection sees of a server that has fallen behind: the old tree,
+// and the changes that have not reached the server. Meanwhile it has the watches of the
+// connection, because they fire only when a change arrives.
 type replica struct {
 	tree         *tree
 	zxid         int64
@@ -11,11 +11,11 @@ type replica struct {
 	unheard      []change
 }
 
-// Lag makes the current connection of a session, if any, talk to a follower that lags, or
-// lets that follower catch up. While it lags, reads are answered from the old tree and
-// watch events are held back; later they come in order. A write or a sync of the session
-// itself brings the follower up to date for a moment, as its answer requires. A new
-// connection does not lag.
+// Lag makes the current connection of a session, if there is one, talk to a follower that
+// lags, or lets that follower catch up. While it lags, reads are answered from the old
+// tree, and watch events are held back and delivered later, in order. A write or sync by
+// the session itself brings the follower up to date for a moment, because its answer
+// requires that. A new connection does not lag.
 func (s *Server) Lag(session int64, lag bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,12 +30,12 @@ func (s *Server) Lag(session int64, lag bool) {
 	}
 }
 
-// Strand makes the current connection of a session, if any, talk to a follower that has
-// lost its leader, or has found it again. Such a follower does not know that it is alone.
-// It answers pings, and reads from the old tree. No sign of life reaches the leader, and
-// a write or a sync waits, with everything after it. If the session expires, the client
-// is not notified before the follower has found its leader. A new connection is not
-// stranded.
+// Strand makes the current connection of a session, if there is one, talk to a follower
+// that has lost its leader, or has found it again. Such a follower does not know that it
+// has lost contact. It answers pings, and reads from the old tree. No sign of life
+// reaches the leader, and a write or a sync waits, with everything after it. If the
+// session expires, the client is not notified before the follower has found its leader. A
+// new connection is not stranded.
 func (s *Server) Strand(session int64, strand bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *Server) Strand(session int64, strand bool) {
 		}
 		c.stranded = strand
 		if !strand && c.asked && s.sessions[session] == c.session {
-			s.report(c) // the question was under way all the time
+			s.report(c) // the question was in transit all the time
 		}
 		if !strand && !c.lagging {
 			s.thaw(c)
@@ -59,8 +59,8 @@ func (s *Server) Strand(session int64, strand bool) {
 	}
 }
 
-// connectionsOf finds the connections of a session by itself, because a stranded one may
-// outlive the session.
+// connectionsOf searches the connections of a session, because a stranded one may outlive
+// the session.
 func (s *Server) connectionsOf(session int64) []*conn {
 	var list []*conn
 	for _, c := range s.connections() {
@@ -71,7 +71,7 @@ func (s *Server) connectionsOf(session int64) []*conn {
 	return list
 }
 
-// freeze keeps the present state for a connection.
+// freeze preserves the current state for a connection.
 func (s *Server) freeze(c *conn) {
 	c.replica = &replica{
 		tree: s.tree.snapshot(), zxid: s.zxid,
@@ -82,7 +82,8 @@ func (s *Server) freeze(c *conn) {
 	s.childWatches.move(c, c.replica.childWatches)
 }
 
-// thaw lets a connection hear what it has missed and see the present again.
+// thaw delivers to a connection what it has missed, and lets it see the current state
+// again.
 func (s *Server) thaw(c *conn) {
 	r := c.replica
 	if r == nil {
@@ -95,7 +96,7 @@ func (s *Server) thaw(c *conn) {
 	delete(s.replicas, c)
 }
 
-// view is what a connection reads from: the present, or its replica.
+// view returns what a connection reads from: the current state, or its replica.
 func (s *Server) view(c *conn) replica {
 	if c.replica != nil {
 		return *c.replica
@@ -112,8 +113,9 @@ func needsLeader(op Op) bool {
 	return true
 }
 
-// snapshot copies the nodes. Their contents are replaced and never changed, so they are
-// shared. The indexes by owner are left out: nothing writes to a snapshot.
+// snapshot copies the nodes. Their contents are replaced and never modified, so both
+// trees share them. The indexes by owner are omitted, because nothing writes to a
+// snapshot.
 func (t *tree) snapshot() *tree {
 	copied := &tree{nodes: make(map[string]*node, len(t.nodes))}
 	for p, n := range t.nodes {

@@ -33,7 +33,7 @@ const (
 	OpSASL            Op = 102
 )
 
-// opError marks a failed part in the answer to a multi, and its end.
+// opError marks a failed part in the answer to a multi, and the end of the answer.
 const opError Op = -1
 
 // String returns the name of the request in the ZooKeeper sources.
@@ -52,9 +52,9 @@ func (op Op) String() string {
 	return fmt.Sprintf("op %d", int32(op))
 }
 
-// knownElsewhere reports whether a real server of the 3.8 series has the request although
-// this one does not. Such a request is refused. A number that no server knows costs the
-// client its connection as well.
+// knownElsewhere reports whether a real server of the 3.8 series supports the request and
+// this server does not. Such a request is refused. A number that no server knows also
+// costs the client its connection.
 func knownElsewhere(op Op) bool {
 	switch op {
 	case 16, 20, 22, 103, 104, 105, 106, 107:

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// pipeBuffer is how much may be under way in one direction before a writer
-// waits, about what the socket buffers of a loopback connection hold.
+// pipeBuffer is how many bytes may be in transit in one direction before a writer waits,
+// about as many as the socket buffers of a loopback connection hold.
 const pipeBuffer = 256 << 10
 
-// newPipe returns the two ends of an in-memory connection. Unlike net.Pipe it is
-// buffered. So a peer that does not read stops no writer until the buffer is full, and
+// newPipe returns the two ends of an in-memory connection. Unlike net.Pipe, it is
+// buffered. So a peer that does not read blocks no writer until the buffer is full, and
 // what was written before Close can still be read after it.
 func newPipe(client, server net.Addr) (net.Conn, net.Conn) {
 	up, down := newStream(), newStream()
@@ -24,8 +24,8 @@ func newPipe(client, server net.Addr) (net.Conn, net.Conn) {
 		&pipeConn{in: up, out: down, local: server, remote: client}
 }
 
-// stream is one direction of a pipe. Waiting is done on a condition variable
-// only: inside a synctest bubble that counts as durably blocked.
+// stream is one direction of a pipe. It waits only on a condition variable, which inside
+// a synctest bubble counts as durably blocked.
 type stream struct {
 	mu          sync.Mutex
 	changed     sync.Cond
@@ -58,7 +58,7 @@ func (d *deadline) passed() bool {
 	return !d.at.IsZero() && !time.Now().Before(d.at)
 }
 
-// set changes a deadline of st, which the caller has locked.
+// set changes a deadline of st. It is called with st locked.
 func (d *deadline) set(st *stream, at time.Time) {
 	d.at = at
 	switch {
@@ -71,8 +71,8 @@ func (d *deadline) set(st *stream, at time.Time) {
 	default:
 		d.timer = time.AfterFunc(time.Until(at), func() {
 			st.change(func() {
-				// The timer runs on the monotonic clock and the deadline may be on
-				// the wall clock: when they disagree, wait for the rest.
+				// The timer uses the monotonic clock, and the deadline may be on the wall
+				// clock. If they disagree, wait for the rest.
 				if !d.at.IsZero() && !d.passed() {
 					d.timer.Reset(time.Until(d.at))
 				}
@@ -88,8 +88,8 @@ type pipeConn struct {
 	local, remote net.Addr
 }
 
-// Read reports the end of the stream only when everything that the peer wrote before it
-// closed has been read.
+// Read reports the end of the stream only after everything that the peer wrote before it
+// closed.
 func (p *pipeConn) Read(b []byte) (int, error) {
 	st := p.in
 	st.mu.Lock()
@@ -139,7 +139,7 @@ func (p *pipeConn) Write(b []byte) (int, error) {
 	}
 }
 
-// Close ends both directions. It may be called more than once.
+// Close ends both directions. It is idempotent.
 func (p *pipeConn) Close() error {
 	p.in.change(func() {
 		p.in.readClosed = true
@@ -157,10 +157,10 @@ func (p *pipeConn) fail(op string, err error) error {
 	return &net.OpError{Op: op, Net: "pipe", Source: p.local, Addr: p.remote, Err: err}
 }
 
-// LocalAddr returns the address this end was given.
+// LocalAddr returns the address that this end was given.
 func (p *pipeConn) LocalAddr() net.Addr { return p.local }
 
-// RemoteAddr returns the address the other end was given.
+// RemoteAddr returns the address that the other end was given.
 func (p *pipeConn) RemoteAddr() net.Addr { return p.remote }
 
 // SetDeadline sets both deadlines.
@@ -168,8 +168,8 @@ func (p *pipeConn) SetDeadline(t time.Time) error {
 	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
-// SetReadDeadline makes reads fail with os.ErrDeadlineExceeded from t on; the
-// zero time lifts it. It applies to a read that is already waiting.
+// SetReadDeadline makes reads fail with os.ErrDeadlineExceeded from t on; the zero time
+// removes the deadline. It also applies to a read that is already waiting.
 func (p *pipeConn) SetReadDeadline(t time.Time) error { return p.set(p.in, &p.in.read, t) }
 
 // SetWriteDeadline is SetReadDeadline for writes.

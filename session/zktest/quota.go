@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// quotaRoot is where quotas are kept: that of /a in /zookeeper/quota/a. A node there has
-// the limits, and another one, which this server leaves alone, has what is used.
+// quotaRoot is where quotas are stored: that of /a in /zookeeper/quota/a. One node there
+// has the limits, and another one, which this server does not update, has the usage.
 const (
 	quotaRoot   = "/zookeeper/quota"
 	quotaLimits = "zookeeper_limits"
 	quotaStats  = "zookeeper_stats"
 )
 
-// LimitNodes limits the number of nodes at path and below. A client that creates one more
-// is answered [QuotaExceeded]. A negative number lifts the limit. LimitNodes creates the
-// same nodes as the command setquota -N, parents included, and implies [EnforceQuotas].
-// Nodes that the test itself creates are not limited. The error wraps a [Code].
+// LimitNodes limits the number of nodes at and below path. A client that creates one more
+// gets [QuotaExceeded]. A negative number removes the limit. LimitNodes creates the same
+// nodes as the command setquota -N, including parents, and implies [EnforceQuotas]. Nodes
+// created by the test itself are not limited. The error wraps a [Code].
 func (s *Server) LimitNodes(path string, nodes int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,9 +40,9 @@ func (s *Server) LimitNodes(path string, nodes int) error {
 	return s.replaceData(dir+"/"+quotaLimits, limits)
 }
 
-// hasRoom reports whether the nearest quota above p leaves room for one more node. A real
-// server counts the nodes from before the transaction. So within a multi no creation
-// takes room from another one, and no deletion makes any.
+// hasRoom reports whether the nearest quota above p leaves room for one more node. Like a
+// real server, it counts the nodes from before the transaction. So within a multi, no
+// creation takes room from another one, and no deletion makes room.
 func (t *txn) hasRoom(p string) bool {
 	for dir := p; dir != "/"; dir = path.Dir(dir) {
 		limits := t.tree.nodes[quotaRoot+dir+"/"+quotaLimits]
@@ -55,7 +55,7 @@ func (t *txn) hasRoom(p string) bool {
 	return true
 }
 
-// grown returns by how many nodes the transaction has made a subtree larger.
+// grown returns the number of nodes that the transaction has added to a subtree.
 func (t *txn) grown(dir string) int {
 	n := 0
 	for _, e := range t.changes {
@@ -72,7 +72,7 @@ func (t *txn) grown(dir string) int {
 	return n
 }
 
-// hardLimit finds the limit on the number of nodes among the others.
+// hardLimit returns the limit on the number of nodes among the limits.
 func hardLimit(limits string) (int, bool) {
 	for field := range strings.FieldsFuncSeq(limits, func(r rune) bool { return r == ',' || r == ';' }) {
 		if v, found := strings.CutPrefix(field, "countHardLimit="); found {
@@ -83,7 +83,7 @@ func hardLimit(limits string) (int, bool) {
 	return 0, false
 }
 
-// size counts a node and everything below it. It is 0 for a missing node.
+// size returns the number of nodes at and below a node, or 0 for a missing node.
 func (n *node) size() int {
 	if n == nil {
 		return 0

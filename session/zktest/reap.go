@@ -2,9 +2,9 @@ package zktest
 
 import "time"
 
-// scheduleReap sets the time of the next check for containers and nodes with a time to
-// live, if there are any and it is not set. The checks come at multiples of the interval
-// since the start.
+// scheduleReap sets the time of the next check for containers and nodes with a TTL, if
+// there are any and no time is set. Checks are at multiples of the interval since the
+// start.
 func (s *Server) scheduleReap() {
 	if len(s.tree.containers)+len(s.tree.mortals) == 0 || !s.nextReap.IsZero() {
 		return
@@ -13,8 +13,8 @@ func (s *Server) scheduleReap() {
 	s.wakeClock(s.nextReap)
 }
 
-// reap deletes the containers that have become empty and the childless nodes that
-// have outlived their time, each in a transaction of its own, and returns how many.
+// reap deletes the containers that have become empty and the childless nodes whose TTL is
+// over, each in its own transaction, and returns how many.
 func (s *Server) reap() int {
 	list := s.tree.reapable(time.Now().UnixMilli())
 	for _, p := range list {

@@ -2,7 +2,7 @@ package zktest
 
 import "time"
 
-// call is a decoded request. The fields that mean something depend on op.
+// call is a decoded request. The op determines which fields are meaningful.
 type call struct {
 	op      Op
 	path    string
@@ -15,14 +15,14 @@ type call struct {
 	watch   bool
 	parts   []call // of a multi
 
-	since                                   int64 // setWatches: the newest zxid the client has seen
+	since                                   int64 // of setWatches: the newest zxid that the client has seen
 	dataWatches, existWatches, childWatches []string
 
-	scheme string // auth, with the credentials in data
+	scheme string // of auth, with the credentials in data
 }
 
-// decodeCall reads the body of a request. Bytes left over at the end are
-// ignored, as newer clients append fields.
+// decodeCall decodes the body of a request. It ignores bytes left over at the end,
+// because newer clients append fields.
 func decodeCall(op Op, d *decoder) (call, error) {
 	q := call{op: op}
 	switch op {
@@ -61,7 +61,7 @@ func decodeCall(op Op, d *decoder) (call, error) {
 	case OpSASL:
 		q.data = d.bytes()
 	case OpAuth:
-		d.int32() // a type without any use
+		d.int32() // the type, which has no meaning
 		q.scheme = d.string()
 		q.data = d.bytes()
 	case OpMulti:
@@ -70,13 +70,13 @@ func decodeCall(op Op, d *decoder) (call, error) {
 	return q, d.err
 }
 
-// parts reads the operations of a multi: each has a header, and a header that says so
+// parts decodes the operations of a multi. Each has a header; a header with the flag done
 // ends the list.
 func (d *decoder) parts() []call {
 	list := make([]call, 0, 4)
 	for d.err == nil {
 		op, done := Op(d.int32()), d.bool()
-		d.int32() // the error code has a meaning in answers only
+		d.int32() // the error code, which has a meaning only in answers
 		if done {
 			break
 		}
@@ -96,9 +96,9 @@ func (d *decoder) parts() []call {
 // answer is the result of a request.
 type answer struct {
 	code   Code
-	reply  []byte // as newReply makes it, and the body; nil when there is none
+	reply  []byte // as made by newReply, plus the body; nil if there is none
 	hangUp bool   // close the connection after the answer
-	silent bool   // close the connection instead
+	silent bool   // close the connection instead of answering
 	stamp  stamp
 }
 
@@ -106,13 +106,13 @@ type answer struct {
 type stamp uint8
 
 const (
-	stampLast stamp = iota // the zero stamp: the last transaction the client can see
-	stampZero              // 0, outside the order of transactions
-	stampNone              // -1, the request failed
+	stampLast stamp = iota // the zero stamp: the last transaction that the client can see
+	stampZero              // 0, not in the order of transactions
+	stampNone              // -1: the request failed
 )
 
-// execute carries out one request of a connection that has a session. The
-// caller holds the server's lock.
+// execute executes one request of a connection that has a session. It is called with the
+// server's lock held.
 func (s *Server) execute(c *conn, q call) answer {
 	if q.op != OpAuth && q.op != OpSASL {
 		s.touch(c)
@@ -122,7 +122,7 @@ func (s *Server) execute(c *conn, q call) answer {
 	}
 	if needsLeader(q.op) && c.replica != nil {
 		s.thaw(c)
-		defer func() { // it was up to date for one request
+		defer func() { // the replica was up to date for one request
 			if !c.gone {
 				s.freeze(c)
 			}
@@ -171,10 +171,10 @@ func (s *Server) read(c *conn, q call) answer {
 	v := s.view(c)
 	n := v.tree.nodes[q.path]
 	if q.path == "" {
-		n = v.tree.nodes["/"] // a real server keeps the root under both names
+		n = v.tree.nodes["/"] // a real server has the root under both names
 	}
 	if n == nil {
-		// Only exists arms a watch on a node that is not there.
+		// Only exists arms a watch on a missing node.
 		if q.op == OpExists && q.watch {
 			v.dataWatches.add(q.path, c)
 		}
@@ -212,9 +212,9 @@ func (s *Server) read(c *conn, q call) answer {
 	return answer{reply: appendStat(newReply(), n.stat())}
 }
 
-// begin starts a transaction under the next zxid. The zxid is used up even if the
-// transaction fails: real servers log failures too. A transaction ends before the next
-// one begins, which uses its memory.
+// begin starts a transaction with the next zxid. The zxid is used up even if the
+// transaction fails, because real servers log failures, too. A transaction must end
+// before the next one begins, which reuses its memory.
 func (s *Server) begin(by caller) *txn {
 	s.zxid++
 	clear(s.txn.undo)
@@ -227,7 +227,7 @@ func (s *Server) begin(by caller) *txn {
 	return &s.txn
 }
 
-// write carries out a single request that changes something.
+// write executes a single request that changes something.
 func (s *Server) write(c *conn, q call) answer {
 	t := s.begin(c.caller())
 	n, code := t.apply(q)
@@ -238,7 +238,7 @@ func (s *Server) write(c *conn, q call) answer {
 	return answer{reply: appendResult(newReply(), q.op, n)}
 }
 
-// apply carries out one operation and returns the node that its answer shows.
+// apply executes one operation, and returns the node that its answer shows.
 func (t *txn) apply(q call) (*node, Code) {
 	switch q.op {
 	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL:
@@ -258,7 +258,7 @@ func (t *txn) apply(q call) (*node, Code) {
 	return nil, Unimplemented
 }
 
-// appendResult adds the part of a node that the answer to an operation shows.
+// appendResult appends the part of a node that the answer to an operation shows.
 func appendResult(b []byte, op Op, n *node) []byte {
 	switch op {
 	case OpCreate:
@@ -271,10 +271,9 @@ func appendResult(b []byte, op Op, n *node) []byte {
 	return b
 }
 
-// multi carries out all parts or none. After a failure every part is answered with an
-// error record. It is zero for the parts before the one that failed, then that part's
-// code, and RuntimeInconsistency for the parts after it. The request as such succeeds
-// either way.
+// multi executes all parts or none. After a failure, every part is answered with an error
+// record. Its code is zero for the parts before the failed one, that part's own code, and
+// RuntimeInconsistency for the parts after it. The request itself succeeds in both cases.
 func (s *Server) multi(c *conn, q call) answer {
 	t := s.begin(c.caller())
 	reply := newReply()
@@ -288,7 +287,7 @@ func (s *Server) multi(c *conn, q call) answer {
 		kind := part.op
 		switch kind {
 		case OpCreate2:
-			kind = OpCreate // real servers forget the Stat inside a multi
+			kind = OpCreate // real servers omit the Stat inside a multi
 		case OpCreateContainer, OpCreateTTL:
 			kind = OpCreate2
 		}

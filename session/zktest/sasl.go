@@ -7,14 +7,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/digestmd5"
 )
 
-// This file is the server's side of SASL with the mechanism DIGEST-MD5, as in ZooKeeper's
-// DigestLoginModule.
+// This file is the server's side of SASL DIGEST-MD5, as in ZooKeeper's DigestLoginModule.
 
 // realm is the realm of every ZooKeeper server.
 const realm = "zk-sasl-md5"
 
 // AddUser adds a user, for SASL DIGEST-MD5 and for access lists with the scheme sasl. It
-// replaces a user of that name. Authenticated connections stay authenticated.
+// replaces a user with that name. Authenticated connections stay authenticated.
 func (s *Server) AddUser(name, password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -24,11 +23,11 @@ func (s *Server) AddUser(name, password string) {
 	s.users[name] = password
 }
 
-// negotiate takes a client's turn in the exchange: the request for a challenge, or the
-// answer to one.
+// negotiate handles one step of the exchange: a request for a challenge, or the answer to
+// one.
 func (s *Server) negotiate(c *conn, q call) answer {
 	switch {
-	case len(s.users) == 0: // a real server without SASL answers with nothing, and goes on
+	case len(s.users) == 0: // a real server without SASL sends an empty answer, and continues
 		return answer{reply: appendBytes(newReply(), nil), stamp: stampZero}
 	case len(q.data) == 0:
 		c.nonce = rand.Text()

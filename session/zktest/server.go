@@ -14,11 +14,11 @@ import (
 const (
 	// defaultTick is ZooKeeper's own default tickTime.
 	defaultTick = 2 * time.Second
-	// defaultCheckInterval is how often a real server looks for containers and
-	// nodes with a time to live.
+	// defaultCheckInterval is how often a real server checks for containers and nodes
+	// with a TTL.
 	defaultCheckInterval = time.Minute
-	// firstZxid begins epoch 1, as if a leader had been elected. So a zxid that is cut
-	// down to 32 bits is noticed.
+	// firstZxid begins epoch 1, as if a leader had been elected, so that truncating a
+	// zxid to 32 bits is noticed.
 	firstZxid = 1 << 32
 	// memoryAddress is what Addr returns when there is no listener.
 	memoryAddress = "127.0.0.1:2181"
@@ -29,7 +29,7 @@ type Server struct {
 	tick          time.Duration
 	checkInterval time.Duration
 	extendedTypes bool
-	maxBuffer     int // 0: a transaction may have any size
+	maxBuffer     int // 0: transactions of any size
 	dialect       dialect
 	inMemory      bool
 	started       time.Time
@@ -37,7 +37,7 @@ type Server struct {
 	address       string
 	done          chan struct{}  // closed by Close
 	wake          chan struct{}  // size 1, never closed; wakes the clock
-	running       sync.WaitGroup // every goroutine of the server
+	running       sync.WaitGroup // all goroutines of the server
 	received      atomic.Int64   // frames from clients
 	sent          atomic.Int64   // frames to clients
 
@@ -57,14 +57,14 @@ type Server struct {
 	connected    int64 // connections ever made
 	dataWatches  *watchTable
 	childWatches *watchTable
-	replicas     map[*conn]struct{} // the connections that do not see the present
+	replicas     map[*conn]struct{} // the connections that do not see the current state
 	requests     map[Op]int
 	quotas       bool              // whether they are enforced
 	users        map[string]string // passwords, for SASL
-	nextWake     time.Time         // when the clock looks again; zero for never
-	nextReap     time.Time         // zero while there is nothing that could be due
+	nextWake     time.Time         // when the clock acts next; zero: never
+	nextReap     time.Time         // zero: nothing will be due
 	followers    bool
-	nextAsk      time.Time // zero while no follower has anything to tell
+	nextAsk      time.Time // zero: no follower has anything to report
 }
 
 // New starts a server with an empty tree. The caller must Close it. New fails if a
@@ -116,8 +116,8 @@ func New(settings ...Setting) (*Server, error) {
 	return s, nil
 }
 
-// Addr returns the address to connect to, "127.0.0.1:port". For an in-memory server it is
-// a fixed text that only DialContext understands.
+// Addr returns the address to connect to, "127.0.0.1:port". For an in-memory server, it
+// is a fixed text that only DialContext understands.
 func (s *Server) Addr() string { return s.address }
 
 // Close stops the server and waits for its goroutines. It is idempotent. An Intercept
@@ -128,7 +128,7 @@ func (s *Server) Close() {
 		s.closed = true
 		close(s.done)
 		if s.listener != nil {
-			// The accept loop ends whether or not this returns an error.
+			// The accept loop ends even if this fails.
 			_ = s.listener.Close()
 		}
 		for c := range s.conns {
@@ -139,8 +139,8 @@ func (s *Server) Close() {
 	s.running.Wait()
 }
 
-// DialContext returns a new in-memory connection to the server, whatever the address. It
-// never blocks. While the server is down or closed the connection is refused.
+// DialContext returns a new in-memory connection to the server, regardless of the
+// address. It never blocks. While the server is down or closed, connections are refused.
 func (s *Server) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
@@ -156,7 +156,7 @@ func (s *Server) DialContext(ctx context.Context, network, address string) (net.
 	return client, nil
 }
 
-// start serves a new connection, unless the server is down. The caller holds the lock.
+// start serves a new connection, unless the server is down. It is called with mu held.
 func (s *Server) start(nc net.Conn) bool {
 	if s.closed || s.down {
 		return false
@@ -167,7 +167,8 @@ func (s *Server) start(nc net.Conn) bool {
 	s.running.Go(c.readLoop)
 	s.running.Go(func() {
 		c.writeLoop()
-		// A client that sees the end of the connection finds it counted no more.
+		// Once a client sees the end of the connection, the connection is no longer
+		// counted.
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()
@@ -189,15 +190,15 @@ func (s *Server) acceptLoop() {
 		started := s.start(nc)
 		s.mu.Unlock()
 		if !started {
-			// Nothing was sent on it, so nothing can be lost.
+			// Nothing was sent on it, so nothing is lost.
 			_ = nc.Close()
 		}
 	}
 }
 
-// clockLoop is the one goroutine that acts on the passing of time. It sleeps until the
-// earliest deadline that it knows. Signs of life only move deadlines away, so it need not
-// hear of them. If it wakes too early it finds nothing to do and looks up the next one.
+// clockLoop is the only goroutine that acts as time passes. It sleeps until the earliest
+// known deadline. Signs of life only postpone deadlines, so they need not wake it. If it
+// wakes too early, it finds nothing to do, and looks for the next deadline.
 func (s *Server) clockLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -216,7 +217,7 @@ func (s *Server) clockLoop() {
 	}
 }
 
-// advance does what is due and returns when there is something to do again.
+// advance does what is due, and returns when something is due again.
 func (s *Server) advance() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +242,7 @@ func (s *Server) advance() time.Time {
 	return next
 }
 
-// wakeClock makes the clock look at the given time or earlier.
+// wakeClock makes clockLoop run at the given time or earlier.
 func (s *Server) wakeClock(at time.Time) {
 	if !s.nextWake.IsZero() && !at.Before(s.nextWake) {
 		return
@@ -249,17 +250,17 @@ func (s *Server) wakeClock(at time.Time) {
 	s.nextWake = at
 	select {
 	case s.wake <- struct{}{}:
-	default: // it was woken and has not looked yet
+	default: // it was woken already, and has not run yet
 	}
 }
 
-// run executes one request as act says and queues the answer. It returns false when the
-// connection takes no more requests.
+// run executes one request according to act, and queues the answer. It returns false if
+// the connection accepts no more requests.
 func (s *Server) run(c *conn, xid int32, q call, malformed error, act Action) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.gone {
-		return false // expired or replaced while the request was on its way
+		return false // expired or replaced while the request was in transit
 	}
 	if act.kind == cutBefore {
 		s.leave(c)

@@ -11,8 +11,8 @@ import (
 // passwordLength is fixed by the protocol.
 const passwordLength = 16
 
-// session is a client's session. It exists apart from the connection: without one it
-// waits for its deadline.
+// session is a client's session. It is independent of connections: without one, it waits
+// for its deadline.
 type session struct {
 	id       int64
 	password []byte
@@ -26,7 +26,7 @@ type hello struct {
 	timeout     time.Duration
 	session     int64
 	password    []byte
-	hasReadOnly bool // newer clients send one more byte and expect one back
+	hasReadOnly bool // newer clients send one more byte, and expect one in the answer
 }
 
 func decodeHello(d *decoder) (hello, error) {
@@ -67,7 +67,7 @@ func (s *Server) handshake(c *conn, in *frameReader) bool {
 	return s.admit(c, h, act)
 }
 
-// claim notes the session that a connection asks for, so that Mute finds it before it is
+// claim notes the session that a connection requests, so that Mute finds it before it is
 // admitted.
 func (s *Server) claim(c *conn, id int64) {
 	s.mu.Lock()
@@ -76,7 +76,7 @@ func (s *Server) claim(c *conn, id int64) {
 	c.mute(s.muteAll || s.muted[id])
 }
 
-// admit creates or resumes the session that a client asks for.
+// admit creates or resumes the session that a client requests.
 func (s *Server) admit(c *conn, h hello, act Action) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *Server) admit(c *conn, h hello, act Action) bool {
 		return false
 	}
 	if h.lastZxid > s.zxid {
-		return false // the client has seen more than this server knows: it gets no answer
+		return false // the client has seen a later state than the server's, and gets no answer
 	}
 	c.timeout = min(max(h.timeout, 2*s.tick), 20*s.tick)
 	var ses *session
@@ -92,7 +92,7 @@ func (s *Server) admit(c *conn, h hello, act Action) bool {
 		ses = s.newSession()
 	} else {
 		ses = s.sessions[h.session]
-		// A real server drops the old connection before it looks at the password.
+		// A real server drops the old connection before it checks the password.
 		if ses != nil && ses.conn != nil {
 			old := ses.conn
 			s.leave(old)
@@ -123,7 +123,8 @@ func (s *Server) admit(c *conn, h hello, act Action) bool {
 	return true
 }
 
-// helloFrame answers a handshake. A nil session says that there is none to resume.
+// helloFrame returns the answer to a handshake. A nil session means that there is none to
+// resume.
 func helloFrame(ses *session, timeout time.Duration, readOnly bool) []byte {
 	if ses == nil {
 		ses, timeout = &session{password: make([]byte, passwordLength)}, 0
@@ -136,7 +137,7 @@ func helloFrame(ses *session, timeout time.Duration, readOnly bool) []byte {
 	return frame(b)
 }
 
-// newSession makes a session, which is a transaction like any other.
+// newSession creates a session, which is a transaction like any other.
 func (s *Server) newSession() *session {
 	s.zxid++
 	s.lastSession++
@@ -147,8 +148,8 @@ func (s *Server) newSession() *session {
 	return ses
 }
 
-// renew moves the deadline of a session after the leader has got a sign of life: to the
-// first tick boundary that is more than the timeout away.
+// renew moves the deadline of a session after a sign of life reached the leader. The new
+// deadline is the first tick boundary that is more than the timeout away.
 func (s *Server) renew(c *conn) {
 	if c.stranded {
 		return
@@ -159,9 +160,9 @@ func (s *Server) renew(c *conn) {
 	s.wakeClock(deadline)
 }
 
-// endSession deletes everything that a session owns in one transaction and tells the
-// watchers. Its connection, if any, takes part in nothing any more, but is not closed
-// yet.
+// endSession deletes all nodes that a session owns in one transaction, and notifies the
+// watchers. Its connection, if there is one, no longer takes part in anything, but is not
+// closed yet.
 func (s *Server) endSession(ses *session) {
 	t := s.begin(caller{session: ses.id, trusted: true})
 	const fixed, each = 36, 4 // the header and the number of paths, and the length of each
@@ -182,24 +183,24 @@ func (s *Server) endSession(ses *session) {
 	}
 }
 
-// expireSession is endSession for a client that did not ask for it. A stranded connection
-// stays as it is, because its follower cannot be told. Any other is cut off first and
-// hears of no deletion. A real server does the same when another connection takes the
-// session over to close it. If a session ends by silence, there is no client to hear of
-// it.
+// expireSession is endSession for a client that did not request it. A stranded connection
+// stays as it is, because its follower cannot be notified. Any other connection is cut
+// off first, and receives no event of the deletions. A real server does the same when
+// another connection takes over the session to close it. If a session ends by silence,
+// there is no client to receive events.
 func (s *Server) expireSession(ses *session) {
 	c := ses.conn
 	if c != nil && !c.stranded {
 		s.leave(c)
 		c.fade()
 	}
-	if s.sessions[ses.id] != nil { // else it has ended with its connection
+	if s.sessions[ses.id] != nil { // otherwise it has ended with its connection
 		s.endSession(ses)
 	}
 }
 
-// leave takes a connection out of everything: its watches are dropped and its session, if
-// it lives, waits for another connection.
+// leave removes a connection from everything: its watches are dropped, and its session,
+// if it is alive, waits for another connection.
 func (s *Server) leave(c *conn) {
 	c.gone = true
 	c.replica = nil
@@ -214,8 +215,7 @@ func (s *Server) leave(c *conn) {
 	}
 }
 
-// expireDue ends the sessions whose deadline has passed, the longest overdue
-// first.
+// expireDue ends the sessions whose deadline has passed, longest overdue first.
 func (s *Server) expireDue(now time.Time) {
 	var due []*session
 	for _, ses := range s.sessions {

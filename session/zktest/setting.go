@@ -6,25 +6,25 @@ import "time"
 type Setting func(*Server)
 
 // Tick sets the tick, 2 s by default. Session timeouts are clamped to between 2 and 20
-// ticks, and sessions end at multiples of it.
+// ticks, and sessions end at multiples of a tick.
 func Tick(d time.Duration) Setting {
 	return func(s *Server) { s.tick = d }
 }
 
-// InMemory makes a server that only [Server.DialContext] reaches. Inside a
-// testing/synctest bubble it is implied.
+// InMemory makes a server that can be reached only through [Server.DialContext]. Inside a
+// testing/synctest bubble, it is implied.
 func InMemory() Setting {
 	return func(s *Server) { s.inMemory = true }
 }
 
-// CheckInterval sets how often the server looks for containers and nodes with a TTL to
-// delete; the default is every minute. It is like znode.container.checkIntervalMs of a
-// real server.
+// CheckInterval sets how often the server checks for containers and nodes with a TTL to
+// delete; the default is every minute. It is like a real server's
+// znode.container.checkIntervalMs.
 func CheckInterval(d time.Duration) Setting {
 	return func(s *Server) { s.checkInterval = d }
 }
 
-// ExtendedTypes makes the server accept nodes with a TTL. Without it they are answered
+// ExtendedTypes makes the server accept nodes with a TTL. Without it, they are refused
 // with [Unimplemented], as by a real server without extendedTypesEnabled.
 func ExtendedTypes() Setting {
 	return func(s *Server) { s.extendedTypes = true }
@@ -54,15 +54,15 @@ func ClickHouseKeeper() Setting {
 
 // JuteMaxBuffer makes the server die at the end of a session whose transaction is too
 // large to be read again, as servers since 3.6 do (ZOOKEEPER-4306). The transaction lists
-// every ephemeral node of the session, and may have twice the bytes. From then on the
-// server refuses connections, and [Server.Dead] returns true. Real servers use 1,048,575
-// unless jute.maxbuffer is set. Without this setting a session may have any number of
-// nodes, as before 3.6.
+// every ephemeral node of the session, and may have twice that many bytes. From then on,
+// the server refuses connections, and [Server.Dead] returns true. Real servers use
+// 1,048,575 unless jute.maxbuffer is set. Without this setting a session may have any
+// number of nodes, as before 3.6.
 func JuteMaxBuffer(bytes int) Setting {
 	return func(s *Server) { s.maxBuffer = bytes }
 }
 
-// dialect is the kind of server that this one stands in for.
+// dialect is the kind of server that is simulated.
 type dialect uint8
 
 const (
@@ -71,7 +71,7 @@ const (
 	clickHouseKeeper
 )
 
-// lacks reports whether such a server does not know the request, although this one does.
+// lacks reports whether such a server lacks the request, although this one has it.
 func (d dialect) lacks(op Op) bool {
 	switch op {
 	case OpCreate2, OpCreateContainer, OpCreateTTL, OpCheckWatches, OpRemoveWatches:

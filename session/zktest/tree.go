@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// containerOwner marks a container node, as in a real server's storage. No client sees
+// containerOwner marks a container node, as in a real server's storage. Clients never see
 // it.
 const containerOwner = math.MinInt64
 
-// stat is what a client sees of a node besides its data.
+// stat is what a client sees of a node in addition to its data.
 type stat struct {
 	czxid, mzxid, pzxid         int64
 	ctime, mtime                int64 // milliseconds since 1970
@@ -32,12 +32,12 @@ type node struct {
 	ctime, mtime        int64
 	version, aversion   int32
 	owner               int64 // session of an ephemeral, containerOwner, or 0
-	ttl                 int64 // milliseconds without a change or a child that it outlives, or 0
-	created             int32 // children ever created: the next sequence number
+	ttl                 int64 // how long it may exist without a change or a child, in milliseconds; or 0
+	created             int32 // children created so far: the next sequence number
 }
 
-// stat computes the client's view. Deletions are not counted: every creation has one,
-// except for the children that are still there.
+// stat computes the client's view. Deletions need not be counted: every created child was
+// deleted unless it is still there.
 func (n *node) stat() stat {
 	children := int32(len(n.children))
 	owner := n.owner
@@ -54,25 +54,25 @@ func (n *node) stat() stat {
 
 func (n *node) ephemeral() bool { return n.owner != 0 && n.owner != containerOwner }
 
-// names returns the children in alphabetical order. A real server gives them in no order;
-// this one is a test double, and always gives the same.
+// names returns the children in alphabetical order. A real server returns them in no
+// particular order; this one is a test double, and always returns the same.
 func (n *node) names() []string {
 	list := slices.AppendSeq(make([]string, 0, len(n.children)), maps.Keys(n.children))
 	slices.Sort(list)
 	return list
 }
 
-// tree is all nodes with three indexes.
+// tree has all nodes and three indexes.
 type tree struct {
 	nodes      map[string]*node
-	ephemerals map[int64]map[*node]struct{} // by owner; a set goes with its session
+	ephemerals map[int64]map[*node]struct{} // by owner; a set ends with its session
 	containers map[*node]struct{}
-	mortals    map[*node]struct{} // nodes with a time to live
+	mortals    map[*node]struct{} // nodes with a TTL
 }
 
 // newTree returns the tree of a server that was never written to. No client created the
-// nodes below /zookeeper, and they are not counted in their parents. So the cversion of a
-// fresh root is -1.
+// nodes below /zookeeper, and their parents do not count them. So the cversion of a new
+// root is -1.
 func newTree() *tree {
 	t := &tree{
 		nodes:      make(map[string]*node),
@@ -95,7 +95,7 @@ func reserved(p string) bool {
 	return p == "/" || p == "/zookeeper" || p == "/zookeeper/config" || p == "/zookeeper/quota"
 }
 
-// attach puts n into the tree and its indexes.
+// attach adds n to the tree and its indexes.
 func (t *tree) attach(n *node) {
 	t.nodes[n.path] = n
 	if n.parent.children == nil {
@@ -115,7 +115,7 @@ func (t *tree) attach(n *node) {
 	}
 }
 
-// detach takes n out of the tree and its indexes.
+// detach removes n from the tree and its indexes.
 func (t *tree) detach(n *node) {
 	delete(t.nodes, n.path)
 	delete(n.parent.children, path.Base(n.path))
@@ -124,13 +124,13 @@ func (t *tree) detach(n *node) {
 	delete(t.ephemerals[n.owner], n)
 }
 
-// ownedBy returns the paths of the ephemerals of a session, sorted.
+// ownedBy returns the paths of a session's ephemerals, sorted.
 func (t *tree) ownedBy(session int64) []string {
 	return sortedPaths(t.ephemerals[session])
 }
 
-// reapable returns the containers that had children once and have none now, and the nodes
-// without children that were last changed longer ago than their time to live.
+// reapable returns the containers that once had children and have none now, and the nodes
+// without children whose latest change is older than their TTL.
 func (t *tree) reapable(now int64) []string {
 	due := make(map[*node]struct{})
 	for n := range t.containers {
@@ -155,8 +155,8 @@ func sortedPaths(set map[*node]struct{}) []string {
 	return list
 }
 
-// parentPath is everything before the last slash, "/" at the top. The second
-// result is false for a path without one or with a zero byte in it.
+// parentPath returns everything before the last slash, or "/" at the top. It returns
+// false for a path that has no slash, or has a zero byte.
 func parentPath(p string) (string, bool) {
 	i := strings.LastIndexByte(p, '/')
 	if i < 0 || strings.IndexByte(p, 0) >= 0 {

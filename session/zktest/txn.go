@@ -7,25 +7,24 @@ const (
 	flagEphemeral  = 1
 	flagSequential = 2
 	flagContainer  = 4
-	// The two with a time to live are numbers of their own and not made of bits.
+	// The two with a TTL are plain numbers, not combinations of bits.
 	flagTTL           = 5
 	flagSequentialTTL = 6
 )
 
-// maxTTL is the longest time to live in milliseconds: a real server has 40 bits
-// for it.
+// maxTTL is the longest TTL in milliseconds: a real server has 40 bits for it.
 const maxTTL = 1<<40 - 1
 
-// txn applies writes to a tree under one zxid. Each step is applied at once, so the next
-// one sees it; rollback undoes all of them. The changes are held back until the caller
-// knows that the transaction stands.
+// txn applies writes to a tree with one zxid. Each step is applied at once, so the next
+// one sees it; rollback undoes all of them. Events are held back until the caller knows
+// that the transaction has succeeded.
 type txn struct {
 	tree    *tree
 	zxid    int64
 	now     int64 // milliseconds since 1970
 	by      caller
 	quotas  bool // whether they are enforced
-	long    bool // whether nodes may have a time to live
+	long    bool // whether nodes may have a TTL
 	undo    []func()
 	changes []change
 }
@@ -37,18 +36,18 @@ func (t *txn) rollback() {
 	t.undo, t.changes = t.undo[:0], t.changes[:0]
 }
 
-// creation is the parameters of a create.
+// creation has the parameters of a create.
 type creation struct {
 	path      string
 	data      []byte
 	acls      []acl
 	flags     int32
 	ttl       int64 // milliseconds
-	container bool  // make a container whatever the flags say
+	container bool  // make a container, regardless of the flags
 }
 
-// validate checks the flags and the time to live, and reports whether a number completes
-// the name.
+// validate checks the flags and the TTL, and reports whether the server appends a number
+// to the name.
 func (t *txn) validate(q creation) (sequential bool, code Code) {
 	if q.flags < 0 || q.flags > flagSequentialTTL {
 		return false, BadArguments
@@ -65,7 +64,7 @@ func (t *txn) validate(q creation) (sequential bool, code Code) {
 	return q.flags == flagSequentialTTL, ok
 }
 
-// create adds a node and returns it under the name that it got.
+// create creates a node, and returns it with the name that it got.
 func (t *txn) create(q creation) (*node, Code) {
 	sequential, code := t.validate(q)
 	if code != ok {
@@ -116,8 +115,8 @@ func (t *txn) create(q creation) (*node, Code) {
 		n.owner = t.by.session
 	}
 	created, pzxid := parent.created, parent.pzxid
-	// A real server only ever raises the counter. After 2^31-1 the counter would become
-	// negative, so it stays, and the number is handed out again and again.
+	// Like a real server, never lower the counter. After 2^31-1 it would become negative,
+	// so it stays, and the same number is handed out again and again.
 	if next := parent.created + 1; next > parent.created {
 		parent.created, parent.pzxid = next, t.zxid
 	}
@@ -131,7 +130,7 @@ func (t *txn) create(q creation) (*node, Code) {
 	return n, ok
 }
 
-// changed notes a change for the watchers.
+// changed records a change for the watchers.
 func (t *txn) changed(kind eventKind, n *node) {
 	t.changes = append(t.changes, change{event{kind, n.path}, n.acl})
 }
@@ -225,7 +224,7 @@ func (t *txn) check(p string, version int32) Code {
 	return ok
 }
 
-// target finds the node a request is about and asks for its permission.
+// target returns the node of a request, if the caller has the permission.
 func (t *txn) target(p string, perm int32) (*node, Code) {
 	if !validPath(p) {
 		return nil, BadArguments

@@ -23,14 +23,14 @@ type event struct {
 }
 
 // change is an event before it is sent, with the access list of its node at that moment:
-// a client that may not read the node does not hear of it.
+// a client that may not read the node does not receive it.
 type change struct {
 	event
 	readers []acl
 }
 
-// watchTable is the armed watches of one sort. To arm one twice is the same as once, as
-// on a real server.
+// watchTable has the armed watches of one kind. Arming a watch twice is the same as
+// arming it once, as on a real server.
 type watchTable struct {
 	byPath map[string]map[*conn]struct{}
 	byConn map[*conn]map[string]struct{}
@@ -73,9 +73,9 @@ func (w *watchTable) remove(path string, c *conn) {
 	}
 }
 
-// fire disarms the watches on path and returns their connections, the oldest first.
+// fire disarms the watches on path, and returns their connections, oldest first.
 func (w *watchTable) fire(path string) []*conn {
-	if len(w.byPath[path]) == 0 { // most changes have no watch: allocate nothing
+	if len(w.byPath[path]) == 0 { // most changes have no watch, so allocate nothing
 		return nil
 	}
 	list := slices.SortedFunc(maps.Keys(w.byPath[path]), byNumber)
@@ -102,9 +102,9 @@ func (w *watchTable) size() int {
 
 // notify sends the events of a finished transaction to the watchers. The caller holds the
 // server's lock and has not answered the writer yet, so no reply that reflects the change
-// can come before its event. A connection to a replica hears of the events later.
+// can precede its event. A connection with a replica receives the events later.
 //
-// A deletion goes once to a connection that watches both data and children.
+// A connection that watches both data and children receives a deletion once.
 func (s *Server) notify(changes []change) {
 	fire(changes, s.dataWatches, s.childWatches)
 	for c := range s.replicas {
@@ -112,7 +112,7 @@ func (s *Server) notify(changes []change) {
 	}
 }
 
-// fire tells the connections that have armed a watch in one of the tables of the changes.
+// fire sends the changes to the connections that watch them in one of the tables.
 func fire(changes []change, data, children *watchTable) {
 	for _, e := range changes {
 		if e.kind == childrenChanged {
@@ -126,9 +126,10 @@ func fire(changes []change, data, children *watchTable) {
 	}
 }
 
-// send disarms the watches that a change is about and tells their connections. Exception:
-// it does not tell a connection that was told already. A connection that may not read the
-// node loses its watch without an event. send returns all connections that had one.
+// send disarms the watches on the path of a change, and sends the event to their
+// connections, except those in told, which have received it already. A connection that
+// may not read the node loses its watch without an event. send returns all connections
+// that had a watch.
 func (w *watchTable) send(e change, told []*conn) []*conn {
 	list := w.fire(e.path)
 	if len(list) == 0 {
@@ -143,9 +144,9 @@ func (w *watchTable) send(e change, told []*conn) []*conn {
 	return list
 }
 
-// rearm answers setWatches: what changed while the client was away is reported at once,
-// and the rest is watched again. Existence is compared as it is now. Only data and
-// children are compared by zxid.
+// rearm answers setWatches. Changes since the client was last connected are reported at
+// once, and all other watches are armed again. Existence is compared with the current
+// state; only data and children are compared by zxid.
 func (s *Server) rearm(c *conn, q call) {
 	v := s.view(c)
 	for _, p := range q.dataWatches {

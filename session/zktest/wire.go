@@ -5,15 +5,15 @@ import (
 	"errors"
 )
 
-// maxFrame is the largest frame a client may send, the server default of
-// jute.maxbuffer. A longer one costs the client its connection.
+// maxFrame is the length of the largest frame that a client may send, a server's default
+// for jute.maxbuffer. A longer one costs the client its connection.
 const maxFrame = 0xfffff
 
 // errMalformed reports a request body that does not decode.
 var errMalformed = errors.New("zktest: malformed request")
 
-// decoder reads the big-endian encoding of ZooKeeper from a frame. The first read beyond
-// the end makes it fail for good: every later read gives the zero value. So callers check
+// decoder reads ZooKeeper's big-endian encoding from a frame. The first read beyond the
+// end makes it fail for good: every later read returns the zero value. So callers check
 // err once, after the last field.
 type decoder struct {
 	buf string
@@ -50,8 +50,8 @@ func (d *decoder) bool() bool {
 	return b != "" && b[0] != 0
 }
 
-// bytes reads a buffer and copies it. A length of -1 means no buffer at all, which
-// differs from an empty one.
+// bytes reads a buffer and copies it. A length of -1 means no buffer, which differs from
+// an empty one.
 func (d *decoder) bytes() []byte {
 	n := d.int32()
 	if d.err != nil || n == -1 {
@@ -60,8 +60,8 @@ func (d *decoder) bytes() []byte {
 	return []byte(d.take(int(n)))
 }
 
-// string reads a string and does not copy it. A string that is kept for longer than the
-// request has to be cloned, or it would keep the whole frame.
+// string reads a string without copying it. A string that outlives the request must be
+// cloned, or it would keep the whole frame in memory.
 func (d *decoder) string() string {
 	n := d.int32()
 	if d.err != nil || n == -1 {
@@ -162,7 +162,7 @@ func appendStat(b []byte, st stat) []byte {
 	return appendInt64(b, st.pzxid)
 }
 
-// frame puts the four length bytes in front of body.
+// frame prepends the four length bytes to body.
 func frame(body []byte) []byte {
 	return append(appendInt32(make([]byte, 0, 4+len(body)), int32(len(body))), body...)
 }
@@ -170,12 +170,11 @@ func frame(body []byte) []byte {
 // replyHead is the length of what precedes the body of a reply.
 const replyHead = 20
 
-// newReply returns a reply that has no body yet and nothing in its head. It has room for
-// most bodies.
+// newReply returns a reply with an empty head and no body. It has room for most bodies.
 func newReply() []byte { return make([]byte, replyHead, 256) }
 
-// replyFrame is the answer to the request xid: reply with its head filled in. Only a
-// success has a body.
+// replyFrame returns the answer to the request xid: the reply with its head filled in.
+// Only a success has a body.
 func replyFrame(xid int32, zxid int64, code Code, reply []byte) []byte {
 	if code != ok || reply == nil {
 		reply = make([]byte, replyHead)
@@ -187,8 +186,8 @@ func replyFrame(xid int32, zxid int64, code Code, reply []byte) []byte {
 	return reply
 }
 
-// eventFrame is the notification of a watch. Its zxid is -1: servers before 3.9 do not
-// tell the transaction that caused an event.
+// eventFrame returns the notification of a watch. Its zxid is -1: servers before 3.9 do
+// not send the zxid of the transaction that caused an event.
 func eventFrame(e event) []byte {
 	b := make([]byte, 0, 32+len(e.path))
 	b = appendInt32(b, int32(28+len(e.path)))

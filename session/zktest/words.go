@@ -5,14 +5,15 @@ import (
 	"fmt"
 )
 
-// answerWord answers a four-letter word, which stands in place of the length of a
-// client's first frame. It knows
+// answerWord answers a four-letter word, which takes the place of the length of a
+// client's first frame. The known words are:
 //
 //	ruok    whether the server is there: imok
 //	srvr    what it is and a few counters
 //	mntr    more counters, one in a line, with a tab before the number
 //
-// Latencies are not measured, and the version distinguishes a double from a real server.
+// Latencies are not measured, and the version distinguishes the double from a real
+// server.
 func (s *Server) answerWord(length int) ([]byte, bool) {
 	var answer func() []byte
 	switch string(binary.BigEndian.AppendUint32(nil, uint32(length))) {
@@ -29,11 +30,10 @@ func (s *Server) answerWord(length int) ([]byte, bool) {
 	return answer(), true
 }
 
-// version is the version that the server claims: the series of the protocol that it
-// speaks.
+// version is the version that the server reports: the series whose protocol it speaks.
 const version = "3.8.0-zktest, built on nothing at all"
 
-// nodeCount counts as a real server does, which keeps the root under two names.
+// nodeCount counts as a real server does, which has the root under two names.
 func (s *Server) nodeCount() int { return len(s.tree.nodes) + 1 }
 
 func (s *Server) srvr() []byte {
