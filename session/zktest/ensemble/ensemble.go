@@ -13,24 +13,25 @@ import (
 )
 
 const (
-	startAttempts = 3                     // a start fails when another process took one of the ports
-	startTimeout  = 30 * time.Second      // of one attempt; three servers on one slow core stay well below
-	pollInterval  = 10 * time.Millisecond // between questions to a server that is not ready
+	startAttempts = 3                     // a start fails if another process took one of the ports
+	startTimeout  = 30 * time.Second      // of one attempt; three servers on one slow core take much less
+	pollInterval  = 10 * time.Millisecond // between queries to a server that is not ready
 )
 
 // Ensemble is a set of running servers, numbered from 0. Its methods are safe for
 // concurrent use.
 type Ensemble struct {
 	servers      []*server
-	version      string // what the first server said when it had started
+	version      string // as reported by the first server after the start
 	config       *config
-	installation Installation // of the servers that Use was not called for
+	installation Installation // of servers for which Use was not called
 }
 
-// Start runs n servers, a standalone one if n is 1, waits until all of them serve, and
-// ends them with the test. If the test has failed it prints the end of their logs.
-// Without a ZooKeeper on the machine (see [Find]) it skips the test and says how to get
-// one; with ZKGRANT_REAL=1 in the environment it fails the test instead. It must be
+// Start runs n servers, standalone if n is 1, waits until all of them serve, and ends
+// them with the test. If the test fails, it logs the end of their logs. If the machine
+// has no ZooKeeper (see [Find]), it skips the test and says how to get one; with
+// ZKGRANT_REAL=1 in the environment, it fails the test. It must be called from the test's
+// goroutine.
 // called from the test's goroutine.
 func Start(tb testing.TB, n int, settings ...Setting) *Ensemble {
 	tb.Helper()
@@ -70,8 +71,8 @@ func Installed(tb testing.TB) Installation {
 }
 
 // Launch is [Start] for programs that are not tests. It runs n servers of the
-// installation, which write below folder, and returns when all of them serve. The folder
-// must exist. The caller must Close the ensemble. On an error no process is left, but the
+// installation and returns when all of them serve. They write below folder, which must
+// exist. The caller must Close the ensemble. If Launch fails, no process is left, but the
 // written files are.
 func Launch(ctx context.Context, installation Installation, folder string, n int, settings ...Setting) (*Ensemble, error) {
 	if n < 1 {
@@ -101,7 +102,7 @@ func Launch(ctx context.Context, installation Installation, folder string, n int
 	return nil, errors.Join(failures...)
 }
 
-// launch is one attempt of Launch. After an error some servers may be running.
+// launch is one attempt of Launch. If it fails, some servers may be running.
 func (e *Ensemble) launch(ctx context.Context, folder string, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -130,13 +131,13 @@ func (e *Ensemble) launch(ctx context.Context, folder string, n int) error {
 			return err
 		}
 	}
-	// Without its client port a server ends by itself. Without another port it tries
-	// again and again. The log is new and holds nothing of an earlier process.
+	// A server that cannot use its client port ends by itself. A server that cannot use
+	// another port retries forever. The log is new, so it has no lines of an earlier
+	// process.
 	return e.wait(ctx, (*server).portTaken)
 }
 
-// Close kills every server and returns when the processes are gone. It may be called more
-// than once.
+// Close kills every server, and returns when the processes are gone. It is idempotent.
 func (e *Ensemble) Close() error {
 	var errs []error
 	for _, s := range e.servers {
@@ -153,7 +154,8 @@ func (e *Ensemble) String() string {
 // Size returns the number of servers, running or not.
 func (e *Ensemble) Size() int { return len(e.servers) }
 
-// Addr returns the client address of server i, as host:port. It survives a restart.
+// Addr returns the client address of server i, as host:port. A restart does not change
+// it.
 func (e *Ensemble) Addr(i int) string { return e.servers[i].addr() }
 
 // Connect returns the connect string of the whole ensemble: the addresses of all servers,
@@ -174,19 +176,19 @@ func (e *Ensemble) DataDir(i int) string { return e.servers[i].dataDir() }
 func (e *Ensemble) Pid(i int) int { return e.servers[i].pid() }
 
 // Kill ends server i like a power cut (SIGKILL), and returns when its process and its
-// connections are gone. It does nothing if the server does not run.
+// connections are gone. It does nothing if the server is not running.
 func (e *Ensemble) Kill(i int) error { return e.servers[i].kill() }
 
-// Stop halts server i (SIGSTOP): its connections stay open and, once Stop has returned,
-// nothing is answered (on systems other than Linux a moment later). Cont ends that, and
-// so does Kill.
+// Stop halts server i (SIGSTOP). Its connections stay open. Once Stop has returned, the
+// server answers nothing; on systems other than Linux, that takes a moment longer. Cont
+// and Kill end that.
 func (e *Ensemble) Stop(i int) error { return e.servers[i].hold(true) }
 
 // Cont continues server i after Stop.
 func (e *Ensemble) Cont(i int) error { return e.servers[i].hold(false) }
 
-// List writes the list of the ensemble's servers, the members, for each of them. A server
-// reads the list when it starts, so a running one keeps its list until it is restarted.
+// List writes the list of the ensemble's members for each of them. A server reads the
+// list when it starts, so a running server keeps its list until it is restarted.
 func (e *Ensemble) List(members ...int) error {
 	for _, i := range members {
 		if err := e.servers[i].prepare(e.config.file(e.servers, members, i)); err != nil {
@@ -211,31 +213,31 @@ func (e *Ensemble) Restart(i int) error {
 // ports and the data stay, as in an upgrade. Do not call it while Restart runs.
 func (e *Ensemble) Use(i int, installation Installation) { e.servers[i].installation = &installation }
 
-// SetProperty sets a system property of the virtual machines that start from now on, as
-// [Property] does for the first ones.
+// SetProperty sets a system property of the virtual machines that start after the call,
+// as [Property] does for the first ones.
 func (e *Ensemble) SetProperty(key, value string) { e.config.properties[key] = value }
 
-// Ended returns why the process of server i has ended by itself, with the end of its log.
-// It returns nil while the process runs, and after Kill.
+// Ended returns an error with the end of server i's log if its process has ended by
+// itself. It returns nil while the process runs, and after Kill.
 func (e *Ensemble) Ended(i int) error {
 	_, err := e.servers[i].active()
 	return err
 }
 
-// Wait returns nil as soon as every server serves that is neither killed nor stopped. It
+// Wait returns nil as soon as all servers serve, except killed and stopped ones. It
 // returns an error if ctx ends first, or if one of them ends by itself.
 func (e *Ensemble) Wait(ctx context.Context) error {
 	return e.wait(ctx, func(*server) error { return nil })
 }
 
-// wait is Wait. It also ends with the error that hopeless returns for any of the servers.
+// wait is Wait, and also fails if hopeless returns an error for any server.
 func (e *Ensemble) wait(ctx context.Context, hopeless func(*server) error) error {
 	for _, s := range e.servers {
 		err := poll(ctx, func() (bool, error) {
 			if active, err := s.active(); err != nil || !active {
 				return true, err
 			}
-			for _, other := range e.servers { // another server may hold up the one waited for
+			for _, other := range e.servers { // another server may keep this one waiting
 				if err := hopeless(other); err != nil {
 					return false, err
 				}
@@ -250,10 +252,9 @@ func (e *Ensemble) wait(ctx context.Context, hopeless func(*server) error) error
 	return nil
 }
 
-// Leader waits until one of the answering servers is the leader, and returns its number.
-// A standalone server is its own leader. When a stopped leader continues in an ensemble
-// that has a new one, two may claim to lead for a moment. Then Leader returns the one of
-// the later epoch.
+// Leader waits until one of the servers reports that it leads, and returns its number. A
+// standalone server is its own leader. After Cont, a former leader and the new one may
+// both claim to lead for a moment. Then Leader returns the one with the later epoch.
 func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	leader := -1
 	err := poll(ctx, func() (bool, error) {
@@ -266,7 +267,7 @@ func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 			if !active {
 				continue
 			}
-			// A server that gives no answer is not up, and does not lead.
+			// A server that does not answer is not up, and does not lead.
 			if now, err := e.status(ctx, i); err == nil && now.leads() && now.epoch > epoch {
 				leader, epoch = i, now.epoch
 			}
@@ -279,8 +280,8 @@ func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	return leader, nil
 }
 
-// Followers waits like Leader and returns the numbers of the other servers that serve,
-// observers included.
+// Followers waits like Leader, and returns the numbers of the other servers that serve,
+// including observers.
 func (e *Ensemble) Followers(ctx context.Context) ([]int, error) {
 	leader, err := e.Leader(ctx)
 	if err != nil {
@@ -319,7 +320,7 @@ func (e *Ensemble) status(ctx context.Context, i int) (status, error) {
 	return parseStatus(answer), nil
 }
 
-// poll calls done until it reports true or an error, or ctx ends.
+// poll calls done until it returns true or an error, or ctx ends.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

@@ -17,22 +17,22 @@ var ErrNotFound = errors.New("ensemble: no ZooKeeper to run")
 const howToGet = "run `make deps` in the project's folder, or set ZOOKEEPER_HOME to an unpacked release of Apache ZooKeeper and have java on PATH"
 
 const (
-	systemJars = "/usr/share/java" // where Debian installs them
-	depsFolder = ".deps"           // where `make deps` unpacks them, beside go.mod
+	systemJars = "/usr/share/java" // where Debian installs jars
+	depsFolder = ".deps"           // where `make deps` unpacks what it downloads; next to go.mod
 )
 
-// Installation is a ZooKeeper that can be run.
+// Installation is a ZooKeeper release and the Java that runs it.
 type Installation struct {
 	Java      string   // the java program
 	Classpath []string // jars and folders, in java's order; an element may be a folder followed by /*
 	Origin    string   // the file or folder where ZooKeeper was found, for messages
 }
 
-// Find looks for a ZooKeeper and a Java to run it with, in the order in which `make deps`
-// looks. ZooKeeper: in ZOOKEEPER_HOME, which must then hold one; as Debian's packages
-// install it; in .deps of the project that the working directory belongs to. Java: in
-// JAVA_HOME, which must then hold one; in the same .deps; on PATH. The error wraps
-// [ErrNotFound] and says how to get what is missing.
+// Find looks for ZooKeeper, and for a Java to run it, in the same order as `make deps`.
+// It looks for ZooKeeper in ZOOKEEPER_HOME, which if set must have one; where Debian's
+// packages install it; and in .deps of the project around the working directory. It looks
+// for Java in JAVA_HOME, which if set must have one; in the same .deps; and in PATH. The
+// error wraps [ErrNotFound] and says how to get what is missing.
 func Find() (Installation, error) {
 	deps, err := Deps()
 	if err != nil {
@@ -49,7 +49,8 @@ func Find() (Installation, error) {
 	return Installation{Java: java, Classpath: classpath, Origin: origin}, nil
 }
 
-// FindRelease is [Find] for the ZooKeeper in a folder, whatever ZOOKEEPER_HOME names.
+// FindRelease is [Find] for the ZooKeeper in a given folder, regardless of
+// ZOOKEEPER_HOME.
 func FindRelease(home string) (Installation, error) {
 	classpath := homeClasspath(home)
 	if classpath == nil {
@@ -67,9 +68,9 @@ func FindRelease(home string) (Installation, error) {
 }
 
 // Deps returns the folder into which the project's make targets unpack what tests and
-// benchmarks run: the nearest .deps next to a go.mod, from the working directory upwards,
-// or "" if there is none. It does not stop at the first go.mod, because a module may be
-// nested in the project's.
+// benchmarks run. It is the nearest .deps next to a go.mod, from the working directory
+// upwards, or "" if there is none. Deps does not stop at the first go.mod, because a
+// module may be nested in the project's.
 func Deps() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -97,8 +98,8 @@ func findZooKeeper(deps string) (classpath []string, origin string, err error) {
 		return classpath, home, nil
 	}
 	if jar := filepath.Join(systemJars, "zookeeper.jar"); isFile(jar) {
-		// The jar's manifest names the others by absolute path, except for a logger, and
-		// except for what Netty's handler, which it names, needs for TLS.
+		// The jar's manifest lists its dependencies by absolute path, except a logger and
+		// the jars that Netty's handler needs for TLS.
 		classpath = []string{jar}
 		for _, name := range []string{"slf4j-simple", "netty-codec", "netty-resolver", "netty-transport-native-unix-common"} {
 			classpath = append(classpath, filepath.Join(systemJars, name+".jar"))
@@ -113,17 +114,17 @@ func findZooKeeper(deps string) (classpath []string, origin string, err error) {
 	return nil, "", fmt.Errorf("%w; %s", ErrNotFound, howToGet)
 }
 
-// homeClasspath is nil if home holds no ZooKeeper. From 3.5 on a release has all jars in
-// lib. Before that zookeeper's own jar lay beside lib. A folder made from Debian's
-// packages has everything in one place.
+// homeClasspath returns nil if home has no ZooKeeper. Since 3.5, a release has all jars
+// in lib; before, ZooKeeper's own jar was next to lib. A folder made from Debian's
+// packages has all jars in one place.
 func homeClasspath(home string) []string {
 	lib := filepath.Join(home, "lib")
 	if !holds(home, "zookeeper*.jar") && !holds(lib, "zookeeper*.jar") {
 		return nil
 	}
 	classpath := []string{filepath.Join(home, "*")}
-	// The conf folder comes first: it holds the logging set-up, without which a release
-	// logs nothing.
+	// The conf folder comes first: it has the logging configuration, without which a
+	// release logs nothing.
 	if conf := filepath.Join(home, "conf"); isFolder(conf) {
 		classpath = slices.Insert(classpath, 0, conf)
 	}
@@ -164,12 +165,13 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// holds reports whether folder has a file with a name that matches pattern, which must be
-// well-formed. The folder's own name is no pattern, so this does not use filepath.Glob.
+// holds reports whether folder has a file whose name matches pattern, which must be
+// well-formed. It does not use filepath.Glob, because the folder's own name is not a
+// pattern.
 func holds(folder, pattern string) bool {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return false // no such folder: it holds nothing
+		return false // there is no such folder
 	}
 	for _, entry := range entries {
 		if ok, err := filepath.Match(pattern, entry.Name()); err == nil && ok {

@@ -8,7 +8,7 @@ import (
 )
 
 // holdProcess stops the process, so that it keeps its connections and answers nothing, or
-// lets it go on.
+// lets it continue.
 func holdProcess(p *os.Process, stop bool) error {
 	if !stop {
 		return p.Signal(syscall.SIGCONT)

@@ -13,16 +13,16 @@ type ports struct {
 	client, quorum, election int
 }
 
-// The ports are taken from below the range from which operating systems number outgoing
-// connections. A server that is killed leaves its port free for a while. In that range
-// any outgoing connection could take the port meanwhile. Even a client that tries to
-// reach the dead server could, and would then be connected to itself.
+// The ports are below the range from which operating systems number outgoing connections.
+// A killed server leaves its port free for a while. In that range, any outgoing
+// connection could take the port meanwhile, even that of a client that tries to reach the
+// dead server, which would then be connected to itself.
 const (
 	lowestPort  = 10000
 	highestPort = 32000
 )
 
-// FreePort finds a free port for another kind of server.
+// FreePort returns a free port for another kind of server.
 func FreePort() (int, error) {
 	picked, err := pickPorts(1)
 	if err != nil {
@@ -31,10 +31,10 @@ func FreePort() (int, error) {
 	return picked[0].client, nil
 }
 
-// pickPorts finds free ports for n servers. They are free when it returns. If another
-// process takes one, the start of that server fails and is repeated with other ports.
+// pickPorts returns free ports for n servers. If another process takes one afterwards,
+// the start of that server fails and is repeated with other ports.
 func pickPorts(n int) (picked []ports, err error) {
-	var listeners []net.Listener // held until all are found, so that none is found twice
+	var listeners []net.Listener // kept open until all ports are found, so that none is picked twice
 	defer func() {
 		for _, l := range listeners {
 			err = errors.Join(err, l.Close())

@@ -20,9 +20,9 @@ func DieWithParent(cmd *exec.Cmd) {
 // enough: the kernel stops each thread when it next looks at it, and until then, on
 // another core, the server may still answer.
 //
-// The kernel tells the parent when the last thread has stopped. It is asked for nothing
-// else. So if the process ends first, that stays for cmd.Wait to collect; then there is
-// no such child and the answer is an error.
+// The kernel notifies the parent when the last thread has stopped. WSTOPPED waits for
+// nothing else. So if the process ends first, its status is left for cmd.Wait; then there
+// is no such child, and the call fails.
 func awaitStopped(child *os.Process) error {
 	const byPid = 1 // P_PID
 	for {

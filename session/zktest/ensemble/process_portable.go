@@ -15,6 +15,6 @@ import (
 // servers from such a goroutine.
 func DieWithParent(*exec.Cmd) {}
 
-// awaitStopped does not wait: there is no portable way to ask for this alone. The child
-// stops in a moment.
+// awaitStopped does not wait, because there is no portable way to wait for a stop only.
+// The child stops in a moment.
 func awaitStopped(*os.Process) error { return nil }

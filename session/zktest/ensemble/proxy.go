@@ -13,10 +13,10 @@ import (
 // Direction is a direction through a [Proxy], or both.
 type Direction uint8
 
-// The ways through a proxy.
+// The directions through a proxy.
 const (
-	ToServer Direction = 1 << iota // from the side that dialled
-	ToClient                       // from the side that was dialled
+	ToServer Direction = 1 << iota // from the side that dialed
+	ToClient                       // from the side that was dialed
 	BothWays = ToServer | ToClient
 )
 
@@ -27,27 +27,28 @@ func (d Direction) String() string {
 
 const (
 	parcelSize = 16 << 10
-	// backlog is how many parcels wait on one way of one connection until the sender has
-	// to wait. A lagging or silent way then behaves like one with full socket buffers.
+	// backlog is how many parcels one direction of a connection holds before the sender
+	// must wait. A lagging or silent direction then behaves like one with full socket
+	// buffers.
 	backlog = 4096
-	// coarse is more than timers may be late. The last part of a lag is slept exactly,
-	// and changes are not noticed in it.
+	// coarse is more than a timer can be late. The last part of a lag is slept precisely,
+	// and changes during it go unnoticed.
 	coarse = 2 * time.Millisecond
 )
 
 // Proxy listens on 127.0.0.1 between its clients and one server, and forwards what they
-// send. It can fall silent in either direction, delay, end connections and refuse them.
-// Nothing is lost or reordered on a connection. What a silent direction has held back,
-// the end of the connection included, is delivered when it is healed, as by a network
-// that was cut for a while. Its methods are safe for concurrent use.
+// send. It can silence a direction, delay it, end connections, and refuse new ones.
+// Nothing on a connection is lost or reordered. What a silent direction holds, including
+// the end of the connection, is delivered after Heal, as by a network that was down for a
+// while. Its methods are safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
 	server   string
-	running  sync.WaitGroup // every goroutine of the proxy
+	running  sync.WaitGroup // all goroutines of the proxy
 
 	mu       sync.Mutex
 	held     Direction
-	lag      map[Direction]time.Duration // of one way each
+	lag      map[Direction]time.Duration // of each single direction
 	refusing bool
 	closed   bool
 	accepted int
@@ -69,7 +70,7 @@ func NewProxy(server string) (*Proxy, error) {
 	return p, nil
 }
 
-// StartProxy is [NewProxy] for a test. The proxy is closed at the end of the test.
+// StartProxy is [NewProxy] for a test. The proxy is closed when the test ends.
 func StartProxy(tb testing.TB, server string) *Proxy {
 	tb.Helper()
 	p, err := NewProxy(server)
@@ -87,22 +88,22 @@ func StartProxy(tb testing.TB, server string) *Proxy {
 // Addr returns the address to dial instead of the server, as host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Accepted returns how many connections were accepted so far, without the refused ones.
+// Accepted returns how many connections were accepted so far, not counting refused ones.
 func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.accepted
 }
 
-// Hold silences the given directions, and no others: connections stay open and new ones
-// are accepted, but nothing passes, not even the end of a connection. If one direction is
-// silent, the other continues.
+// Hold silences exactly the given directions. Connections stay open and new ones are
+// accepted, but nothing passes, not even the end of a connection. The other direction is
+// not affected.
 func (p *Proxy) Hold(ways Direction) {
 	p.change(func() { p.held = ways })
 }
 
-// Lag delays everything in the given directions by that time, what is in transit
-// included. 0 ends the lag.
+// Lag delays everything in the given directions, including what is in transit. 0 ends the
+// lag.
 func (p *Proxy) Lag(ways Direction, by time.Duration) {
 	p.change(func() {
 		for _, way := range []Direction{ToServer, ToClient} {
@@ -126,7 +127,7 @@ func (p *Proxy) Heal() {
 	})
 }
 
-// Cut ends every connection, on both sides and at once; what was in transit is lost. New
+// Cut ends every connection at once, on both sides; what is in transit is lost. New
 // connections are accepted.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -134,8 +135,8 @@ func (p *Proxy) Cut() {
 	p.cut()
 }
 
-// Close ends the proxy and its connections, and returns when its goroutines are gone. It
-// may be called more than once.
+// Close ends the proxy and its connections, and returns when its goroutines have ended.
+// It is idempotent.
 func (p *Proxy) Close() error {
 	err := p.listener.Close()
 	if errors.Is(err, net.ErrClosed) {
@@ -160,7 +161,7 @@ func (p *Proxy) change(set func()) {
 // cut is called with mu held.
 func (p *Proxy) cut() {
 	for c := range p.conns {
-		_ = c.Close() // the other way may have closed it already
+		_ = c.Close() // the other direction may have closed it already
 	}
 }
 
@@ -174,7 +175,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve passes on one connection until both of its ways have ended.
+// serve forwards one connection until both directions have ended.
 func (p *Proxy) serve(front net.Conn) {
 	defer front.Close()
 	p.mu.Lock()
@@ -188,7 +189,7 @@ func (p *Proxy) serve(front net.Conn) {
 	}
 	back, err := net.Dial("tcp", p.server)
 	if err != nil {
-		return // the side that dialled sees a connection that ends
+		return // the client sees its connection end
 	}
 	defer back.Close()
 	if !p.enter(front, back) {
@@ -201,7 +202,7 @@ func (p *Proxy) serve(front net.Conn) {
 	ways.Wait()
 }
 
-// enter makes the connections known to Cut and Close, unless the proxy is closed.
+// enter registers the connections for Cut and Close, unless the proxy is closed.
 func (p *Proxy) enter(conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,16 +223,16 @@ func (p *Proxy) leave(conns ...net.Conn) {
 	}
 }
 
-// parcel is something that was read. The last one of a connection says how its reading
-// ended.
+// parcel is the result of one read. The last one of a connection has the error that ended
+// the reading.
 type parcel struct {
 	data []byte
 	at   time.Time
 	err  error
 }
 
-// pass is one way of a connection. It reads without a pause, so each parcel's lag counts
-// from its own arrival.
+// pass is one direction of a connection. It reads without pausing, so the lag of each
+// parcel counts from its own arrival.
 func (p *Proxy) pass(way Direction, from, to net.Conn) {
 	parcels, gone := make(chan parcel, backlog), make(chan struct{})
 	var reading sync.WaitGroup
@@ -251,21 +252,21 @@ func (p *Proxy) pass(way Direction, from, to net.Conn) {
 	})
 	orderly := p.deliver(way, parcels, to)
 	if half, ok := to.(interface{ CloseWrite() error }); orderly && ok {
-		// Only this way is over; the side that was dialled may still be answering.
+		// Only this direction is over; the other side may still be answering.
 		orderly = half.CloseWrite() == nil
 	}
 	if !orderly {
-		_, _ = from.Close(), to.Close() // the other way may have closed them already
+		_, _ = from.Close(), to.Close() // the other direction may have closed them already
 	}
 	close(gone)
 	reading.Wait()
 }
 
-// deliver writes the parcels when they are due. It returns true after the orderly end of
-// the connection, and false if the connection is of no use any more.
+// deliver writes the parcels when they are due. It returns true after an orderly end of
+// the connection, and false if the connection can no longer be used.
 func (p *Proxy) deliver(way Direction, parcels <-chan parcel, to net.Conn) bool {
 	for {
-		next := <-parcels // the reader always sends a last one
+		next := <-parcels // the reader always sends a last parcel
 		if !p.due(way, next.at) {
 			return false
 		}
@@ -278,8 +279,8 @@ func (p *Proxy) deliver(way Direction, parcels <-chan parcel, to net.Conn) bool 
 	}
 }
 
-// due waits until what was read at the given time may pass, and returns false if the
-// proxy has been closed.
+// due waits until data read at the given time may pass. It returns false if the proxy was
+// closed.
 func (p *Proxy) due(way Direction, read time.Time) bool {
 	for {
 		p.mu.Lock()

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// Feature is what some releases of ZooKeeper lack.
+// Feature is something that some releases of ZooKeeper lack.
 type Feature string
 
 // The features that tests need. A test that needs one calls [Ensemble.Needs], and is
-// skipped by name on a release without it.
+// skipped, with the feature's name, on a release without it.
 const (
 	Containers Feature = "container nodes"
 	Counters   Feature = "counters of bytes and of watches that fired"
@@ -19,8 +19,8 @@ const (
 	Refusals   Feature = "an answer to a SASL exchange that it refuses: it closes the connection"
 )
 
-// first is the list of what releases lack: of each branch that got the feature the first
-// release with it, or the first that was run.
+// first returns, for each branch that got the feature, the first release with it, or the
+// oldest release on which it was tested.
 func (f Feature) first() []string {
 	return map[Feature][]string{
 		Containers: {"3.5.3"}, Counters: {"3.6.0"}, HardQuotas: {"3.7.0"}, TLS: {"3.5.10"}, Refusals: {"3.5.10"},
@@ -41,10 +41,11 @@ func (e *Ensemble) Needs(tb testing.TB, needed ...Feature) {
 	}
 }
 
-// Since reports whether a release has what is new in others. A branch is what the first
-// two numbers name. If first names a release of the version's own branch, that one
-// decides. Otherwise, the version has it if it is newer than all of them. Since("3.7.2",
-// "3.7.2", "3.8.2") is true, and Since("3.8.1", "3.7.2", "3.8.2") is not.
+// Since reports whether a release has something that is new in the given releases. A
+// branch is the first two numbers of a version. If first has a release of the version's
+// own branch, that one decides. Otherwise, the version must be newer than all of them.
+// Since("3.7.2", "3.7.2", "3.8.2") is true, and Since("3.8.1", "3.7.2", "3.8.2") is
+// false.
 func Since(version string, first ...string) bool {
 	newer := true
 	for _, f := range first {
@@ -61,7 +62,8 @@ func branch(version string) string {
 	return strings.Join(numbers[:min(2, len(numbers))], ".")
 }
 
-// compare is negative if version a is older than b. A missing number is 0.
+// compare returns a negative number if version a is older than b. A missing number counts
+// as 0.
 func compare(a, b string) int {
 	as, bs := strings.Split(a, "."), strings.Split(b, ".")
 	for i := range max(len(as), len(bs)) {
@@ -76,6 +78,6 @@ func number(parts []string, i int) int {
 	if i >= len(parts) {
 		return 0
 	}
-	n, _ := strconv.Atoi(parts[i]) // status.version has digits only
+	n, _ := strconv.Atoi(parts[i]) // status.version has only digits and dots
 	return n
 }

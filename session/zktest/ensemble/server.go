@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// server is one server of an ensemble. It outlives its process: if it is killed and
-// restarted it has the same number, ports and data.
+// server is one server of an ensemble. It outlives its process: after a kill and a
+// restart, it has the same number, ports and data.
 type server struct {
 	index  int
 	folder string // zoo.cfg, the log and the data
@@ -25,11 +25,11 @@ type server struct {
 	installation *Installation // nil for the ensemble's
 
 	mu      sync.Mutex
-	process *process // nil while none runs on purpose: before the start, after Kill
-	stopped bool     // the process is held by Stop
+	process *process // nil while it should not run: before the start, after Kill
+	stopped bool     // Stop has halted the process
 }
 
-// process is a running or ended virtual machine.
+// process is a virtual machine, running or ended.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed once it has ended and err is set
@@ -52,7 +52,7 @@ func (s *server) dataDir() string { return filepath.Join(s.folder, "data") }
 func (s *server) cfgPath() string { return filepath.Join(s.folder, "zoo.cfg") }
 func (s *server) logPath() string { return filepath.Join(s.folder, "server.log") }
 
-// prepare writes what the process will read.
+// prepare writes the files that the process reads.
 func (s *server) prepare(cfg string) error {
 	if err := os.MkdirAll(s.dataDir(), 0o700); err != nil {
 		return fmt.Errorf("ensemble: server %d: %w", s.index, err)
@@ -78,9 +78,9 @@ func (s *server) start(java string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("ensemble: server %d: %w", s.index, err)
 	}
-	defer log.Close() // the process has its own handle
+	defer log.Close() // the process has its own descriptor
 	cmd := exec.Command(java, args...)
-	cmd.Dir = s.folder // where the virtual machine writes its report if it crashes
+	cmd.Dir = s.folder // where the virtual machine writes its report after a crash
 	cmd.Stdout, cmd.Stderr = log, log
 	DieWithParent(cmd)
 	if err := cmd.Start(); err != nil {
@@ -95,8 +95,8 @@ func (s *server) start(java string, args []string) error {
 	return nil
 }
 
-// kill ends the process with SIGKILL, and returns when it is gone. Without a process it
-// does nothing.
+// kill ends the process with SIGKILL, and returns when it is gone. If there is no
+// process, it does nothing.
 func (s *server) kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,9 +104,9 @@ func (s *server) kill() error {
 	if p == nil {
 		return nil
 	}
-	// The signal goes through the process's handle. So it cannot hit another process that
-	// got the number of one that has ended. There is no group to kill: the virtual
-	// machine has no children. It dies also when it is stopped.
+	// The signal is sent through the process's handle, so it cannot hit another process
+	// that got the same number after this one ended. There is no process group to kill,
+	// because the virtual machine has no children. SIGKILL also ends a stopped process.
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("ensemble: killing server %d: %w", s.index, err)
 	}
@@ -115,7 +115,7 @@ func (s *server) kill() error {
 	return nil
 }
 
-// hold stops the process (true) or lets it go on (false).
+// hold stops the process (true) or lets it continue (false).
 func (s *server) hold(stop bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *server) hold(stop bool) error {
 		return fmt.Errorf("ensemble: server %d: not running", s.index)
 	}
 	if s.stopped == stop {
-		return nil // there would be no news to wait for
+		return nil // there would be no change to wait for
 	}
 	if err := holdProcess(s.process.cmd.Process, stop); err != nil {
 		return fmt.Errorf("ensemble: holding server %d: %w", s.index, err)
@@ -132,8 +132,8 @@ func (s *server) hold(stop bool) error {
 	return nil
 }
 
-// active reports whether the server ought to be serving: it was started, and is not held.
-// The error says that its process has ended by itself.
+// active reports whether the server should be serving: it was started, and is not
+// stopped. It returns an error if the process has ended by itself.
 func (s *server) active() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ func (s *server) active() (bool, error) {
 	}
 }
 
-// portTaken returns an error if the server's log says that it could not listen.
+// portTaken returns an error if the server's log says that a port was in use.
 func (s *server) portTaken() error {
 	log, err := os.ReadFile(s.logPath())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,19 +12,19 @@ import (
 // Setting changes how the servers of an ensemble are configured; see [Start].
 type Setting func(*config)
 
-// config is what all servers of an ensemble have in common.
+// config is what all servers of an ensemble share.
 type config struct {
 	lines      map[string]string // of zoo.cfg
-	properties map[string]string // java's -D
+	properties map[string]string // java's -D options
 	heap       string
-	members    []int // at first; nil for all
+	members    []int // of the initial list; nil: all
 	observers  int
-	master     bool     // the observers follow server 0
-	addresses  []string // of the servers, for clients; nil: 127.0.0.1 and ports of their own
+	master     bool     // the observers follow server 0; see [ObserverMaster]
+	addresses  []string // of the servers, for clients; nil: 127.0.0.1, with a port for each
 	via        func(from, to, port int) int
 }
 
-// newConfig holds the defaults that doc.go promises, and applies the settings to them.
+// newConfig returns the defaults that doc.go describes, changed by the settings.
 func newConfig(settings []Setting) *config {
 	c := &config{
 		lines: map[string]string{
@@ -38,9 +38,9 @@ func newConfig(settings []Setting) *config {
 			"preAllocSize":           "1024", // kB of each log file; by default 64 MB are written for each
 		},
 		properties: map[string]string{
-			"znode.container.checkIntervalMs": "200", // by default containers are reaped once a minute
-			// Without a bound the servers ask each other ever more rarely, up to once a
-			// minute, while a vote is open.
+			"znode.container.checkIntervalMs": "200", // the default is a check once per minute
+			// Without a limit, the servers query each other less and less often while a
+			// vote is open, down to once per minute.
 			"zookeeper.fastleader.maxNotificationInterval": "500",
 			"org.slf4j.simpleLogger.showDateTime":          "true",
 			"org.slf4j.simpleLogger.dateTimeFormat":        "HH:mm:ss.SSS",
@@ -62,8 +62,8 @@ func Tick(d time.Duration) Setting {
 	return Line("tickTime", fmt.Sprint(d.Milliseconds()))
 }
 
-// SyncLimit sets after how many ticks without contact a leader drops a follower and a
-// follower leaves its leader; the default is 10.
+// SyncLimit sets the number of ticks without contact after which a leader drops a
+// follower and a follower leaves its leader; the default is 10.
 func SyncLimit(ticks int) Setting {
 	return Line("syncLimit", fmt.Sprint(ticks))
 }
@@ -73,8 +73,8 @@ func Heap(size string) Setting {
 	return func(c *config) { c.heap = size }
 }
 
-// Observers makes the last n servers observers: they follow the leader, serve clients and
-// do not vote.
+// Observers makes the last n servers observers, which follow the leader and serve
+// clients, but do not vote.
 func Observers(n int) Setting {
 	return func(c *config) { c.observers = n }
 }
@@ -86,8 +86,8 @@ func ObserverMaster() Setting {
 	return func(c *config) { c.master = true }
 }
 
-// Line sets a line of zoo.cfg, for what has no Setting. Ports, folders and server lines
-// are the ensemble's.
+// Line sets a line of zoo.cfg that has no Setting of its own. The ensemble sets ports,
+// folders and server lines itself.
 func Line(key, value string) Setting {
 	return func(c *config) { c.lines[key] = value }
 }
@@ -103,8 +103,8 @@ func Members(servers ...int) Setting {
 	return func(c *config) { c.members = servers }
 }
 
-// At makes server i listen for clients on the i-th of these loopback addresses, all of
-// them on the same port, like servers that share one name. Among themselves they use
+// At makes server i listen for clients on the i-th of these loopback addresses, all on
+// the same port, like servers that share a host name. Among each other, the servers use
 // 127.0.0.1. At takes one address per server.
 func At(addresses ...string) Setting {
 	return func(c *config) {
@@ -114,15 +114,15 @@ func At(addresses ...string) Setting {
 }
 
 // QuorumVia lets a test put a proxy on 127.0.0.1 between the servers. f returns the port
-// on which server from connects to the quorum port of server to: port, which is the real
-// one, or that of the proxy. It is called while the ensemble starts, once for each
-// ordered pair, and again, with other ports, if a start has to be repeated or the list
-// changes. Elections use another port and do not go through the proxy.
+// through which server from connects to the quorum port of server to: the port itself, or
+// that of a proxy. It is called while the ensemble starts, once for each ordered pair,
+// and again, with other ports, if the start is repeated or the list changes. Elections
+// use another port and bypass the proxy.
 func QuorumVia(f func(from, to, port int) int) Setting {
 	return func(c *config) { c.via = f }
 }
 
-// file writes the zoo.cfg of server i in an ensemble of the members.
+// file returns the zoo.cfg of server i in an ensemble of the members.
 func (c *config) file(servers []*server, members []int, i int) string {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(c.lines)) {
@@ -138,7 +138,7 @@ func (c *config) file(servers []*server, members []int, i int) string {
 		b.WriteString("peerType=observer\n")
 	}
 	if c.master && (i == 0 || i >= voters) {
-		// Only a leader listens on its quorum port, so an observer's is free.
+		// Only a leader listens on its quorum port, so an observer's quorum port is free.
 		fmt.Fprintf(&b, "observerMasterPort=%d\n", servers[len(servers)-1].ports.quorum)
 	}
 	for _, j := range members {
@@ -156,16 +156,16 @@ func (c *config) file(servers []*server, members []int, i int) string {
 	return b.String()
 }
 
-// arguments are java's arguments to run a server of the installation with its zoo.cfg at
-// path.
+// arguments returns the arguments of java for a server of the installation with its
+// zoo.cfg at path.
 func (c *config) arguments(from Installation, path string) []string {
 	args := []string{
 		"-Xms16m", "-Xmx" + c.heap, "-XX:+UseSerialGC",
-		"-XX:TieredStopAtLevel=1", "-Xshare:auto", // a server lives for seconds: start quickly rather than run fast
-		"-XX:-UsePerfData", // else every server leaves a file in the system's temporary folder when it is killed
+		"-XX:TieredStopAtLevel=1", "-Xshare:auto", // a server lives for seconds, so a quick start matters more than speed
+		"-XX:-UsePerfData", // otherwise every killed server leaves a file in the system's temporary folder
 	}
-	if archive := filepath.Join(from.Origin, "classes.jsa"); isFile(archive) { // classes that java need not load again
-		args = append(args, "-XX:SharedArchiveFile="+archive, "-Xlog:disable") // silent if it is one of another folder or java
+	if archive := filepath.Join(from.Origin, "classes.jsa"); isFile(archive) { // preloaded classes
+		args = append(args, "-XX:SharedArchiveFile="+archive, "-Xlog:disable") // no warning if it belongs to another folder or java
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.properties)) {
 		args = append(args, "-D"+key+"="+c.properties[key])

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// sleepExactly sleeps without the runtime's timers. These wake up to a millisecond late
-// when nothing else goes on: the poller beneath them counts whole milliseconds. It takes
-// up a thread.
+// sleepExactly sleeps without the runtime's timers. In an idle process, those are up to a
+// millisecond late, because the poller below them counts whole milliseconds. sleepExactly
+// occupies a thread.
 func sleepExactly(d time.Duration) {
 	left := syscall.NsecToTimespec(d.Nanoseconds())
-	_ = syscall.Nanosleep(&left, nil) // a signal may wake it early, and its caller looks at the clock again
+	_ = syscall.Nanosleep(&left, nil) // a signal may end it early, and the caller checks the time again
 }

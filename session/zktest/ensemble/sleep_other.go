@@ -4,5 +4,5 @@ package ensemble
 
 import "time"
 
-// sleepExactly sleeps as exactly as the runtime's timers do.
+// sleepExactly sleeps as precisely as the runtime's timers allow.
 func sleepExactly(d time.Duration) { time.Sleep(d) }
