@@ -12,15 +12,15 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// errCut is the error of both ends of a connection that is cut.
+// errCut is the error that both ends of a cut connection get.
 var errCut = syscall.ECONNRESET
 
-// conn is the client's end of a connection. Two goroutines behind it carry what may pass.
+// conn is the client's end of a connection. Two goroutines carry what may pass.
 //
-// Up: Write cuts its bytes into frames, asks the rule about each, and puts it into the
-// lane; a goroutine takes from the lane and writes to the socket. Down: a goroutine reads
-// from the socket and does the same; Read takes from the lane. Both goroutines end with
-// the connection.
+// Up: Write splits its bytes into frames, asks the rule about each, and puts them into
+// the lane; a goroutine takes them from the lane and writes to the socket. Down: a
+// goroutine reads from the socket and does the same; Read takes from the lane. Both
+// goroutines end with the connection.
 type conn struct {
 	network  *Network
 	socket   net.Conn
@@ -30,7 +30,7 @@ type conn struct {
 	writing sync.Mutex // one Write at a time
 	sending cutter
 	sent    int         // frames
-	word    atomic.Bool // it carries a four-letter word, and its answer
+	word    atomic.Bool // it carries a four-letter word and its answer
 
 	reading sync.Mutex // one Read at a time
 	rest    []byte
@@ -42,13 +42,13 @@ type conn struct {
 	once sync.Once // the end of the connection
 }
 
-// start is called when the network knows of the connection.
+// start is called once the network has registered the connection.
 func (c *conn) start() {
 	go c.carryUp()
 	go c.carryDown()
 }
 
-// Write accepts p as a socket does, which says nothing about whether it will ever arrive.
+// Write accepts p as a socket does; that does not mean that p will ever arrive.
 func (c *conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -108,7 +108,8 @@ func (c *conn) describeReply(frame []byte, nth int) Frame {
 	return f
 }
 
-// arrived returns the next frame from the server, or a part of the answer to a word.
+// arrived returns the next frame from the server, or a part of the answer to a
+// four-letter word.
 func (c *conn) arrived(from *cutter) ([]byte, error) {
 	if c.word.Load() {
 		return from.all(), nil
@@ -124,7 +125,7 @@ func (c *conn) carryUp() {
 		}
 		if len(bytes) > 0 {
 			if _, err := c.socket.Write(bytes); err != nil {
-				// It shows that the server has gone when its last bytes have been read.
+				// Read reports that the server is gone, after its last bytes.
 				c.up.close(err)
 				return
 			}
@@ -163,8 +164,8 @@ func (c *conn) carryDown() {
 			if c.down.put(frame, c.network.judge(c.describeReply(frame, nth))) {
 				continue
 			}
-			// The server is cut off now. The client is cut off when it has read what
-			// comes before.
+			// The server is cut off now. The client is cut off once it has read
+			// everything before the cut.
 			c.up.close(errCut)
 			c.hangUp()
 			return
@@ -172,7 +173,7 @@ func (c *conn) carryDown() {
 	}
 }
 
-// Read returns what was allowed to pass.
+// Read returns what has passed.
 func (c *conn) Read(p []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -195,7 +196,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fail ends the connection, and both ends hear of it.
+// fail ends the connection for both ends.
 func (c *conn) fail(reason error) {
 	c.up.close(reason)
 	c.down.close(reason)
@@ -205,13 +206,13 @@ func (c *conn) fail(reason error) {
 func (c *conn) hangUp() {
 	c.once.Do(func() {
 		c.network.forget(c)
-		// If a socket does not close, nothing can be done about it.
+		// Nothing can be done if closing a socket fails.
 		_ = c.socket.Close()
 	})
 }
 
-// Close ends the connection. It is idempotent. The server hears of it unless a partition
-// keeps it from hearing.
+// Close ends the connection. It is idempotent. The server sees the end unless a partition
+// hides it.
 func (c *conn) Close() error {
 	silent := c.up.isSilent()
 	left := c.up.close(net.ErrClosed)
@@ -221,7 +222,7 @@ func (c *conn) Close() error {
 		return nil
 	}
 	c.once.Do(func() {
-		// This ends the goroutine that reads; there is no reader left to tell.
+		// This ends the goroutine that reads, and no reader is left to notice.
 		_ = c.socket.SetReadDeadline(time.Unix(1, 0))
 		c.network.linger(c, left)
 	})
@@ -236,7 +237,8 @@ func (c *conn) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: "faultnet", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
 }
 
-// LocalAddr is that of the connection underneath. So is RemoteAddr.
+// LocalAddr returns the address of the underlying connection, and so does RemoteAddr for
+// the other end.
 func (c *conn) LocalAddr() net.Addr { return c.socket.LocalAddr() }
 
 func (c *conn) RemoteAddr() net.Addr { return c.socket.RemoteAddr() }
@@ -246,13 +248,13 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetReadDeadline also applies to a Read that waits already.
+// SetReadDeadline also applies to a Read that is already waiting.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.down.setDeadline(receiver, t)
 	return nil
 }
 
-// SetWriteDeadline matters to a Write that waits for room.
+// SetWriteDeadline applies to a Write that waits for room.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.up.setDeadline(sender, t)
 	return nil

@@ -27,39 +27,39 @@ func (d Direction) String() string {
 	return "down"
 }
 
-// OpEvent is the operation of a watch event, which answers nothing. The protocol uses the
-// same number.
+// OpEvent is the operation of a watch event, which answers no request. The protocol uses
+// the same number.
 const OpEvent zktest.Op = 0
 
-// OpUnknown is the operation of an answer to no request of its connection.
+// OpUnknown is the operation of an answer that matches no request of its connection.
 const OpUnknown zktest.Op = -1 << 31
 
 // OpWord is the operation of a four-letter word, which a client sends instead of its
-// first frame, and of each part of its answer.
+// first frame, and of each part of the answer.
 const OpWord zktest.Op = -1<<31 + 1
 
-// Frame is one message on its way: a request, the answer to one, or a watch event.
+// Frame is one message: a request, the answer to one, or a watch event.
 type Frame struct {
 	Direction Direction
-	// Op is the operation that is asked for or answered: OpConnect for both frames of a
+	// Op is the operation that is requested or answered: OpConnect for both frames of a
 	// handshake, [OpEvent] for a watch event.
 	Op zktest.Op
 	// Number counts the frames of this direction on all connections of the network, from
 	// 1.
 	Number int
-	// Conn counts the connections of the network, from 1, and Nth the frames of this
-	// direction on this one.
+	// Conn numbers the connections of the network, from 1. Nth numbers the frames of this
+	// direction on this connection.
 	Conn, Nth int
-	// Xid ties an answer to its request; 0 for a handshake.
+	// Xid matches an answer to its request; 0 for a handshake.
 	Xid int32
-	// Code is the error code in an answer's header. It is 0 for success and for frames
-	// that are no answers.
+	// Code is the error code in an answer's header. It is 0 for success, and for frames
+	// that are not answers.
 	Code int32
-	// Size is the length in bytes, the four of the length field included.
+	// Size is the length in bytes, including the four of the length field.
 	Size int
 }
 
-// String is for traces.
+// String describes the frame in a trace.
 func (f Frame) String() string {
 	names := map[zktest.Op]string{OpEvent: "event", OpUnknown: "answer to nothing", OpWord: "four-letter word"}
 	name, special := names[f.Op]
@@ -74,11 +74,12 @@ func (f Frame) String() string {
 
 const (
 	prefixSize = 4
-	// longest is longer than any frame of a server or client.
+	// longest is more than the length of any frame of a server or client.
 	longest = 64 << 20
 )
 
-// errNoFrame is why a connection ends that carries anything but the protocol.
+// errNoFrame is the error that ends a connection that carries anything except the
+// protocol.
 var errNoFrame = errors.New("faultnet: this is not the ZooKeeper protocol")
 
 // isWord reports whether a connection begins with a four-letter word.
@@ -94,10 +95,10 @@ func isWord(start []byte) bool {
 	return true
 }
 
-// cutter cuts a stream into frames.
+// cutter splits a stream into frames.
 type cutter struct{ rest []byte }
 
-// all returns everything that has arrived, which is no frame.
+// all returns everything that has arrived, without looking for frames.
 func (c *cutter) all() (rest []byte) {
 	rest, c.rest = c.rest, nil
 	return rest
@@ -122,11 +123,11 @@ func (c *cutter) next() ([]byte, error) {
 	return frame, nil
 }
 
-// add takes what has arrived. The bytes are copied.
+// add appends bytes that have arrived. It copies them.
 func (c *cutter) add(p []byte) { c.rest = append(c.rest, p...) }
 
-// int32At reads a field of a frame, counted from after the length. It returns 0 if the
-// frame is too short for it.
+// int32At reads a field of a frame, at an offset after the length field. It returns 0 if
+// the frame is too short.
 func int32At(frame []byte, offset int) int32 {
 	if len(frame) < prefixSize+offset+4 {
 		return 0
@@ -136,8 +137,8 @@ func int32At(frame []byte, offset int) int32 {
 
 const xidEvent = -1
 
-// asked are the requests of a connection that are not answered, by xid. Some xids are
-// used again and again, by pings above all, and are answered in order.
+// asked has the unanswered requests of a connection, by xid. Some xids are used
+// repeatedly, above all by pings; their requests are answered in order.
 type asked map[int32][]zktest.Op
 
 func (a asked) note(xid int32, op zktest.Op) { a[xid] = append(a[xid], op) }

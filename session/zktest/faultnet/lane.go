@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// room is how many bytes may be under way in one direction before the sender has to wait,
-// about what two sockets hold.
+// room is how many bytes may be in transit in one direction before the sender must wait,
+// about as many as two sockets hold.
 const room = 1 << 20
 
-// piece is a frame under way, or the end of the connection.
+// piece is a frame in transit, or the end of the connection.
 type piece struct {
 	bytes []byte
-	lags  time.Time // not before, as far as the lag goes
-	due   time.Time // not before
-	held  bool      // not before it is released
-	end   error     // the connection ends after the bytes, for this reason
+	lags  time.Time // when the lag lets it be delivered
+	due   time.Time // when it may be delivered
+	held  bool      // it waits to be released
+	end   error     // ends the connection after the bytes, with this error
 }
 
-// lane is one direction of one connection. Waiting is done on a condition variable only:
-// inside a synctest bubble that counts as durably blocked.
+// lane is one direction of one connection. It waits only on a condition variable, which
+// inside a synctest bubble counts as durably blocked.
 type lane struct {
 	mu      sync.Mutex
 	changed sync.Cond
 
 	queue     []piece
 	size      int
-	last      time.Time // when the newest piece is due: the order is kept when the lag becomes less
+	last      time.Time // when the newest piece is due: keeps the order when the lag is reduced
 	lag       time.Duration
 	silent    bool
 	swallowed bool
-	ended     bool  // the last piece is an end
-	over      error // waiting sides end with it
+	ended     bool  // the last piece ends the connection
+	over      error // the error with which waiting sides return
 	deadlines [2]deadline
 }
 
@@ -42,7 +42,7 @@ const (
 	receiver
 )
 
-// deadline is until when a side waits at most, and the timer that wakes it.
+// deadline limits how long a side waits, with the timer that wakes it.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer
@@ -54,7 +54,7 @@ func newLane(silent bool, lag time.Duration) *lane {
 	return l
 }
 
-// change changes the lane and has both sides look again.
+// change changes the lane, and wakes both sides to look again.
 func (l *lane) change(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,8 +62,8 @@ func (l *lane) change(f func()) {
 	l.changed.Broadcast()
 }
 
-// release lets go the held pieces, whether they are held for a time or without one; the
-// lag stays.
+// release releases all held pieces, whether held for a time or indefinitely; the lag
+// still applies.
 func (l *lane) release() {
 	l.change(func() {
 		l.last = time.Time{}
@@ -78,7 +78,7 @@ func (l *lane) release() {
 	})
 }
 
-// hurry ends the lag of what is under way.
+// hurry ends the lag of everything in transit.
 func (l *lane) hurry() {
 	l.change(func() {
 		for i := range l.queue {
@@ -87,8 +87,8 @@ func (l *lane) hurry() {
 	})
 }
 
-// close makes the lane useless. The reason of the first call counts. It returns what has
-// not been delivered.
+// close makes the lane unusable. The reason of the first call counts. It returns the
+// bytes that were not delivered.
 func (l *lane) close(reason error) (left []byte) {
 	l.change(func() {
 		if l.over == nil {
@@ -113,8 +113,8 @@ func (l *lane) isSilent() bool {
 	return l.silent
 }
 
-// put decides when the frame is delivered, by the rule's verdict. It returns false if
-// nothing will ever be delivered after it.
+// put applies the rule's verdict to the frame. It returns false if nothing will be
+// delivered after it.
 func (l *lane) put(frame []byte, v Verdict) bool {
 	goesOn := true
 	l.change(func() {
@@ -146,7 +146,7 @@ func (l *lane) put(frame []byte, v Verdict) bool {
 	return goesOn
 }
 
-// end is put for the end of the connection.
+// end is like put, for the end of the connection.
 func (l *lane) end(reason error) {
 	l.change(func() {
 		if l.over == nil && !l.ended && !l.swallowed {
@@ -166,16 +166,16 @@ func (l *lane) enqueue(p piece) {
 	l.size += len(p.bytes)
 }
 
-// wait waits for a change, until the given time or the side's deadline. It is called with
-// mu held.
+// wait waits for a change, the given time or the side's deadline, whichever comes first.
+// It is called with mu held.
 func (l *lane) wait(who int, until time.Time) {
 	d := &l.deadlines[who]
 	if !d.at.IsZero() && (until.IsZero() || d.at.Before(until)) {
 		until = d.at
 	}
 	if !until.IsZero() {
-		// A timer that is late for a deadline on the wall clock is set again: the side
-		// that it wakes looks at the time.
+		// If a timer fires too early for a deadline on the wall clock, it is set again,
+		// because the woken side looks at the time.
 		left := max(time.Until(until), time.Microsecond)
 		if d.timer == nil {
 			d.timer = time.AfterFunc(left, func() { l.change(func() {}) })
@@ -186,18 +186,18 @@ func (l *lane) wait(who int, until time.Time) {
 	l.changed.Wait()
 }
 
-// passed reports whether the side's deadline is over. It is called with mu held.
+// passed reports whether the side's deadline has passed. It is called with mu held.
 func (l *lane) passed(who int) bool {
 	at := l.deadlines[who].at
 	return !at.IsZero() && !time.Now().Before(at)
 }
 
-// setDeadline also applies to a side that waits already.
+// setDeadline also applies to a side that is already waiting.
 func (l *lane) setDeadline(who int, at time.Time) {
 	l.change(func() { l.deadlines[who].at = at })
 }
 
-// ready waits until more may be put.
+// ready waits until there is room to put more.
 func (l *lane) ready() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -214,8 +214,8 @@ func (l *lane) ready() error {
 	}
 }
 
-// take waits for the next bytes to deliver. An error says that there is nothing more, or
-// that the deadline has passed. end says that the connection ends after the bytes.
+// take waits for the next bytes to deliver. It returns an error if there is nothing more,
+// or the deadline has passed. If end is not nil, the connection ends after the bytes.
 func (l *lane) take() (bytes []byte, end, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

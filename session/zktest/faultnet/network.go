@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// Dial makes a connection, as [net.Dialer.DialContext] does, and the method DialContext
-// of a server of package zktest.
+// Dial makes a connection, like [net.Dialer.DialContext] and zktest's Server.DialContext.
 type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Rule decides about frames. It is called in the order of each direction of each
-// connection, and concurrently for different ones, before the frame is sent on. It may
-// call the methods of the network. It must return at once: the writer of the frame waits
-// for it.
+// Rule decides about frames. It is called in order for the frames of one direction of a
+// connection, and concurrently for others, before the frame is passed on. It may call the
+// methods of the network. It must return at once, because the frame's writer waits for
+// it.
 type Rule func(Frame) Verdict
 
 // Network is the network between clients and servers. Its methods are safe for concurrent
@@ -32,14 +31,14 @@ type Network struct {
 	lag     [Down + 1]time.Duration
 	refuses bool
 	closed  bool
-	healed  chan struct{} // closed by Heal: dials that wait look again
+	healed  chan struct{} // closed by Heal, to make waiting dials look again
 	late    []lingering
 }
 
-// lingering is a connection that the client has closed, which the server has not heard.
+// lingering is a connection that the client has closed and the server still sees open.
 type lingering struct {
 	socket net.Conn
-	left   []byte // what the client had sent before
+	left   []byte // what the client had sent before it closed
 }
 
 // New returns a network that only the rule breaks; a nil rule passes everything. Close
@@ -48,8 +47,8 @@ func New(dial Dial, rule Rule) *Network {
 	return &Network{dial: dial, rule: rule, conns: map[*conn]struct{}{}, healed: make(chan struct{})}
 }
 
-// Dial connects through the network; clients dial with it. During a partition it waits
-// for the end of the partition, or of ctx.
+// Dial connects a client through the network. During a partition, it waits until the
+// partition or ctx ends.
 func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := n.pass(ctx, network); err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func (n *Network) pass(ctx context.Context, network string) error {
 	}
 }
 
-// judge numbers the frame and asks the rule.
+// judge numbers the frame and calls the rule.
 func (n *Network) judge(f Frame) Verdict {
 	n.mu.Lock()
 	n.frames[f.Direction]++
@@ -108,7 +107,7 @@ func (n *Network) judge(f Frame) Verdict {
 	return n.rule(f)
 }
 
-// Frames returns how many frames were sent in the direction, lost ones included.
+// Frames returns how many frames were sent in the direction, including lost ones.
 func (n *Network) Frames(d Direction) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -138,8 +137,8 @@ func (n *Network) Partition(directions ...Direction) {
 	n.apply()
 }
 
-// Refuse makes servers refuse new connections at once, or accept them again. Connections
-// that wait for the end of a partition are refused as well. Open ones continue.
+// Refuse makes servers refuse new connections at once, or accept them again. It also
+// refuses connections that wait for a partition to end. Open connections continue.
 func (n *Network) Refuse(refuse bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -147,7 +146,7 @@ func (n *Network) Refuse(refuse bool) {
 	n.wake()
 }
 
-// wake has all dials that wait look again. It is called with mu held.
+// wake makes all waiting dials look again. It is called with mu held.
 func (n *Network) wake() {
 	close(n.healed)
 	n.healed = make(chan struct{})
@@ -170,7 +169,7 @@ func (n *Network) apply() {
 	}
 }
 
-// Release releases the frames that Hold and HoldFor have stopped, and what waits after
+// Release releases frames that were stopped by Hold or HoldFor, and those that wait after
 // them. It keeps the order.
 func (n *Network) Release() {
 	n.mu.Lock()
@@ -205,11 +204,11 @@ func (n *Network) Heal() {
 	}
 }
 
-// arrive delivers what is late, and then the end of the connection. It does not wait for
-// a server that does not read.
+// arrive delivers the remaining bytes, and then the end of the connection. It does not
+// wait for a server that does not read.
 func (l lingering) arrive() {
 	if err := l.socket.SetWriteDeadline(time.Now().Add(time.Second)); err == nil && len(l.left) > 0 {
-		// The server may have given up this connection long ago.
+		// The server may have given up this connection long before.
 		_, _ = l.socket.Write(l.left)
 	}
 	_ = l.socket.Close()
@@ -242,7 +241,7 @@ func (n *Network) Close() {
 	n.mu.Unlock()
 	n.Cut()
 	for _, l := range late {
-		_ = l.socket.Close() // what is late is lost
+		_ = l.socket.Close() // the remaining bytes are lost
 	}
 }
 
@@ -252,7 +251,7 @@ func (n *Network) forget(c *conn) {
 	delete(n.conns, c)
 }
 
-// linger keeps the socket of a connection that the client has closed during a partition.
+// linger keeps the socket of a connection that the client closes during a partition.
 func (n *Network) linger(c *conn, left []byte) {
 	l := lingering{c.socket, left}
 	n.mu.Lock()

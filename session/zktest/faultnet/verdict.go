@@ -23,15 +23,15 @@ const (
 // Pass delivers the frame.
 func Pass() Verdict { return Verdict{} }
 
-// Drop loses only this frame. TCP does no such thing; it simulates a peer that has
-// forgotten the frame.
+// Drop loses only this frame. TCP never does that; it simulates a peer that has forgotten
+// the frame.
 func Drop() Verdict { return Verdict{kind: drop} }
 
 // Hold holds the frame, and everything after it in its direction, until [Network.Release]
 // or [Network.Heal], or until the connection ends.
 func Hold() Verdict { return Verdict{kind: hold} }
 
-// HoldFor is Hold for a time.
+// HoldFor is Hold with a time limit.
 func HoldFor(d time.Duration) Verdict { return Verdict{kind: holdFor, delay: d} }
 
 // CutBefore ends the connection instead of delivering the frame. Earlier frames of its
@@ -45,7 +45,7 @@ func CutAfter() Verdict { return Verdict{kind: cutAfter} }
 // connection is open. The other direction continues.
 func Swallow() Verdict { return Verdict{kind: swallow} }
 
-// String is for traces.
+// String describes the verdict in a trace.
 func (v Verdict) String() string {
 	name := [...]string{"pass", "drop", "hold", "hold for ", "cut before", "cut after", "swallow"}[v.kind]
 	if v.kind == holdFor {
