@@ -28,7 +28,7 @@ func TestTheClockGoesOnWhileTheMachineIsSuspended(t *testing.T) {
 	expect(t, c.ordinary(time.Time{}).IsZero(), "the zero time has become another one, want it to stay zero")
 }
 
-// In a bubble time is virtual, and the kernel's clocks are not.
+// In a bubble, time is virtual, but the kernel's clocks are not.
 func TestTheSystemsClockIsExactInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := systemClock(t)
@@ -49,9 +49,9 @@ func TestReadingTheClockAllocatesNothing(t *testing.T) {
 	expect(t, n <= 0, "reading the clock takes %v allocations, want none", n)
 }
 
-// The wall clock can be set. If a lease were counted on it, the lease would grow by as
-// much as the clock is set back. A time with a reading of the monotonic clock says so at
-// the end of its text. Differences with any other are those of wall clocks.
+// The wall clock can be set. A lease counted on it would grow by as much as the clock is
+// set back. A time with a monotonic reading shows it at the end of its text. A difference
+// with a time without one is that of the wall clocks.
 func TestTheClockIsNotTheWallClock(t *testing.T) {
 	c := systemClock(t)
 	now := c.now()
@@ -82,11 +82,11 @@ func TestATimeoutThatServersChangeImpliesTheirTick(t *testing.T) {
 	for _, c := range []struct{ asked, granted, told, implied, long time.Duration }{
 		{10 * s, 10 * s, 2 * s, 0, 0},
 		{10 * s, 12 * s, 2 * s, 6 * s, 6 * s},    // HBASE-22700
-		{10 * s, 12 * s, 6 * s, 6 * s, 0},        // it was told
+		{10 * s, 12 * s, 6 * s, 6 * s, 0},        // the tick is configured
 		{1 * s, 4 * s, 2 * s, 2 * s, 0},          // the default tick of servers
-		{1 * s, 4 * s, 500 * ms, 2 * s, 2 * s},   // less was told
-		{time.Hour, 40 * s, 2 * s, 2 * s, 0},     // the longest that servers with the default grant
-		{time.Hour, 60 * s, 2 * s, 3 * s, 3 * s}, // and others
+		{1 * s, 4 * s, 500 * ms, 2 * s, 2 * s},   // the configured tick is shorter
+		{time.Hour, 40 * s, 2 * s, 2 * s, 0},     // the longest timeout that servers grant by default
+		{time.Hour, 60 * s, 2 * s, 3 * s, 3 * s}, // longer than that
 		{60 * s, 10 * s, 2 * s, 500 * ms, 0},
 	} {
 		equal(t, longTick(c.asked, c.granted, 0), c.implied,

@@ -18,7 +18,7 @@ func TestDirectoriesAreNotRememberedWithoutBound(t *testing.T) {
 	if last := fmt.Sprint("/locks/", mostDirectories+999); d.book(last).Writable() != 1 {
 		t.Error("the latest directory is forgotten, want it among those that are remembered")
 	}
-	d = newDirectories() // which keeps no empty book
+	d = newDirectories() // keeps no empty book
 	d.read("/locks/a", recipes.Marker(), &zk.Stat{Czxid: 1})
 	d.learn("/locks/a", recipes.Meaning{Note: recipes.NoteGone})
 	expect(t, len(d.known) == 0, "%v are kept, want nothing", d.known)

@@ -17,7 +17,7 @@ func expect(tb testing.TB, holds bool, format string, args ...any) {
 	}
 }
 
-// equal fails the test unless got is what is wanted. what says what that is.
+// equal fails the test unless got equals want. what describes the value.
 func equal[T comparable](tb testing.TB, got, want T, what string, args ...any) {
 	tb.Helper()
 	if got != want {
@@ -25,7 +25,7 @@ func equal[T comparable](tb testing.TB, got, want T, what string, args ...any) {
 	}
 }
 
-// Session returns the id of the epoch's session, or 0.
+// Session returns the ID of the epoch's session, or 0.
 func (t *Seat) Session(epoch recipes.Epoch) int64 {
 	if c := t.session.inEpoch(epoch); c != nil {
 		return c.link.Session()
@@ -33,7 +33,7 @@ func (t *Seat) Session(epoch recipes.Epoch) int64 {
 	return 0
 }
 
-// altered is a request that is made in another way.
+// altered is a request that is made in a different way.
 type altered struct {
 	request
 	run func(c *client) (func(*Session), error)
@@ -53,7 +53,8 @@ func (a altered) admit(s *Session) {
 	s.pending.add(a)
 }
 
-// late is a request with an answer that reaches the session late: pass is called before.
+// late returns a request whose answer reaches the session late: pass is called before
+// that.
 func late(r request, pass func()) altered {
 	return altered{r, func(c *client) (func(*Session), error) {
 		defer pass()
@@ -61,8 +62,7 @@ func late(r request, pass func()) altered {
 	}}
 }
 
-// AnswerWith has the session take the answer to a request, when the function that runs
-// the request returns.
+// AnswerWith makes the session handle an answer to a request: the result of run.
 func (t *Seat) AnswerWith(epoch recipes.Epoch, op recipes.Op, run func() recipes.Input) {
 	r := &seatRequest{seat: t, epoch: epoch, op: op}
 	t.session.submit(altered{r, func(c *client) (func(*Session), error) {
@@ -71,23 +71,24 @@ func (t *Seat) AnswerWith(epoch recipes.Epoch, op recipes.Op, run func() recipes
 	}})
 }
 
-// FindGone has the session take the answer to a watch of the seat: there is no such node.
+// FindGone makes the session handle the answer to a watch of the seat that says that the
+// node does not exist.
 func (t *Seat) FindGone(node string) {
 	t.AnswerWith(1, recipes.OpWatch, func() recipes.Input {
 		return recipes.Gone{Epoch: 1, Node: events.Name{Text: node}}
 	})
 }
 
-// ClaimLate makes the claim, and calls the function between its answer and the session.
+// ClaimLate makes the claim, and calls pass before the session receives the answer.
 func (t *Seat) ClaimLate(e recipes.Claim, pass func()) { t.session.submit(late(t.ask(e), pass)) }
 
-// Verify has the session look whether the node is the seat's, and calls the function
-// between the answer and the session.
+// Verify makes the session check whether the node is the seat's, and calls pass before
+// the session receives the answer.
 func (t *Seat) Verify(pass func()) {
 	t.session.submit(late(&verification{epoch: 1, seat: t, born: t.token(t.single.node)}, pass))
 }
 
-// Replaced has the session hear that a server has given out another session.
+// Replaced makes the session believe that a server has granted another session.
 func (s *Session) Replaced() {
 	s.loop.Post(func() { s.expire(s.client) })
 }

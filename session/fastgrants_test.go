@@ -9,8 +9,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// fastGrants are the two ways to a grant that are not a claim. Each has a seat, and the
-// request that is about to be granted.
+// fastGrants returns the two ways to a grant other than a claim. Each returns a seat, and
+// the request that will be granted.
 func fastGrants() map[string]func(r *rig) (*seat, recipes.Effect) {
 	return map[string]func(r *rig) (*seat, recipes.Effect){
 		"by a create": func(r *rig) (*seat, recipes.Effect) {
@@ -25,8 +25,7 @@ func fastGrants() map[string]func(r *rig) (*seat, recipes.Effect) {
 	}
 }
 
-// grants returns whether an answer proves that the seat is the first, and whether in
-// time.
+// grants reports whether an answer proves that the seat is first, and whether in time.
 func grants(in recipes.Input) (first, fresh bool) {
 	switch in := in.(type) {
 	case recipes.Created:
@@ -38,7 +37,8 @@ func grants(in recipes.Input) (first, fresh bool) {
 	}
 }
 
-// TestEachHolderIsToldOfTheEndOfTheLease, however it was granted.
+// TestEachHolderIsToldOfTheEndOfTheLease: a holder is notified, however it was granted
+// the lock.
 func TestEachHolderIsToldOfTheEndOfTheLease(t *testing.T) {
 	for name, prepare := range fastGrants() {
 		run(t, name, func(r *rig) {
@@ -60,8 +60,8 @@ func TestEachHolderIsToldOfTheEndOfTheLease(t *testing.T) {
 	}
 }
 
-// TestAProofThatIsSeenTooLateIsNotFresh: a process is held up, and finds the answer when
-// it has no value any more.
+// TestAProofThatIsSeenTooLateIsNotFresh: a process pauses, and sees the answer when it is
+// no longer worth anything.
 func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	for name, prepare := range fastGrants() {
 		run(t, name, func(r *rig) {
@@ -90,8 +90,8 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	}
 }
 
-// TestALoneHoldersNodeIsWatchedAfterAWhile: a short cycle costs no watch, and a holder
-// that holds on is told at once that its node is gone.
+// TestALoneHoldersNodeIsWatchedAfterAWhile: a short hold costs no watch. A longer hold is
+// watched, so the holder is notified at once when its node is gone.
 func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Warm()

@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// probe is how often the session writes while something is held.
+// probe is the interval at which the session writes while a lock is held.
 const probe = sessionTimeout / 10
 
 func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
@@ -30,13 +30,13 @@ func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
 		least := leaseTime
 		for second := range 3600 {
 			time.Sleep(time.Second)
-			if second >= 10 { // before that the newest proven answer is that of a ping
+			if second >= 10 { // before that, the newest proven answer is that of a ping
 				least = min(least, seats[0].Until())
 			}
 		}
 		multis(int(time.Hour/probe), int(time.Hour/probe), "in an hour with 1000 holders")
-		// A probe proves the newest answer that is older than the window: that of the
-		// probe before. The last look before the next probe comes a second early.
+		// A probe proves the newest answer that is older than the window, which is that
+		// of the previous probe. The last look before the next probe is a second early.
 		want := leaseTime - 2*probe + time.Second
 		expect(t, least == want, "the lease was as short as %v, want %v", least, want)
 		for i, s := range seats {
@@ -48,8 +48,9 @@ func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
 	})
 }
 
-// TestWhenAProbeIsMade: an interval after any write, on a connection, and whether the
-// probes before were answered or not. Those of a timeout are under way at most.
+// TestWhenAProbeIsMade: a probe is sent an interval after any write, if there is a
+// connection, whether or not earlier probes were answered. At most as many as fit into a
+// timeout are in progress.
 func TestWhenAProbeIsMade(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
@@ -64,7 +65,7 @@ func TestWhenAProbeIsMade(t *testing.T) {
 		s.WantLease(leaseTime-3*probe, leaseTime)
 		time.Sleep(10 * probe)
 		multis(10, 10, "in 10 intervals, once nothing else is written")
-		r.On(zktest.OpMulti, zktest.Delay(5*time.Second/2-time.Millisecond)) // a little more than the interval
+		r.On(zktest.OpMulti, zktest.Delay(5*time.Second/2-time.Millisecond)) // slightly longer than the interval
 		time.Sleep(40 * probe)
 		multis(40, 40, "in 40 intervals with answers that take longer than one")
 		s.Want("")
@@ -119,7 +120,8 @@ func TestAProbeThatFindsNoNodeTellsTheSeat(t *testing.T) {
 	})
 }
 
-// TestALateClaimMakesNoHolder: it is answered after the seat has given its node up.
+// TestALateClaimMakesNoHolder: the claim is answered after the seat has given up its
+// node.
 func TestALateClaimMakesNoHolder(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")

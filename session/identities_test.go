@@ -2,8 +2,9 @@ package session
 
 import "testing"
 
-// TestIdentitiesChangeWithoutANode plays every story of so many steps. The steps: a
-// connection is made while the source says a or b, a node is made, the last node goes.
+// TestIdentitiesChangeWithoutANode plays every sequence of steps up to a length. The
+// steps: a connection is made while the source returns a or b; a node is created; the
+// last node is deleted.
 func TestIdentitiesChangeWithoutANode(t *testing.T) {
 	const steps, long = "ab+-", 8
 	said := map[rune][]Auth{'a': {{Scheme: "digest", Auth: []byte("u:a")}}, 'b': {{Scheme: "digest", Auth: []byte("u:b")}}}
@@ -23,7 +24,7 @@ func TestIdentitiesChangeWithoutANode(t *testing.T) {
 		for _, step := range steps {
 			next, who := i, owner
 			gone := map[rune]bool{'a': revoked['a'], 'b': revoked['b']}
-			empties := func() { // what the source does not say any more is over
+			empties := func() { // what the source no longer returns is revoked
 				for name := range gone {
 					gone[name] = gone[name] || name != nameOf(next.told)
 				}
@@ -45,7 +46,7 @@ func TestIdentitiesChangeWithoutANode(t *testing.T) {
 					t.Fatalf("%s%c: the identity %c is sent again", story, step, used)
 				}
 			case '+':
-				if i.used == nil || i.over || owner != 0 { // an identity that is over costs the connection first
+				if i.used == nil || i.over || owner != 0 { // a revoked identity first costs the connection
 					continue
 				}
 				if who = nameOf(i.used); gone[who] {

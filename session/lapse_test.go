@@ -16,17 +16,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A lock is lost, and its node stays for a function that still runs.
+// The lock is lost, but its node stays for a function that is still running.
 
-// TestNoReaderTakesThePlaceOfAnOverdueWriter: a reader has asked for the place before
-// the lock has to be given back. It does not get it after that. The message of the
-// deadline is in the mailbox behind the request.
+// TestNoReaderTakesThePlaceOfAnOverdueWriter: a reader requests the place before the
+// revocation deadline, but does not get it afterwards. The message about the deadline is
+// still in the mailbox after the request.
 func TestNoReaderTakesThePlaceOfAnOverdueWriter(t *testing.T) {
 	inSession(t, func(r *rig) {
 		w, _ := r.Writer()
 		reader := r.InPlaceOf(w)
 		w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Second))})
-		r.Together(func() { // in the session's drain
+		r.Together(func() { // in the session's loop
 			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 			time.Sleep(2 * time.Second)
 		})
@@ -35,8 +35,8 @@ func TestNoReaderTakesThePlaceOfAnOverdueWriter(t *testing.T) {
 	})
 }
 
-// TestADeadlineIsToldOnce, and not to a seat that was closed before. A sooner deadline
-// replaces it.
+// TestADeadlineIsToldOnce: a seat is notified of its deadline once, and not at all if it
+// was closed before. An earlier deadline replaces a later one.
 func TestADeadlineIsToldOnce(t *testing.T) {
 	for name, closes := range map[string]bool{"held": false, "closed before": true} {
 		run(t, name, func(r *rig) {
@@ -62,23 +62,22 @@ func TestADeadlineIsToldOnce(t *testing.T) {
 	}
 }
 
-// strictly has suspended count as lost.
+// strictly makes a lost connection count as a loss.
 func strictly() session.Option {
 	return configured(func(c *session.Config) { c.LossOnSuspend = true })
 }
 
-// transacts makes a transaction under the one node of a lock.
+// transacts makes a transaction guarded by a lock's single node.
 func transacts(ctx context.Context, s *seat) error {
 	ops := []any{&zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}}
 	_, err := s.Transact(ctx, 1, []string{taskNode}, ops)
 	return err
 }
 
-// TestNoTransactionBehindALoss: suspended counts as lost, and the one node of a lock is
-// kept for a function that still runs. In the outage the node is removed by hand,
-// before it was ever watched, and another contender makes the next one. A transaction
-// of the seat that has lost, in a goroutine that was late, is not executed under the
-// other node.
+// TestNoTransactionBehindALoss: a lost connection counts as a loss, and a lock's single
+// node is kept for a function that is still running. During the outage, the node is
+// deleted by hand, before it was ever watched, and another contender creates the next
+// one. A late transaction of the seat that has lost is not executed under the other node.
 func TestNoTransactionBehindALoss(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Owner()
@@ -100,16 +99,16 @@ func TestNoTransactionBehindALoss(t *testing.T) {
 	}, strictly())
 }
 
-// A create may prove all that a grant needs, and the machine claims all the same: for a
-// record, or because it heard of the proof when the connection was gone. Its hold by the
-// create may end before the claim is in the mailbox, or is answered.
+// A create may prove everything that a grant needs, and the machine still claims: for a
+// record, or because it received the proof when the connection was gone. Its hold by the
+// create may end before the claim is in the mailbox, or before it is answered.
 
-// TestTheNodeOfALateClaimIsWatched: a holder by a claim hears that the lock is asked
-// back, however often it has ceased to hold before the claim.
+// TestTheNodeOfALateClaimIsWatched: a holder by a claim receives a revocation request,
+// however often it has stopped holding before the claim.
 func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []session.Option
-		before  func(r *rig, s *seat) // the claim
+		before  func(r *rig, s *seat) // runs before the claim
 	}{
 		"cut before the claim": {[]session.Option{strictly()}, func(r *rig, _ *seat) {
 			r.Server.CutAll()
@@ -147,7 +146,7 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 	}
 }
 
-// TestTheOneNodeOfALateClaimIsKnown: a transaction of its holder goes through.
+// TestTheOneNodeOfALateClaimIsKnown: a transaction of its holder is executed.
 func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Owner()
@@ -164,10 +163,10 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 // TestASeatThatHasLostIsNoHolderAgain:
 //
 //  1. The seat verifies its node.
-//  2. Its lease runs out, and it is told.
-//  3. The answer comes, and the lease goes on.
+//  2. Its lease runs out, and it is notified.
+//  3. The answer arrives, and the lease is renewed.
 //
-// The seat holds nothing, though its node is there until its function ends, and no reader
+// The seat holds nothing, although its node exists until its function ends, and no reader
 // may take its place.
 func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 	inSession(t, func(r *rig) {
@@ -195,7 +194,7 @@ func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 
 // A reader takes the place of a writer.
 
-// refusesAPlace checks that the reader does not get the place of a writer.
+// refusesAPlace checks that the reader does not get a writer's place.
 func refusesAPlace(r *rig, reader *seat) {
 	r.Helper()
 	in := answerOf[recipes.Refused](reader)
@@ -203,7 +202,7 @@ func refusesAPlace(r *rig, reader *seat) {
 }
 
 // TestAPlaceIsGivenByAHolderOnly: a seat that does not hold, or is about to leave, may
-// have a request under way that would be right only without a reader in its place.
+// have a request in progress that is correct only without a reader in its place.
 func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 	inSession(t, func(r *rig) {
 		w, node := r.Writer()
@@ -225,7 +224,7 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 }
 
 // TestAWriterThatGaveItsPlaceLeavesNoFloor: the reader in its place is older than the
-// reader of the floor.
+// contender that reads the floor.
 func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
 	inSession(t, func(r *rig) {
 		w, node := r.Writer()

@@ -15,11 +15,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// window is how long ago a request must have been answered for a write to prove it. The
-// session is not told the tick.
+// window is how long before a write a request must have been answered for the write to
+// prove it. The session's tick is not configured.
 const window = 1250 * time.Millisecond
 
-// greeting is how long a session is kept quiet after its handshake.
+// greeting is the time after the handshake during which a session sends nothing.
 const greeting = 5 * time.Millisecond
 
 func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
@@ -41,7 +41,7 @@ func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 		s.WriteNothing()
 		at("another after half a tick", 5*time.Second)
 
-		// The answer comes late: the server may have got it as late.
+		// The answer comes late: the server may have received the request just as late.
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpDelete {
 				return zktest.Delay(3 * time.Second)
@@ -59,7 +59,7 @@ func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 		s.WriteNothing()
 		at("a write too soon after the late answer", 5*time.Second+window)
 
-		// A request that is never answered proves nothing, and neither does a read.
+		// An unanswered request proves nothing, and neither does a read.
 		r.OnAll(zktest.Swallow())
 		time.Sleep(time.Second)
 		s.Do(recipes.Claim{Epoch: 1, Node: named("n")})
@@ -68,26 +68,26 @@ func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 	})
 }
 
-// As long as nothing is held nothing is written, however long that takes. The lease runs
-// out, which is told to no seat, and a claim has one at once.
+// As long as nothing is held, nothing is written, however long that takes. The lease runs
+// out, without notice to any seat, and a claim renews it at once.
 func TestAClaimAfterALongIdleTimeIsFresh(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
 		s, times := r.Seated(), eventstest.Amount(40, 100)
 		for range times {
-			time.Sleep(20*time.Minute + 777*time.Millisecond) // in another phase of the pings each time
+			time.Sleep(20*time.Minute + 777*time.Millisecond) // in a different phase of the pings each time
 			if s.Until() > 0 {
 				t.Fatalf("after 20 idle minutes the lease is good for %v, want it run out", s.Until())
 			}
 			s.Do(recipes.Claim{Epoch: 1, Node: named("n")})
 			s.WantOnly(recipes.Claimed{Epoch: 1, Fresh: true})
 			s.WantLease(leaseTime-sessionTimeout/3-window, leaseTime)
-			s.WriteNothing() // and the seat holds nothing any more
+			s.WriteNothing() // and the seat no longer holds anything
 		}
 	})
 }
 
-// Nothing breaks, and nothing is answered either: the lease runs out first.
+// Nothing breaks, but nothing is answered either: the lease runs out before the session.
 func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
@@ -114,8 +114,8 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 	})
 }
 
-// A leader that has been deposed answers handshakes, and executes no write. The time of
-// its sessions runs out at the new leader.
+// A deposed leader answers handshakes, but executes no write. The timeouts of its
+// sessions run out at the new leader.
 func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
@@ -149,14 +149,14 @@ func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 	})
 }
 
-// A process is held up, and finds the answer to its claim when it has no value any more.
-// The answer makes the machine claim again, so the machine is not told at once: a claim
-// right after the first would not be fresh either.
+// A process pauses, and sees the answer to its claim when it is no longer worth anything.
+// The answer makes the machine claim again, so the machine does not get it at once: a
+// claim right after the first would not be fresh either.
 func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
 		s, slow := r.Seated(), r.Seated()
-		r.Server.Intercept(func(q zktest.Request) zktest.Action { // nothing but the claim is answered
+		r.Server.Intercept(func(q zktest.Request) zktest.Action { // only the claim is answered
 			if q.Op == zktest.OpMulti {
 				return zktest.Delay(time.Second)
 			}
@@ -166,7 +166,7 @@ func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 		synctest.Wait()
 		slow.Hears(func(in recipes.Input) {
 			if _, refused := in.(recipes.Unknown); refused {
-				time.Sleep(leaseTime + time.Second) // a pause of the whole process
+				time.Sleep(leaseTime + time.Second) // the whole process pauses
 			}
 		})
 		slow.Do(recipes.Delete{Epoch: 99, Node: named("n")})
@@ -184,7 +184,7 @@ func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 }
 
 // The timer that watches the lease and the answer that renews it may come at the same
-// moment. If the timer has seen it run out, that has to be true.
+// moment. If the timer finds that the lease has run out, that must be true.
 func TestALeaseThatHadRunOutIsNotRenewedInSilence(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
@@ -201,8 +201,8 @@ func TestALeaseThatHadRunOutIsNotRenewedInSilence(t *testing.T) {
 			}
 		})
 		time.Sleep(s.Until() - time.Second)
-		// A write is sent before the deadline and answered after it. From before to after
-		// both the session's actor is held up.
+		// A write is sent before the deadline and answered after it. The session's loop
+		// is held up from before both until after both.
 		slow.Do(recipes.Delete{Epoch: 1, Node: named("none")})
 		synctest.Wait()
 		slow.Hears(func(recipes.Input) { time.Sleep(3 * time.Second) })
@@ -228,8 +228,8 @@ const (
 	shortTimeout = sessionTimeout      // of every later one
 )
 
-// shorter asks for another session timeout in every handshake but the first, as if the
-// client had come to a server with a lower maxSessionTimeout.
+// shorter requests another session timeout in every handshake but the first, as if the
+// client had connected to a server with a lower maxSessionTimeout.
 type shorter struct {
 	net.Conn
 	done bool
@@ -243,7 +243,7 @@ func (s *shorter) Write(p []byte) (int, error) {
 	return s.Conn.Write(p)
 }
 
-// through has the session's connections go through another one.
+// through wraps the session's connections.
 func through(wrap func(net.Conn) net.Conn) session.Option {
 	return configured(func(c *session.Config) {
 		dial := c.Dial
@@ -257,9 +257,9 @@ func through(wrap func(net.Conn) net.Conn) session.Option {
 	})
 }
 
-// getsShorter has a seat hold in a session with a timeout that gets ten times shorter
-// with a reconnect. The timers of the lease, and of the next probe, were set before that.
-// The channel gets the time when LeaseRanOut was told.
+// getsShorter runs a test with a seat that holds, in a session whose timeout becomes ten
+// times shorter at a reconnect. The timers for the lease and the next probe were set
+// before that. The channel gets the time at which LeaseRanOut arrived.
 func getsShorter(t *testing.T, test func(r *rig, s *seat, ranOut <-chan time.Time)) {
 	t.Helper()
 	inSession(t, func(r *rig) {
@@ -267,7 +267,7 @@ func getsShorter(t *testing.T, test func(r *rig, s *seat, ranOut <-chan time.Tim
 		s := r.Seated()
 		s.Hears(func(in recipes.Input) {
 			if _, ok := in.(recipes.LeaseRanOut); ok {
-				ranOut <- time.Now() // there is room: it is told once
+				ranOut <- time.Now() // there is room: it arrives once
 			}
 		})
 		r.Plant("n")
@@ -283,7 +283,7 @@ func getsShorter(t *testing.T, test func(r *rig, s *seat, ranOut <-chan time.Tim
 }
 
 // TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout: the timer for the next probe would
-// notice as well, and too late.
+// notice it, too, but too late.
 func TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout(t *testing.T) {
 	getsShorter(t, func(r *rig, s *seat, ranOut <-chan time.Time) {
 		id := r.Only()
@@ -301,7 +301,7 @@ func TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout(t *testing.T) {
 	})
 }
 
-// TestProbesKeepUpWithAShorterTimeout: on a healthy connection nothing may be lost.
+// TestProbesKeepUpWithAShorterTimeout: on a healthy connection, nothing is lost.
 func TestProbesKeepUpWithAShorterTimeout(t *testing.T) {
 	getsShorter(t, func(_ *rig, s *seat, ranOut <-chan time.Time) {
 		time.Sleep(longTimeout)

@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// A play of listings: requests join, readings begin, and end. It keeps its own book of
-// what must hold.
+// listingsPlay is a run of listings: requests join, and readings begin and end. It keeps
+// its own record of what must be true.
 type listingsPlay struct {
 	t      *testing.T
 	what   []string
@@ -21,18 +21,18 @@ type listingsPlay struct {
 	now    int // counts the moves
 	asked  map[*seatRequest]int
 	served map[*seatRequest]int
-	waits  map[string]int // since when a directory waits in its lane
-	begun  map[string]int // when the reading that is under way began
+	waits  map[string]int // since when a directory has waited in its lane
+	begun  map[string]int // when the reading in progress began
 	under  []*listing
 }
 
-// The directories of a play, and what is known of them. Two middling ones have room
-// together. A big one has room only by itself.
+// The directories of a run, and their known sizes. Two middling ones have room together.
+// A big one has room only alone.
 var playedSizes = map[string]int{
 	"unknown": 0, "middling": mostListed / listedName / 2, "half": mostListed / listedName / 2, "big": 2 * mostListed / listedName,
 }
 
-// listingSession is a session in its first epoch without a server. It knows the sizes of
+// listingSession is a session in its first epoch, without a server. It knows the sizes of
 // directories.
 func listingSession(sizes map[string]int) *Session {
 	c := &client{epoch: 1, dirs: newDirectories(), listings: map[string]*listing{}}
@@ -42,7 +42,7 @@ func listingSession(sizes map[string]int) *Session {
 	return &Session{client: c}
 }
 
-// lists has a request join the listings of the directories.
+// lists makes a request join the listings of the directories.
 func lists(s *Session, turn bool, dirs ...string) *seatRequest {
 	r := &seatRequest{op: recipes.OpList, epoch: 1, turn: turn, wants: &listNeeds{dirs: dirs}}
 	r.seat = &Seat{content: &content{}}
@@ -50,7 +50,7 @@ func lists(s *Session, turn bool, dirs ...string) *seatRequest {
 	return r
 }
 
-// beginNext begins the next request if it is a listing.
+// beginNext starts the next request if it is a listing.
 func beginNext(s *Session) *listing {
 	l, ok := s.pending.next().(*listing)
 	if ok {
@@ -75,7 +75,7 @@ func newListingsPlay(t *testing.T) *listingsPlay {
 	}
 }
 
-// moves returns what may happen next.
+// moves returns the possible next moves.
 func (p *listingsPlay) moves(joins ...string) (moves []string) {
 	moves = joins
 	if _, ok := p.s.pending.next().(*listing); ok {
@@ -128,7 +128,7 @@ func (p *listingsPlay) move(move string) {
 		p.under = slices.Delete(p.under, i, i+1)
 		end(p.s, l)
 		p.waits[dir] = p.now
-		for r := range p.s.pending.all() { // those that have what they wanted
+		for r := range p.s.pending.all() { // the requests whose listings have ended
 			if r, ok := r.(*seatRequest); ok {
 				p.s.pending.remove(r)
 				p.served[r]++
@@ -141,10 +141,10 @@ func (p *listingsPlay) move(move string) {
 	p.check()
 }
 
-// playedBytes is what a reading is expected to have.
+// playedBytes is the expected size of a reading.
 func playedBytes(l *listing) int { return max(listedLeast, listedName*playedSizes[l.dir]) }
 
-// lane is where the directory waits, or none of them.
+// lane returns the lane in which the directory waits, or urgencies if it does not wait.
 func (p *listingsPlay) lane(dir string) urgency {
 	if l := p.s.client.listings[dir]; l != nil && l.waits != nil {
 		return l.lane
@@ -152,7 +152,7 @@ func (p *listingsPlay) lane(dir string) urgency {
 	return urgencies
 }
 
-// check holds after every move.
+// check checks what must hold after every move.
 func (p *listingsPlay) check() {
 	p.t.Helper()
 	dirs := map[string]bool{}
@@ -183,7 +183,7 @@ func (p *listingsPlay) check() {
 	}
 }
 
-// drain ends all that was asked for.
+// drain ends everything that was requested.
 func (p *listingsPlay) drain() {
 	p.t.Helper()
 	for next := p.moves(); len(next) > 0; next = p.moves() {
@@ -196,8 +196,9 @@ func (p *listingsPlay) drain() {
 }
 
 // TestListingsOfADirectoryAreShared plays every order of a few requests. Each is served
-// once, by a reading that begins after it. One reading of a directory is under way at a
-// time. Together they stay within their bytes. None waits for ever, nor for a later one.
+// once, by a reading that begins after it. Each directory has one reading in progress at
+// a time. Together, readings stay within their limit. No request waits forever, or for a
+// later one.
 func TestListingsOfADirectoryAreShared(t *testing.T) {
 	for _, c := range []struct {
 		joins   []string
@@ -229,7 +230,7 @@ func TestListingsOfADirectoryAreShared(t *testing.T) {
 	}
 }
 
-// TestALongPlayOfListings is TestListingsOfADirectoryAreShared for many requests at a
+// TestALongPlayOfListings is TestListingsOfADirectoryAreShared with many requests at a
 // time, in random order.
 func TestALongPlayOfListings(t *testing.T) {
 	var joins []string
@@ -246,8 +247,9 @@ func TestALongPlayOfListings(t *testing.T) {
 	}
 }
 
-// TestListingsThatAreTooLateAreRefused: those that wait, and those that wait for the next
-// reading of their directory. Each request is answered once.
+// TestListingsThatAreTooLateAreRefused: that includes requests that wait for a reading,
+// and those that wait for the next reading of their directory. Each request is answered
+// once.
 func TestListingsThatAreTooLateAreRefused(t *testing.T) {
 	s := listingSession(nil)
 	var group actors.Group
@@ -271,8 +273,8 @@ func TestListingsThatAreTooLateAreRefused(t *testing.T) {
 	}
 }
 
-// TestAListingIsAsUrgentAsItsMostUrgentMember: a waiter of which the turn may have come
-// joins a listing that waits with the others.
+// TestAListingIsAsUrgentAsItsMostUrgentMember: a waiter whose turn may have come joins a
+// listing that waits with the others.
 func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
 	s := listingSession(nil)
 	handover := &waiter{urgent: handing}

@@ -26,9 +26,9 @@ func recording(r *rig, p session.Place, record recipes.Recording) (*seat, recipe
 
 // TestAMarkIsForTheRecordThatWasRead:
 //
-//  1. A reader reads the record, which bears no mark.
+//  1. A reader reads the record, which has no mark.
 //  2. Another one marks it, and time passes.
-//  3. The first one's mark comes too late. So it reads again, and finds for how long the
+//  3. The first reader's mark comes too late. So it reads again, and finds since when the
 //     record has been marked.
 func TestAMarkIsForTheRecordThatWasRead(t *testing.T) {
 	inSession(t, func(r *rig) {
@@ -47,7 +47,7 @@ func TestAMarkIsForTheRecordThatWasRead(t *testing.T) {
 	})
 }
 
-// TestAMarkOfAClockThatWasPutBackEnds: the delay is at most twice as long.
+// TestAMarkOfAClockThatWasPutBackEnds: the delay is at most twice as long as usual.
 func TestAMarkOfAClockThatWasPutBackEnds(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s, claim := recording(r, session.Place{Detect: true, Delay: 10 * time.Second}, recipes.RecordMade)
@@ -70,8 +70,8 @@ func TestAMarkOfAClockThatWasPutBackEnds(t *testing.T) {
 	})
 }
 
-// TestARecordWithoutRoomForItsDelayIsRefused, and nothing is written: servers would drop
-// the connection over it, again and again.
+// TestARecordWithoutRoomForItsDelayIsRefused: nothing is written, because servers would
+// drop the connection at each attempt.
 func TestARecordWithoutRoomForItsDelayIsRefused(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s, claim := recording(r, session.Place{Detect: true, Delay: time.Second}, recipes.RecordMade)
@@ -83,7 +83,7 @@ func TestARecordWithoutRoomForItsDelayIsRefused(t *testing.T) {
 	})
 }
 
-// TestARecordsDelayIsBounded, whatever somebody has written there.
+// TestARecordsDelayIsBounded: that holds whatever the record says.
 func TestARecordsDelayIsBounded(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s, claim := recording(r, session.Place{Detect: true}, recipes.RecordMade)

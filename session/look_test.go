@@ -49,8 +49,8 @@ func TestObserveBelowAChroot(t *testing.T) {
 	}
 }
 
-// endingContext has ended as soon as the test says so. Its channel is closed a moment
-// later, as with any context.
+// endingContext ends as soon as the test says so. Its channel is closed a moment later,
+// as with any context.
 type endingContext struct {
 	context.Context
 	over atomic.Bool
@@ -66,8 +66,8 @@ func (c *endingContext) Err() error {
 // TestHalfASurveyIsNone:
 //
 //  1. The context ends while the nodes are read, so the rest is not read.
-//  2. What was read is answered.
-//  3. Only now the caller could see that the context has ended.
+//  2. The nodes that were read are in the answer.
+//  3. Only then could the caller see that the context has ended.
 func TestHalfASurveyIsNone(t *testing.T) {
 	inSession(t, func(r *rig) {
 		const nodes = 200
@@ -91,7 +91,7 @@ func TestHalfASurveyIsNone(t *testing.T) {
 	})
 }
 
-// TestInspectSaysOfEachNodeWhatStandsThere, and which parts of it may not be seen.
+// TestInspectSaysOfEachNodeWhatStandsThere: it also says which parts may not be read.
 func TestInspectSaysOfEachNodeWhatStandsThere(t *testing.T) {
 	bubble(t, func(r *rig) {
 		for _, node := range []string{"d/+a", "d/c", "d/+b", "d/a", "hidden/x", "half/+x", "half/y"} {

@@ -50,12 +50,13 @@ func TestAGraceIsKeptInMilliseconds(t *testing.T) {
 	}
 }
 
-// TestAWishIsWrittenIfItSaysSomethingNew checks when the data of a node are written anew.
+// TestAWishIsWrittenIfItSaysSomethingNew checks when a revocation request is written to a
+// node that may have one.
 func TestAWishIsWrittenIfItSaysSomethingNew(t *testing.T) {
 	none, curators := wish{}, wish{stands: true}
 	for _, c := range []struct {
 		want, standing wish
-		adds, asked    bool // if the holder was not asked before, and if it was
+		adds, asked    bool // if no request was written before, and if one was
 	}{
 		{within(5), none, true, true},
 		{within(5), curators, true, true},
@@ -74,8 +75,8 @@ func TestAWishIsWrittenIfItSaysSomethingNew(t *testing.T) {
 	}
 }
 
-// TestWatchesKnowTheSoonestWish that was read at a path, also for a seat that reads it
-// anew.
+// TestWatchesKnowTheSoonestWish: the earliest deadline read at a path counts, also for a
+// seat that reads it again.
 func TestWatchesKnowTheSoonestWish(t *testing.T) {
 	c, seat := &client{}, &Seat{}
 	_, ticket := c.watches.Ask("/a", seat)
@@ -149,8 +150,8 @@ func TestTheTimeoutIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// TestTheDataThatAreShownCannotReachTheLine behind them, which a second reader may still
-// read.
+// TestTheDataThatAreShownCannotReachTheLine: appending to the user's data does not change
+// the line after them, which a second reader may still read.
 func TestTheDataThatAreShownCannotReachTheLine(t *testing.T) {
 	data := withTimeout([]byte("job"), time.Second)
 	user, _ := splitTimeout(data)
@@ -197,7 +198,7 @@ func FuzzTimeoutLine(f *testing.F) {
 	})
 }
 
-// FuzzRecord: any data are read as a record, or are no record.
+// FuzzRecord checks that any data either parse as a record or are refused.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte("zkgrant holder\nnode n\ntoken 0x7\nsince 2026-02-28T23:59:59Z\n\ndata"))
 	f.Add([]byte("zkgrant holder\nnode n\ndelay 15s\nmarked 7\ntaken 0x9 m\n\n"))

@@ -7,8 +7,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestOneRequestForALockThatIsFree: the answer to the create says that no other contender
-// is there, and what the fencing token is.
+// TestOneRequestForALockThatIsFree: the answer to the create says that there is no other
+// contender, and has the fencing token.
 func TestOneRequestForALockThatIsFree(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Warm()
@@ -23,7 +23,7 @@ func TestOneRequestForALockThatIsFree(t *testing.T) {
 	})
 }
 
-// TestACreateSeesOtherContenders, of any library, and with any name.
+// TestACreateSeesOtherContenders: they may be of any library, and have any name.
 func TestACreateSeesOtherContenders(t *testing.T) {
 	inSession(t, func(r *rig) {
 		for _, other := range []string{"lock-0000000007", "x-lock-0000000000", "stranger"} {
@@ -39,7 +39,7 @@ func TestACreateSeesOtherContenders(t *testing.T) {
 	})
 }
 
-// TestAJoinerLeavesTheFloor of a directory that had another contender the last time.
+// TestAJoinerLeavesTheFloor: it does so in a directory that last had another contender.
 func TestAJoinerLeavesTheFloor(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Warm()
@@ -55,7 +55,7 @@ func TestAJoinerLeavesTheFloor(t *testing.T) {
 	})
 }
 
-// TestForeignDataAreNeverWritten, however often the lock is taken.
+// TestForeignDataAreNeverWritten: that holds however often the lock is acquired.
 func TestForeignDataAreNeverWritten(t *testing.T) {
 	for _, data := range []string{"", "zkgrant", theirData} {
 		inSession(t, func(r *rig) {
@@ -75,7 +75,7 @@ func TestForeignDataAreNeverWritten(t *testing.T) {
 	}
 }
 
-// TestAnotherDirectoryByTheSameName: its Stat shows that the directory is not the one
+// TestAnotherDirectoryByTheSameName: the Stat shows that the directory is not the one
 // that was ours.
 func TestAnotherDirectoryByTheSameName(t *testing.T) {
 	inSession(t, func(r *rig) {
@@ -83,7 +83,7 @@ func TestAnotherDirectoryByTheSameName(t *testing.T) {
 		r.Must(r.Server.Delete(lockDir))
 		r.Make(lockDir, "")
 		s := r.Seated()
-		created := s.MakesBeside(1) // which cannot know
+		created := s.MakesBeside(1) // it cannot know
 		r.Write(theirData)
 		s.ListNodes(1)
 		s.Do(recipes.Delete{Epoch: 1, Node: created.Node, Floor: true})
@@ -93,8 +93,8 @@ func TestAnotherDirectoryByTheSameName(t *testing.T) {
 	})
 }
 
-// TestADirectoryMadeByAnotherMeanwhile: ours was removed, and another client makes it
-// again before we do.
+// TestADirectoryMadeByAnotherMeanwhile: ours was removed, and another client creates it
+// again before us.
 func TestADirectoryMadeByAnotherMeanwhile(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Warm()
@@ -111,7 +111,7 @@ func TestADirectoryMadeByAnotherMeanwhile(t *testing.T) {
 }
 
 // TestWhatMayNotBeWrittenIsNotTriedAgain: a Multi that is refused because of the
-// directory's data has not made the node, nor removed it.
+// directory's data has neither created nor deleted the node.
 func TestWhatMayNotBeWrittenIsNotTriedAgain(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Warm()

@@ -21,12 +21,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// TestAnswersOfAnEarlierConnection: they count as lost, unless they stay true.
+// TestAnswersOfAnEarlierConnection: they count as lost unless they stay true.
 func TestAnswersOfAnEarlierConnection(t *testing.T) {
 	for _, c := range []struct {
 		op   recipes.Op
 		in   recipes.Input
-		stay bool // true
+		stay bool // it stays true
 	}{
 		{recipes.OpCreate, recipes.Created{Epoch: 1, Alone: true, Token: 7}, false},
 		{recipes.OpCreate, recipes.Created{Epoch: 1}, false},
@@ -63,8 +63,8 @@ func TestAnswersOfAnEarlierConnection(t *testing.T) {
 	}
 }
 
-// TestAnswersBetweenTwoConnections: before the news of the next connection an answer of
-// the last one counts. The news come after it, and have it verified.
+// TestAnswersBetweenTwoConnections: until the next connection is reported, an answer of
+// the last one counts. The report follows, and makes the machine verify it.
 func TestAnswersBetweenTwoConnections(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
@@ -82,8 +82,8 @@ func TestAnswersBetweenTwoConnections(t *testing.T) {
 	})
 }
 
-// TestAnAnswerSaysWhichClaimItIsTo: a claim verifies that a holder still holds, or
-// makes a contender a holder. The answers of the two must not be confused.
+// TestAnAnswerSaysWhichClaimItIsTo: a claim either verifies that a holder still holds, or
+// makes a contender a holder. Their answers must not be confused.
 func TestAnAnswerSaysWhichClaimItIsTo(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		run(t, fmt.Sprint("held: ", held), func(r *rig) {
@@ -107,10 +107,10 @@ func TestAnAnswerSaysWhichClaimItIsTo(t *testing.T) {
 	}
 }
 
-// TestAnEarlierAnswerSaysNothingOfTheNode: an unfair lock's node is removed by hand
-// while the connection is away, and another contender makes the next one. The answer to
-// a claim that comes after that does not tell the owner of the present node. Nor does
-// the answer to a look of the session's own. A release leaves the node alone.
+// TestAnEarlierAnswerSaysNothingOfTheNode: an unfair lock's node is deleted by hand
+// during an outage, and another contender creates the next one. A late answer to a claim
+// must not convince the former owner that the current node is its own, and neither must a
+// late answer to the session's own read. A release leaves that node alone.
 func TestAnEarlierAnswerSaysNothingOfTheNode(t *testing.T) {
 	for name, ask := range map[string]func(s *seat, node string, wait func()){
 		"claim": func(s *seat, node string, wait func()) {
@@ -135,7 +135,7 @@ func TestAnEarlierAnswerSaysNothingOfTheNode(t *testing.T) {
 			r.Must(r.Server.Delete(taskNode))
 			_, err := admin.Create(taskNode, []byte("b"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 			r.Must(err)
-			s.Hears(func(in recipes.Input) { // in the session's own time: nothing else is settled before
+			s.Hears(func(in recipes.Input) { // in the session's loop: nothing else is settled before
 				if _, again := in.(recipes.Reconnected); again {
 					open()
 					time.Sleep(time.Microsecond)
@@ -148,9 +148,9 @@ func TestAnEarlierAnswerSaysNothingOfTheNode(t *testing.T) {
 	}
 }
 
-// TestACreateIsTakenBackUnlessItWasSent: after a Cancel it is answered Canceled if it
-// waits, or if its answer says that there is no directory. If it makes a node the Cancel
-// changes nothing.
+// TestACreateIsTakenBackUnlessItWasSent: after a Cancel, a create is answered Canceled if
+// it waits, or if its answer says that there is no directory. If it creates a node, the
+// Cancel changes nothing.
 func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 	for name, c := range map[string]struct {
 		dir, down   bool
@@ -178,7 +178,7 @@ func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 			s.Do(recipes.Create{Epoch: 1, Attempt: 1})
 			synctest.Wait()
 			s.Do(recipes.Cancel{Epoch: c.cancel})
-			s.Do(recipes.Cancel{Epoch: c.cancel}) // which says nothing new
+			s.Do(recipes.Cancel{Epoch: c.cancel}) // changes nothing more
 			s.Want(c.want)
 			r.Server.Down(false)
 			r.Settle()
@@ -191,8 +191,8 @@ func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotWantedIsNotSent: a seat's requests go with the seat, and a look and a size
-// with their callers. Exception: a delete is sent.
+// TestWhatIsNotWantedIsNotSent: a closed seat's requests are dropped, and so are a look
+// and a resize whose caller gives up. A delete is still sent.
 func TestWhatIsNotWantedIsNotSent(t *testing.T) {
 	inSession(t, func(r *rig) {
 		leaves, lists := r.Seated(), r.Seated()
@@ -229,8 +229,8 @@ func TestWhatIsNotWantedIsNotSent(t *testing.T) {
 	})
 }
 
-// TestEveryRequestIsAnsweredOnceInAStorm, with many at once, and with breaks all the
-// time.
+// TestEveryRequestIsAnsweredOnceInAStorm: there are many requests at once, and the
+// connection breaks all the time.
 func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 	inSession(t, func(r *rig) {
 		rounds, list := eventstest.Amount(8, 20), make([]*seat, 400)
@@ -258,10 +258,10 @@ func TestEveryRequestIsAnsweredOnceInAStorm(t *testing.T) {
 	})
 }
 
-// TestRequestsForWatchesThatOutliveTheirConnection: the connection is lost again and
-// again right after the handshake. So requests for watches stay in the client's queue,
-// and go out on later connections. If an answer gets through before the client has put
-// its own request together, the race detector fails the test.
+// TestRequestsForWatchesThatOutliveTheirConnection: the connection is lost several times
+// right after the handshake. So requests for watches stay in the client's queue, and are
+// sent on later connections. If an answer arrives before the client has built its own
+// request, the race detector fails the test.
 func TestRequestsForWatchesThatOutliveTheirConnection(t *testing.T) {
 	var cuts atomic.Int64
 	rule := func(f faultnet.Frame) faultnet.Verdict {

@@ -26,7 +26,7 @@ func (w *waiter) urgency() urgency { return w.urgent }
 
 func (w *waiter) String() string { return fmt.Sprintf("%d/%d", w.urgent, w.number) }
 
-// waiting is a pending beside the plainest thing that does the same.
+// waiting is a pending, next to the simplest model that behaves the same.
 type waiting struct {
 	pending
 
@@ -35,8 +35,8 @@ type waiting struct {
 	made     int
 }
 
-// step does one of the things that a session does, by the two numbers, and returns what
-// is wrong then.
+// step performs one step of a session, chosen by the two numbers, and returns what is
+// wrong afterwards.
 func (w *waiting) step(what, which int) (wrong string) {
 	switch of := urgency(which % int(urgencies)); what {
 	case 0, 1:
@@ -44,7 +44,7 @@ func (w *waiting) step(what, which int) (wrong string) {
 		r := &waiter{number: w.made, urgent: of}
 		w.add(r)
 		w.want[of] = append(w.want[of], r)
-	case 2: // the next one is made
+	case 2: // the next request is made
 		r := w.next()
 		if r == nil {
 			break
@@ -58,7 +58,7 @@ func (w *waiting) step(what, which int) (wrong string) {
 		}
 		w.count(r, 1)
 		w.want[of], w.underWay = w.want[of][1:], append(w.underWay, r)
-	case 3: // one is not wanted any more
+	case 3: // a request is no longer wanted
 		if queue := w.want[of]; len(queue) > 0 {
 			i := which % len(queue)
 			r := queue[i]
@@ -67,7 +67,7 @@ func (w *waiting) step(what, which int) (wrong string) {
 			}
 			w.want[of] = slices.Delete(slices.Clone(queue), i, i+1)
 		}
-	case 4: // one is answered, and perhaps made again
+	case 4: // a request is answered, and may be made again
 		if len(w.underWay) > 0 {
 			i := which % len(w.underWay)
 			r := w.underWay[i]
@@ -86,7 +86,7 @@ func (w *waiting) step(what, which int) (wrong string) {
 	return w.wrong()
 }
 
-// wrong compares the two.
+// wrong compares the two, and returns a difference.
 func (w *waiting) wrong() string {
 	if got, want := slices.Collect(w.all()), slices.Concat(w.want[:]...); !slices.Equal(got, want) {
 		return fmt.Sprintf("%v wait, want %v", got, want)
@@ -106,8 +106,8 @@ func (w *waiting) wrong() string {
 	return ""
 }
 
-// TestPendingLosesNothing: requests are added, removed, made and answered, in any order.
-// None is lost or there twice, and those of one urgency keep their order.
+// TestPendingLosesNothing: requests are added, removed, made and answered in any order.
+// None is lost or duplicated, and those of one urgency keep their order.
 func TestPendingLosesNothing(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -120,7 +120,7 @@ func TestPendingLosesNothing(t *testing.T) {
 	}
 }
 
-// beginAll begins all that may be under way.
+// beginAll starts all requests that the limits allow.
 func beginAll(q *pending) (n int) {
 	for r := q.next(); r != nil; r = q.next() {
 		q.remove(r)
@@ -130,7 +130,8 @@ func beginAll(q *pending) (n int) {
 	return n
 }
 
-// TestRemovalsOfDirectoriesGoLast, and few at a time. The most urgent requests go first.
+// TestRemovalsOfDirectoriesGoLast: only a few are made at a time. The most urgent
+// requests go first.
 func TestRemovalsOfDirectoriesGoLast(t *testing.T) {
 	var q pending
 	for range 2 * mostCleaning {
@@ -149,7 +150,7 @@ func TestRemovalsOfDirectoriesGoLast(t *testing.T) {
 }
 
 // TestNeitherHalfStarvesTheOther: however many requests of one half wait, and are made
-// anew after each answer, the other half is made.
+// again after each answer, the other half is made.
 func TestNeitherHalfStarvesTheOther(t *testing.T) {
 	for crowd, lone := range map[urgency]urgency{
 		proving: joining, handing: joining, joining: handing, observing: proving, looking: joining,

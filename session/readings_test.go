@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestWindow: the room after answers of these sizes. So many answers have the same
-// length, one after the other.
+// TestWindow checks the room after answers of these sizes: n answers of the same size,
+// one after another.
 func TestWindow(t *testing.T) {
 	type answers struct{ n, size int }
 	const kB = 1 << 10

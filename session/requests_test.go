@@ -43,7 +43,7 @@ func TestEachRequestIsAnsweredWithWhatTheServerSays(t *testing.T) {
 		a.Do(recipes.Delete{Epoch: 1, Node: nodeA})
 		a.Want("Gone Deleted") // it watches its own node
 		b.Want("Gone")
-		a.Deletes(nodeA.Text) // there is no such node, which is as good
+		a.Deletes(nodeA.Text) // there is no such node, which counts as deleted
 	})
 }
 
@@ -80,7 +80,7 @@ func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 			{zktest.NoAuth, claim, refused(recipes.OpClaim), session.ErrNoAuth},
 			{zktest.NoAuth, remove, refused(recipes.OpDelete), session.ErrNoAuth},
 			{zktest.QuotaExceeded, create, refused(recipes.OpCreate), session.ErrQuota},
-			// The session is on another connection, or the server has too much to do.
+			// The session has moved to another connection, or the server is overloaded.
 			// That says nothing about the request.
 			{zktest.SessionMoved, create, unknown(recipes.OpCreate), nil},
 			{zktest.Throttled, remove, unknown(recipes.OpDelete), nil},
@@ -97,13 +97,13 @@ func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 }
 
 // TestRequestsOfAPastEpochAreNotMade: whether the session ends while they wait for a
-// connection, or while they are on their way, they are answered in their own epoch.
+// connection or while they are in transit, they are answered in their own epoch.
 func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
 		r.Server.Down(true)
 		s.Want("Suspended")
-		s.Do(recipes.Create{Epoch: 1, Attempt: 1}) // waits, and is overtaken by the expiry
+		s.Do(recipes.Create{Epoch: 1, Attempt: 1}) // waits, and the expiry overtakes it
 		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Down(false)
 		s.Await(2)
@@ -126,7 +126,7 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 		s.Do(recipes.Create{Epoch: 2, Attempt: 1})
 		synctest.Wait()
 		s.ExpireBefore(3)
-		s.WantAnswer(recipes.Unknown{Epoch: 2, Op: recipes.OpCreate}) // that was on its way
+		s.WantAnswer(recipes.Unknown{Epoch: 2, Op: recipes.OpCreate}) // it was in transit
 	})
 }
 
@@ -136,7 +136,7 @@ func TestParentsAreContainers(t *testing.T) {
 		code  zktest.Code // of createContainer
 		reaps int
 	}{
-		{"containers", 0, 1}, // the rest goes with the next reaping
+		{"containers", 0, 1}, // the others are removed at the next check
 		{"server without containers", zktest.Unimplemented, 0},
 	} {
 		run(t, c.name, func(r *rig) {
@@ -153,13 +153,13 @@ func TestParentsAreContainers(t *testing.T) {
 			expect(r, n == c.reaps, "%d containers are reaped, want %d; left %v", n, c.reaps, r.Server.Tree())
 			expect(r, r.Server.Exists("/x/y/z") == (c.reaps == 0),
 				"after the reaping there are %v, want the parents kept: %v", r.Server.Tree(), c.reaps == 0)
-			s.Makes(2) // and the container again, which went while no contender was there
+			s.Makes(2) // and the container again, which was removed while it was empty
 		})
 	}
 }
 
-// TestADirectoryThatKeepsGoingAway: one that is reaped between its creation and that of
-// the node is made again, but not for ever.
+// TestADirectoryThatKeepsGoingAway: a directory that is removed before the node is
+// created in it is created again, but not forever.
 func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 	for times, want := range map[int]string{1: "Created", 5: "Created", 1000: "Refused"} {
 		inSession(t, func(r *rig) {
@@ -178,9 +178,9 @@ func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 }
 
 // TestABarrierSeesWhatHasHappenedBefore: a follower that has fallen behind does not know
-// the latest nodes. After a write through it, it does. The request before the reading has
-// to go through the quorum. A sync does not: a leader that has been deposed, and has not
-// noticed, answers it.
+// the latest nodes. After a write through it, it does. So the request before the listing
+// must go through the quorum. A sync is not enough: a deposed leader that has not noticed
+// answers it.
 func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
@@ -209,8 +209,8 @@ func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 	})
 }
 
-// TestADiscardIsTriedUntilTheNodeIsGone, through lost connections and in the next
-// session, also when its seat is closed.
+// TestADiscardIsTriedUntilTheNodeIsGone: that includes lost connections, the next
+// session, and a closed seat.
 func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("a", "b", "c")
@@ -238,7 +238,7 @@ func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 	})
 }
 
-// TestPastRequestsDoNotWaitBehindADiscard that waits for a connection.
+// TestPastRequestsDoNotWaitBehindADiscard: the discard waits for a connection.
 func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
@@ -249,7 +249,7 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if q.Op == zktest.OpConnect && q.Session == 0 {
-				return zktest.CutBefore() // no new session for the time being
+				return zktest.CutBefore() // no new session for now
 			}
 			return zktest.Pass()
 		})
@@ -260,8 +260,8 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 	})
 }
 
-// TestRemove: a node is removed whichever session owns it, and one that is gone is none
-// to remove. A refusal is an error.
+// TestRemove: a node is deleted whichever session owns it. A missing node is no error. A
+// refusal is an error.
 func TestRemove(t *testing.T) {
 	inSession(t, func(r *rig) {
 		node := lockDir + "/" + r.Seated().CreateNode(1).Text

@@ -24,19 +24,19 @@ import (
 
 const (
 	// A session outlives its lease by at least a second: it ends at a multiple of the
-	// tick beyond the timeout, and the lease after 19 s.
+	// tick after the timeout, and the lease after 19 s.
 	sessionTimeout = 20 * time.Second
 	leaseTime      = sessionTimeout - sessionTimeout/20
 	serverTick     = 10 * time.Second
 
 	lockDir  = "/locks/a"
-	taskNode = "/tasks/a" // a lock of one node
+	taskNode = "/tasks/a" // a lock that is a single node
 
 	permitsAt = "/permits" // a semaphore
 	queueAt   = permitsAt + "/locks"
 	takenAt   = permitsAt + "/leases"
 
-	ourData   = "zkgrant\n" // of a directory that the library has made
+	ourData   = "zkgrant\n" // of a directory that the library has created
 	theirData = "foreign data"
 )
 
@@ -50,7 +50,7 @@ func expect(tb testing.TB, holds bool, format string, args ...any) {
 	}
 }
 
-// equal fails the test unless got is what is wanted. what says what that is.
+// equal fails the test unless got equals want. what describes the value.
 func equal[T comparable](tb testing.TB, got, want T, what string, args ...any) {
 	tb.Helper()
 	if got != want {
@@ -58,22 +58,22 @@ func equal[T comparable](tb testing.TB, got, want T, what string, args ...any) {
 	}
 }
 
-// floorOf is a directory's data with the floor.
+// floorOf returns a directory's data with the floor.
 func floorOf(czxid int64) string { return fmt.Sprintf("zkgrant\nfloor 0x%x\n", czxid) }
 
-// rig is a session on a server of its own, in a bubble.
+// rig is a session on its own server, in a bubble.
 type rig struct {
 	*testing.T
 	Server  *zktest.Server
 	Session *session.Session
 	Group   *actors.Group
-	Start   time.Time // of the server, from which its ticks count
+	Start   time.Time // of the server; its ticks count from then
 
 	mu    sync.Mutex
 	Heard []events.Event
 }
 
-// bubble runs the test in virtual time on a server without a session.
+// bubble runs the test in virtual time, on a server without a session.
 func bubble(t *testing.T, test func(*rig)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -96,10 +96,10 @@ func run(t *testing.T, name string, test func(*rig), options ...session.Option) 
 	t.Run(name, func(t *testing.T) { inSession(t, test, options...) })
 }
 
-// configured is an option that changes the configuration.
+// configured returns an option that changes the config.
 func configured(change func(c *session.Config)) session.Option { return session.OptionFunc(change) }
 
-// Open opens the session. It is closed at the latest when the test has ended.
+// Open opens the session. It is closed when the test ends, or before.
 func (r *rig) Open(chroot string, options ...session.Option) {
 	r.Helper()
 	options = append([]session.Option{
@@ -111,7 +111,7 @@ func (r *rig) Open(chroot string, options ...session.Option) {
 		defer r.mu.Unlock()
 		r.Heard = append(r.Heard, ev)
 	})
-	r.Cleanup(func() { // goroutines that are left keep the bubble from ending
+	r.Cleanup(func() { // goroutines that are left would keep the bubble from ending
 		r.Close(time.Second)
 		r.Group.Close()
 	})
@@ -125,7 +125,7 @@ func (r *rig) Close(grace time.Duration) (gone bool) {
 	return r.Session.Close(ctx)
 }
 
-// Settle gives the session the time to reconnect, and to send what has waited.
+// Settle gives the session time to reconnect, and to send waiting requests.
 func (r *rig) Settle() {
 	r.Helper()
 	r.Until("the session is connected", func() bool { return r.Session.State() == session.Connected })
@@ -145,7 +145,7 @@ func (r *rig) Until(what string, cond func() bool) {
 	r.Fatalf("still not after %v: %s; the session is %v", time.Since(began), what, r.Session.State())
 }
 
-// Only returns the session that the server has.
+// Only returns the server's only session.
 func (r *rig) Only() int64 {
 	r.Helper()
 	list := r.Server.Sessions()
@@ -155,13 +155,13 @@ func (r *rig) Only() int64 {
 	return list[0]
 }
 
-// Must ends the test on an error of a step that only prepares the next one.
+// Must ends the test if a step of its preparation fails.
 func (r *rig) Must(err error) {
 	r.Helper()
 	eventstest.Must(r.T, err)
 }
 
-// On does something to each request of a kind.
+// On applies the action to each request of a kind.
 func (r *rig) On(op zktest.Op, action zktest.Action) {
 	r.Server.Intercept(func(q zktest.Request) zktest.Action {
 		if q.Op == op {
@@ -175,8 +175,8 @@ func (r *rig) OnAll(action zktest.Action) {
 	r.Server.Intercept(func(zktest.Request) zktest.Action { return action })
 }
 
-// Times does something to the first so many requests for which it is meant, and returns
-// whether it has done so to all of them.
+// Times applies the action to the first n requests that meant accepts. The returned
+// function reports whether it was applied n times.
 func (r *rig) Times(n int, action zktest.Action, meant func(zktest.Request) bool) func() bool {
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -194,15 +194,15 @@ func (r *rig) Once(action zktest.Action, meant func(zktest.Request) bool) func()
 	return r.Times(1, action, meant)
 }
 
-// isA returns whether a request is of the kind.
+// isA returns a function that reports whether a request is of the kind.
 func isA(op zktest.Op) func(zktest.Request) bool {
 	return func(q zktest.Request) bool { return q.Op == op }
 }
 
-// NoPings keeps the client's pings from being signs of life.
+// NoPings prevents the client's pings from counting as signs of life.
 func (r *rig) NoPings() { r.On(zktest.OpPing, zktest.Swallow()) }
 
-// Asked counts the requests that are not pings, by what they ask for.
+// Asked counts the requests except pings, by operation.
 func (r *rig) Asked() func() map[zktest.Op]int {
 	counts := map[zktest.Op]int{}
 	r.Server.Intercept(func(q zktest.Request) zktest.Action {
@@ -219,8 +219,7 @@ func (r *rig) Asked() func() map[zktest.Op]int {
 	}
 }
 
-// WantAsked checks that the server was asked for each of these once, and for nothing
-// else.
+// WantAsked checks that the server received each of these requests once, and no others.
 func (r *rig) WantAsked(got map[zktest.Op]int, once ...zktest.Op) {
 	r.Helper()
 	want := map[zktest.Op]int{}
@@ -230,8 +229,8 @@ func (r *rig) WantAsked(got map[zktest.Op]int, once ...zktest.Op) {
 	expect(r, maps.Equal(got, want), "the server was asked for %v, want %v", got, want)
 }
 
-// Multis returns a check of how many Multis have come since the call before: at least and
-// at most so many. when says in which time that was.
+// Multis returns a function that checks how many Multis have arrived since its last call:
+// between least and most. when names that period in the error.
 func (r *rig) Multis() func(least, most int, when string) {
 	seen := r.Server.Requests(zktest.OpMulti)
 	return func(least, most int, when string) {
@@ -244,7 +243,7 @@ func (r *rig) Multis() func(least, most int, when string) {
 	}
 }
 
-// Admin is a plain client, which does what other clients may do.
+// Admin returns a plain client, which does what other clients may do.
 func (r *rig) Admin() *zk.Conn {
 	r.Helper()
 	conn, news, err := zk.Connect([]string{r.Server.Addr()}, sessionTimeout, zk.WithLogInfo(false),
@@ -254,13 +253,13 @@ func (r *rig) Admin() *zk.Conn {
 	r.Must(err)
 	r.Cleanup(func() {
 		conn.Close()
-		for range news { // closed when the client's goroutines have ended
+		for range news { // closed once the client's goroutines have ended
 		}
 	})
 	return conn
 }
 
-// DenyWriting takes the permission to write the directory's data from all clients.
+// DenyWriting revokes all clients' permission to write the directory's data.
 func (r *rig) DenyWriting() {
 	r.Helper()
 	_, err := r.Admin().SetACL(lockDir, zk.WorldACL(zk.PermAll&^zk.PermWrite), -1)
@@ -272,7 +271,7 @@ func (r *rig) Make(path, data string) {
 	r.Must(r.Server.Create(path, []byte(data)))
 }
 
-// Plant makes nodes in the directory, as another client does.
+// Plant creates nodes in the directory, as another client.
 func (r *rig) Plant(names ...string) {
 	r.Helper()
 	for _, name := range names {
@@ -280,13 +279,13 @@ func (r *rig) Plant(names ...string) {
 	}
 }
 
-// DeleteNode deletes a node of the directory, as another client does.
+// DeleteNode deletes a node of the directory, as another client.
 func (r *rig) DeleteNode(name string) {
 	r.Helper()
 	r.Must(r.Server.Delete(lockDir + "/" + name))
 }
 
-// SetData changes the data of a node of the directory, as another client does.
+// SetData changes the data of a node of the directory, as another client.
 func (r *rig) SetData(name string) {
 	r.Helper()
 	r.Must(r.Server.SetData(lockDir+"/"+name, []byte(time.Now().String())))
@@ -315,7 +314,7 @@ func (r *rig) WantWatches(n int) {
 	equal(r, r.Server.Watches(), n, "watches at the server")
 }
 
-// WantPermits checks how many nodes there are in the queue and among the permits.
+// WantPermits checks the number of nodes in the queue and among the permits.
 func (r *rig) WantPermits(queue, permits int) {
 	r.Helper()
 	synctest.Wait()
@@ -324,7 +323,7 @@ func (r *rig) WantPermits(queue, permits int) {
 	}
 }
 
-// Warm leaves the directory empty, and the session knowing that it is ours.
+// Warm empties the directory, and makes the session know that it is ours.
 func (r *rig) Warm() {
 	r.Helper()
 	s := r.Seated()
@@ -336,8 +335,8 @@ func (r *rig) Warm() {
 	r.WantData(ourData)
 }
 
-// Together runs f in the session's own time. So what f asks for is parked before any of
-// it is made.
+// Together runs f in the session's loop, so that all requests of f are queued before any
+// of them is sent.
 func (r *rig) Together(f func()) {
 	r.Helper()
 	done := make(chan struct{})
@@ -354,7 +353,8 @@ func (r *rig) Together(f func()) {
 	s.Close()
 }
 
-// gate holds up the goroutine that waits at it until it is opened, or the test ends.
+// gate returns a function that waits until the gate is opened or the test ends, and one
+// that opens it.
 func gate(r *rig) (wait, open func()) {
 	closed := make(chan struct{})
 	open = sync.OnceFunc(func() { close(closed) })

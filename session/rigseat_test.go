@@ -14,27 +14,27 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// seat is a test's seat, which notes what the session posts to it.
+// seat is a test's seat, which records what the session posts to it.
 type seat struct {
 	*session.Seat
 	Rig  *rig
-	Hook func(recipes.Input) // called by the session, in its own time; may be nil
+	Hook func(recipes.Input) // called in the session's loop; may be nil
 
-	Strict bool // it loses its lock when the connection is gone
+	Strict bool // it loses its lock with the connection
 
 	Mu     sync.Mutex
 	Inputs []recipes.Input
 	errs   []error
-	read   int // how many of them the test has looked at
+	read   int // how many of Inputs the test has read
 
 	// Only the loop touches these: the node by which a machine would hold the lock, and
-	// the one of the latest claim.
+	// the node of the latest claim.
 	holds, claims string
 }
 
 func (r *rig) Seat() *seat { return r.SeatAt(session.Place{Dir: lockDir}) }
 
-// SeatAt opens a seat, which notes what it knows from then on.
+// SeatAt opens a seat, which records its inputs from then on.
 func (r *rig) SeatAt(p session.Place) *seat {
 	s := &seat{Seat: r.Session.Seat(p), Rig: r}
 	r.Session.Loop().Post(func() {
@@ -70,7 +70,7 @@ func (r *rig) Watching(name string) *seat {
 	return s
 }
 
-// Writer is a seat that writes, in a directory that is known to be ours. Alone there it
+// Writer returns a writer's seat in a directory that is known to be ours. Alone there, it
 // holds.
 func (r *rig) Writer() (w *seat, node events.Name) {
 	r.Helper()
@@ -79,19 +79,19 @@ func (r *rig) Writer() (w *seat, node events.Name) {
 	return w, w.Makes(1).Node
 }
 
-// InPlaceOf is a seat that wants to take another one's place.
+// InPlaceOf returns a seat that wants to take another seat's place.
 func (r *rig) InPlaceOf(w *seat) *seat {
 	r.Helper()
 	return r.SeatedAt(session.Place{Dir: lockDir, Kind: events.KindRead, In: w.Seat})
 }
 
-// PermitSeat returns a seat that wants so many permits.
+// PermitSeat returns a seat that wants the given number of permits.
 func (r *rig) PermitSeat(size, permits int32) *seat {
 	r.Helper()
 	return r.SeatedAt(session.Place{Dir: permitsAt, Size: size, Permits: permits})
 }
 
-// MakePermits makes the directories of a semaphore.
+// MakePermits creates the directories of a semaphore.
 func (r *rig) MakePermits(size int32) {
 	r.Helper()
 	s := r.PermitSeat(size, 1)
@@ -99,8 +99,8 @@ func (r *rig) MakePermits(size int32) {
 	s.Close()
 }
 
-// line is a queue in a warm directory. Behind a node of nobody's are a seat, and a waiter
-// that watches the node of the seat.
+// line is a queue in a warm directory: first a stranger's node, then a seat, and then a
+// waiter that watches the seat's node.
 type line struct {
 	*rig
 	pred, waiter *seat
@@ -124,15 +124,14 @@ func (r *rig) Line() *line {
 	return l
 }
 
-// Leave has the seat leave, as a holder or not.
+// Leave makes the seat leave, as a holder or not.
 func (l *line) Leave(floor bool) {
 	l.Helper()
 	l.pred.Do(recipes.Delete{Epoch: 1, Node: named(l.node), Floor: floor})
 	l.waiter.WantGone(l.node)
 }
 
-// note takes what the session says. It reports whether a machine would hold its lock
-// then.
+// note records an input. It reports whether a machine would hold its lock after it.
 func (s *seat) note(in recipes.Input, err error) (holds bool) {
 	s.believe(in)
 	s.Mu.Lock()
@@ -146,7 +145,7 @@ func (s *seat) note(in recipes.Input, err error) (holds bool) {
 	return s.holds != ""
 }
 
-// believe notes whether a machine would hold its lock after the input.
+// believe records whether a machine would hold its lock after the input.
 func (s *seat) believe(in recipes.Input) {
 	switch in := in.(type) {
 	case recipes.Gone:
@@ -170,14 +169,14 @@ func (s *seat) believe(in recipes.Input) {
 	}
 }
 
-// Hears has the hook called with every input from now on.
+// Hears makes the session call hook with every later input.
 func (s *seat) Hears(hook func(recipes.Input)) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.Hook = hook
 }
 
-// Do makes a request, as a machine does.
+// Do makes a request, as a machine would.
 func (s *seat) Do(request recipes.Effect) {
 	s.Rig.Session.Loop().Post(func() {
 		switch e := request.(type) {
@@ -194,7 +193,7 @@ func (s *seat) Do(request recipes.Effect) {
 
 func (s *seat) Close() { s.Rig.Session.Loop().Post(s.Seat.Close) }
 
-// Fresh returns what has come since the last look.
+// Fresh returns the inputs since the last call.
 func (s *seat) Fresh() []recipes.Input {
 	synctest.Wait()
 	s.Mu.Lock()
@@ -204,7 +203,7 @@ func (s *seat) Fresh() []recipes.Input {
 	return list
 }
 
-// FreshAnswers is Fresh without news of the session.
+// FreshAnswers is Fresh without the session's own inputs.
 func (s *seat) FreshAnswers() (answers []recipes.Input) {
 	for _, in := range s.Fresh() {
 		switch in.(type) {
@@ -222,7 +221,7 @@ func (s *seat) LastErr() error {
 	return s.errs[len(s.errs)-1]
 }
 
-// Want checks the types of what has come since the last look.
+// Want checks the types of the inputs since the last call.
 func (s *seat) Want(types string) []recipes.Input {
 	s.Rig.Helper()
 	got := s.Fresh()
@@ -232,7 +231,7 @@ func (s *seat) Want(types string) []recipes.Input {
 	return got
 }
 
-// WantOnly checks that this, and nothing else, was told since the last look.
+// WantOnly checks that this is the only input since the last call.
 func (s *seat) WantOnly(want recipes.Input) {
 	s.Rig.Helper()
 	if got := s.Fresh(); len(got) != 1 || got[0] != want {
@@ -240,13 +239,13 @@ func (s *seat) WantOnly(want recipes.Input) {
 	}
 }
 
-// WantGone checks that the node's end, and nothing else, was told once.
+// WantGone checks that the only input is one Gone for the node.
 func (s *seat) WantGone(name string) {
 	s.Rig.Helper()
 	s.WantOnly(recipes.Gone{Epoch: 1, Node: named(name)})
 }
 
-// Answer waits for the one answer to a request, and returns it.
+// Answer waits for the only answer to a request, and returns it.
 func (s *seat) Answer() recipes.Input {
 	s.Rig.Helper()
 	var found []recipes.Input
@@ -291,7 +290,7 @@ func ask[T recipes.Input](s *seat, request recipes.Effect) T {
 	return answerOf[T](s)
 }
 
-// makeOf asks for a node, and returns the answer, which has to be of the type.
+// makeOf creates a node, and returns the answer, which must be of the type.
 func makeOf[T recipes.Input](s *seat, attempt recipes.Attempt) T {
 	s.Rig.Helper()
 	return ask[T](s, recipes.Create{Epoch: 1, Attempt: attempt})
@@ -302,7 +301,7 @@ func (s *seat) Makes(attempt recipes.Attempt) recipes.Created {
 	return makeOf[recipes.Created](s, attempt)
 }
 
-// MakesAlone makes the first attempt's node, and the answer proves that it holds.
+// MakesAlone creates the first attempt's node, and the answer proves that it holds.
 func (s *seat) MakesAlone() recipes.Created {
 	s.Rig.Helper()
 	created := s.Makes(1)
@@ -312,8 +311,8 @@ func (s *seat) MakesAlone() recipes.Created {
 	return created
 }
 
-// MakesBeside makes a node, and the answer does not prove that no other contender is
-// there.
+// MakesBeside creates a node, and the answer does not prove that there is no other
+// contender.
 func (s *seat) MakesBeside(attempt recipes.Attempt) recipes.Created {
 	s.Rig.Helper()
 	created := s.Makes(attempt)
@@ -321,7 +320,7 @@ func (s *seat) MakesBeside(attempt recipes.Attempt) recipes.Created {
 	return created
 }
 
-// CreateNode makes the first attempt's node and returns its name.
+// CreateNode creates the first attempt's node, and returns its name.
 func (s *seat) CreateNode(epoch recipes.Epoch) events.Name {
 	s.Rig.Helper()
 	return ask[recipes.Created](s, recipes.Create{Epoch: epoch, Attempt: 1}).Node
@@ -344,21 +343,21 @@ func (s *seat) ClaimNode(epoch recipes.Epoch, node string) {
 	s.Asks(recipes.Claim{Epoch: epoch, Node: named(node)}, recipes.Claimed{Epoch: epoch, Fresh: true})
 }
 
-// DeleteNode deletes a node. A seat that watches it hears of that, too.
+// DeleteNode deletes a node. A seat that watches it is notified, too.
 func (s *seat) DeleteNode(node string) {
 	s.Rig.Helper()
 	s.Do(recipes.Delete{Epoch: 1, Node: named(node)})
 	s.Rig.Until("the node is deleted", func() bool { return count[recipes.Deleted](s.Fresh()) == 1 })
 }
 
-// Deletes deletes a node, and hears of nothing else.
+// Deletes deletes a node, and checks that there is no other input.
 func (s *seat) Deletes(node string) {
 	s.Rig.Helper()
 	s.Do(recipes.Delete{Epoch: 1, Node: named(node)})
 	s.Want("Deleted")
 }
 
-// WriteNothing goes through the quorum and changes nothing.
+// WriteNothing makes a write through the quorum that changes nothing.
 func (s *seat) WriteNothing() {
 	s.Rig.Helper()
 	s.Deletes("none")
@@ -366,7 +365,7 @@ func (s *seat) WriteNothing() {
 
 func (s *seat) WatchNode(name string) { s.Do(recipes.Watch{Epoch: 1, Node: named(name)}) }
 
-// Watches watches a node that is there.
+// Watches watches a node that exists.
 func (s *seat) Watches(name string) {
 	s.Rig.Helper()
 	s.WatchNode(name)
@@ -379,7 +378,7 @@ func (s *seat) Surveys(e recipes.Survey) recipes.Surveyed {
 	return ask[recipes.Surveyed](s, e)
 }
 
-// Enters takes permits, and returns what the seat hears.
+// Enters takes permits, and returns the answer.
 func (s *seat) Enters(permits int32) recipes.Entered {
 	s.Rig.Helper()
 	node := s.CreateNode(1)
@@ -391,7 +390,7 @@ func (s *seat) Enters(permits int32) recipes.Entered {
 	return in
 }
 
-// ExpireBefore ends the session that the server has, and waits for the next one.
+// ExpireBefore ends the server's only session, and waits for the next one.
 func (s *seat) ExpireBefore(next recipes.Epoch) {
 	s.Rig.Helper()
 	s.Rig.Must(s.Rig.Server.Expire(s.Rig.Only()))
@@ -403,14 +402,13 @@ func (s *seat) Await(epoch recipes.Epoch) {
 	s.Rig.Until(fmt.Sprintf("epoch %d has a session", epoch), func() bool { return !s.Deadline(epoch).IsZero() })
 }
 
-// Until returns how long the lease of the first epoch is good from now on.
+// Until returns how much longer the first epoch's lease lasts.
 func (s *seat) Until() time.Duration {
 	synctest.Wait()
 	return time.Until(s.Deadline(1))
 }
 
-// WantLease checks how long the lease of the first epoch is good from now on: at least
-// and at most so long.
+// WantLease checks how much longer the first epoch's lease lasts: between least and most.
 func (s *seat) WantLease(least, most time.Duration) {
 	s.Rig.Helper()
 	if left := s.Until(); left < least || left > most {
@@ -418,7 +416,7 @@ func (s *seat) WantLease(least, most time.Duration) {
 	}
 }
 
-// named is a node's name of which only the text is known.
+// named returns a node's name with only its text.
 func named(text string) events.Name { return events.Name{Text: text} }
 
 func count[T recipes.Input](inputs []recipes.Input) (n int) {
@@ -430,7 +428,7 @@ func count[T recipes.Input](inputs []recipes.Input) (n int) {
 	return n
 }
 
-// typesOf names the types of the values without their package.
+// typesOf returns the types of the values, without their package.
 func typesOf[T any](list []T) string {
 	names := make([]string, len(list))
 	for i, v := range list {

@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// The listing of a past epoch may be answered when the listing of the next one has found
+// The listing of a past epoch may be answered after the listing of the next one has found
 // another node.
 func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	c := &client{}
@@ -21,7 +21,7 @@ func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 	expect(t, len(c.watches.Fired("/dir/old")) == 0, "the seat follows the past node")
 }
 
-// Requests may overtake each other: of two, the one made later counts.
+// Requests may overtake each other: of two watches, the one requested later counts.
 func TestTheLaterWatchCounts(t *testing.T) {
 	c := &client{}
 	s := &Seat{content: &content{}}
@@ -37,8 +37,8 @@ func TestTheLaterWatchCounts(t *testing.T) {
 	expect(t, len(c.watches.Fired("/dir/b")) == 1, "the seat does not follow the second path")
 }
 
-// TestNewsReachTheSeatsThatAreThere has seats leave from the middle, the end and the
-// front. Some leave twice, and one was never there.
+// TestNewsReachTheSeatsThatAreThere removes seats from the middle, the end and the front.
+// Some are removed twice, and one was never there.
 func TestNewsReachTheSeatsThatAreThere(t *testing.T) {
 	s := &Session{client: &client{}}
 	heard, here := map[*Seat]int{}, map[*Seat]bool{}

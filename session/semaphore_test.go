@@ -42,8 +42,8 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 	})
 }
 
-// TestTheReplyToAnEnterIsLost, or the request. In both cases a look behind a barrier
-// reports whether there are permits, all of them or none.
+// TestTheReplyToAnEnterIsLost: so may be the request. In both cases, a listing after a
+// barrier reports either all permits or none.
 func TestTheReplyToAnEnterIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		action  zktest.Action
@@ -69,7 +69,7 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 			s.Do(recipes.Claim{Epoch: 1, Node: own})
 			s.Want("Claimed")
 			permits := r.Server.Children(takenAt)
-			r.Must(r.Server.Delete(takenAt + "/" + permits[1])) // not the one by which the machine knows them
+			r.Must(r.Server.Delete(takenAt + "/" + permits[1])) // not the one by which the machine knows the permits
 			gone := s.Want("Gone")[0].(recipes.Gone)
 			expect(r, gone.Node.Same(own), "%+v", gone)
 			s.Asks(recipes.Claim{Epoch: 1, Node: own}, recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true})
@@ -80,7 +80,8 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 	}
 }
 
-// TestSomeOfTheLeasesThatAreFoundAreMissing: one was deleted while the reply was lost.
+// TestSomeOfTheLeasesThatAreFoundAreMissing: one permit was deleted while the reply was
+// lost.
 func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.PermitSeat(4, 3)
@@ -94,9 +95,10 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 }
 
 // TestPermitsAreGivenBackThoughOneIsGone: a contender has taken permits at once, beside
-// too many others, or though another one waits. It gives them back as it queues up, in
-// one transaction or, if one was deleted before, one by one. Either way none is left,
-// its node is in the queue, and the next contender enters at once when there is room.
+// too many others, or although another contender waits. It returns them when it queues
+// up, in one transaction or, if one was deleted before, one by one. In both cases, none
+// is left, its node is in the queue, and the next contender enters at once when there is
+// room.
 func TestPermitsAreGivenBackThoughOneIsGone(t *testing.T) {
 	const queued, taken = queueAt + "/lock-0000000009", takenAt + "/_c_foreign-lease-0000000900"
 	for _, foreign := range []string{queued, taken} {
@@ -105,7 +107,7 @@ func TestPermitsAreGivenBackThoughOneIsGone(t *testing.T) {
 				r.MakePermits(4)
 				first := r.PermitSeat(4, 1)
 				node := first.CreateNode(1)
-				first.Look(1, false) // from now on the session knows the semaphore
+				first.Look(1, false) // from now on, the session knows the semaphore
 				first.Surveys(recipes.Survey{Node: node})
 				first.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1})
 				first.Want("Gone Entered")
@@ -146,7 +148,7 @@ func TestPermitsAreGivenBackThoughOneIsGone(t *testing.T) {
 	}
 }
 
-// TestAnEnterLeavesAFloor in the queue's directory, in the same transaction.
+// TestAnEnterLeavesAFloor: the same transaction writes it to the queue's directory.
 func TestAnEnterLeavesAFloor(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.MakePermits(2)
@@ -157,8 +159,8 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 		version := s.Surveys(recipes.Survey{Node: node}).Version
 		multis := r.Multis()
 		s.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1, Version: version, Floor: true})
-		// Its place in the queue goes with the Enter. The seat is told that, unless the
-		// reply is handled first: then it follows its permits.
+		// The Enter deletes the seat's place in the queue. The seat receives Gone for it,
+		// unless the reply is handled first: then it follows its permits.
 		switch got := s.Fresh(); typesOf(got) {
 		case "Gone Entered", "Entered":
 		default:
@@ -170,8 +172,8 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 	})
 }
 
-// TestResizeIsMadeUntilItIsSettled, also if its reply is lost, and not after its caller
-// has given up.
+// TestResizeIsMadeUntilItIsSettled: that includes a lost reply. It is not made after its
+// caller has given up.
 func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 	for _, action := range []zktest.Action{zktest.CutAfter(), zktest.CutBefore(), zktest.Fail(zktest.Throttled)} {
 		run(t, fmt.Sprint(action), func(r *rig) {
@@ -184,7 +186,8 @@ func TestResizeIsMadeUntilItIsSettled(t *testing.T) {
 	}
 }
 
-// resizes changes the size to 6, and checks that the write with the zxid has set it.
+// resizes changes the size to 6, and checks that the write with the returned zxid has set
+// it.
 func resizes(r *rig) {
 	r.Helper()
 	zxid, err := r.Session.Resize(r.Context(), permitsAt, 6, nil)
@@ -197,9 +200,9 @@ func resizes(r *rig) {
 	}
 }
 
-// TestAResizeTouchesThePermits, which the waiters for room watch, also if permits come
-// while it is made. It leaves nothing there. If it may not touch the permits the size is
-// written nevertheless.
+// TestAResizeTouchesThePermits: waiters for room watch the permits, even if these appear
+// during the resize. The resize leaves no node there. If it may not touch the permits, it
+// still writes the size.
 func TestAResizeTouchesThePermits(t *testing.T) {
 	for name, c := range map[string]struct {
 		late, denied bool

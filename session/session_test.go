@@ -32,7 +32,7 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 			t.Errorf("the timeout of session %#x is %v, want %v in session %#x", first, got, sessionTimeout, r.Only())
 		}
 
-		// An outage: a seat that comes in it is told as well.
+		// An outage: a seat that is opened during it is notified as well.
 		r.Server.Down(true)
 		early.Want("Suspended")
 		suspended := events.Suspended{Session: first, Deadline: early.Deadline(1)}
@@ -68,7 +68,7 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 			t.Errorf("the event of the expiry is %+v, want session %#x", got, first)
 		}
 
-		// A seat that was closed is told nothing, and Close is the end for all seats.
+		// A closed seat receives nothing, and Close is the end for all seats.
 		late.Close()
 		r.Server.Down(true)
 		early.Want("Suspended")
@@ -83,13 +83,13 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 			"there is a session after Close, want none")
 		equal(t, len(r.Server.Sessions()), 0, "sessions at the server after Close")
 		r.Close(time.Second)
-		after := r.Seat() // opened after the end, and answered all the same
+		after := r.Seat() // opened after the end, but still answered
 		after.Asks(recipes.Create{Epoch: 1, Attempt: 1}, recipes.Unknown{Epoch: 1, Op: recipes.OpCreate})
 	})
 }
 
-// TestASessionThatNoServerTakesBack: servers that have lost their data refuse a client
-// that knows more than they do, without an answer, and would do so for ever.
+// TestASessionThatNoServerTakesBack: servers that have lost their data refuse, without an
+// answer, a client that has seen a later state. They would do so forever.
 func TestASessionThatNoServerTakesBack(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
@@ -106,8 +106,8 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 	})
 }
 
-// TestASessionThatIsTakenBackLate: a server that is behind for a while is no reason to
-// give up a session. Nor is a lease that ran out long ago, because nothing was held.
+// TestASessionThatIsTakenBackLate: a server that lags for a while is no reason to give up
+// a session. Neither is a lease that ran out long ago, because nothing was held.
 func TestASessionThatIsTakenBackLate(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
@@ -142,8 +142,8 @@ func TestOpenWaitsForAServer(t *testing.T) {
 	})
 }
 
-// TestIdentitiesComeFirst: a session is not announced before it has its identities, and
-// each connection gets them anew.
+// TestIdentitiesComeFirst: a session is not announced before its identities are sent, and
+// they are sent on each connection.
 func TestIdentitiesComeFirst(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.Open("", configured(func(c *session.Config) {
@@ -195,7 +195,7 @@ func TestAChrootIsMadeAndStandsBeforeEachPath(t *testing.T) {
 	})
 }
 
-// TestCloseIsBounded, also if it is called twice.
+// TestCloseIsBounded: that holds even if Close is called twice.
 func TestCloseIsBounded(t *testing.T) {
 	const grace = 2 * time.Second
 	for name, c := range map[string]struct {
@@ -213,7 +213,7 @@ func TestCloseIsBounded(t *testing.T) {
 		}, grace},
 	} {
 		run(t, name, func(r *rig) {
-			seats := make([]*seat, 300) // more than are made at a time
+			seats := make([]*seat, 300) // more than can be in progress at a time
 			for i := range seats {
 				seats[i] = r.Seated()
 			}
@@ -248,9 +248,10 @@ func TestStateHasAName(t *testing.T) {
 	equal(t, fmt.Sprint(states), "[unknown connecting connected suspended closed unknown]", "the names")
 }
 
-// TestTheEndOfASessionIsAskedForBehindItsRequests: when everything under way has been
-// answered, and not before. The client answers a request twice that is under way when it
-// is closed, and has not always room for both answers.
+// TestTheEndOfASessionIsAskedForBehindItsRequests: the session's end is requested once
+// all requests in progress have been answered, and not before. The client answers a
+// request twice that is in progress when it is closed, and does not always have room for
+// both answers.
 func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 	const late, grace = time.Second, 2 * time.Second
 	inSession(t, func(r *rig) {
@@ -276,7 +277,8 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 	})
 }
 
-// TestTheLastFlightIsSent: requests right before the end go out, and later ones do not.
+// TestTheLastFlightIsSent: requests right before the end are sent, and later ones are
+// not.
 func TestTheLastFlightIsSent(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
@@ -295,8 +297,8 @@ func TestTheLastFlightIsSent(t *testing.T) {
 	})
 }
 
-// TestAStuckServerIsNoConnection: requests are left unanswered, and pings and handshakes
-// are answered. The session is suspended until a server answers a request.
+// TestAStuckServerIsNoConnection: requests are not answered, but pings and handshakes
+// are. The session is suspended until a server answers a request.
 func TestAStuckServerIsNoConnection(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
@@ -321,7 +323,7 @@ func TestAStuckServerIsNoConnection(t *testing.T) {
 	})
 }
 
-// leaving is a connection that notes when it is closed.
+// leaving is a connection that reports when it is closed.
 type leaving struct {
 	net.Conn
 
@@ -333,11 +335,10 @@ func (l leaving) Close() error {
 	return l.Conn.Close()
 }
 
-// TestAReplacedSessionIsAnExpiredOne: some servers hand out another session when the old
-// one is resumed, and do not tell its end. To the client that is the old session. To this
-// package it is the end of an epoch. The server of the old session is not waited for
-// long: it has a quarter of the timeout, though the client library would wait for a
-// second.
+// TestAReplacedSessionIsAnExpiredOne: some servers grant another session when the old one
+// is resumed, and do not report its end. To the client, that is still the old session. To
+// this package, it is the end of an epoch. It does not wait long for the old session's
+// server: a quarter of the timeout, although the client would wait for a second.
 func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
 	bubble(t, func(r *rig) {
 		const timeout = time.Second
@@ -348,7 +349,7 @@ func TestAReplacedSessionIsAnExpiredOne(t *testing.T) {
 			return leaving{conn, func() { now := time.Now(); left.CompareAndSwap(nil, &now) }}
 		}))
 		s, first := r.Seated(), r.Session.ID()
-		r.Server.Mute(first, true) // nothing of the session is answered, and neither is its end
+		r.Server.Mute(first, true) // no request of the session is answered, not even the one that ends it
 		start := time.Now()
 		r.Session.Replaced()
 		s.Await(2)

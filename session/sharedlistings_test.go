@@ -15,15 +15,15 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// TestAListingServesTheRequestsBeforeIt: one that is under way when a seat asks may have
-// been read before that.
+// TestAListingServesTheRequestsBeforeIt: a listing in progress when a seat requests one
+// may have been read before that.
 func TestAListingServesTheRequestsBeforeIt(t *testing.T) {
 	inSession(t, func(r *rig) {
 		a, b, c := r.Seated(), r.Seated(), r.Seated()
 		a.CreateNode(1)
 		r.On(zktest.OpGetChildren2, zktest.Delay(time.Second))
 		a.Do(recipes.List{Epoch: 1, Attempt: 1})
-		synctest.Wait() // it has been read, and the answer is on its way
+		synctest.Wait() // it has been read, and the answer is in transit
 		r.Plant("lock-0000000007")
 		before := r.Server.Requests(zktest.OpGetChildren2)
 		b.Do(recipes.List{Epoch: 1})
@@ -38,7 +38,7 @@ func TestAListingServesTheRequestsBeforeIt(t *testing.T) {
 	})
 }
 
-// TestEachSeatFindsItsOwnNodeInASharedListing, which has the names in one order for all.
+// TestEachSeatFindsItsOwnNodeInASharedListing: the names are in one order for all seats.
 func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 	const seats = 40
 	for name, place := range map[string]session.Place{
@@ -64,7 +64,7 @@ func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 			}
 			before := r.Server.Requests(zktest.OpGetChildren2)
 			r.Together(func() {
-				for i, s := range all { // half of them look for a node that they have not made
+				for i, s := range all { // half of them look for a node that they have not created
 					s.Do(recipes.List{Epoch: 1, Attempt: recipes.Attempt(i%2 + 1)})
 				}
 			})
@@ -88,10 +88,10 @@ func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 	}
 }
 
-// TestListingsUnderWayTogetherAreBounded: large directories, of which a server has told
-// the size, are not all listed at a time. Small ones are.
+// TestListingsUnderWayTogetherAreBounded: large directories whose size a server has
+// reported are not all listed at once. Small ones are.
 func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
-	const dirs, small, large = 5, 1, 17_000 // three of the large ones are within the bound
+	const dirs, small, large = 5, 1, 17_000 // three of the large ones are within the limit
 	for children, most := range map[int]int{small: dirs, large: 3} {
 		bubble(t, func(r *rig) {
 			var mu sync.Mutex
@@ -107,7 +107,8 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 					top = max(top, now)
 					return faultnet.Pass()
 				}
-				// A moment before it comes, because the next one may be sent at once.
+				// A moment before the answer arrives, because the next listing may be
+				// sent at once.
 				time.AfterFunc(time.Second-time.Microsecond, func() {
 					mu.Lock()
 					defer mu.Unlock()
@@ -125,7 +126,7 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 				seats = append(seats, r.SeatedAt(session.Place{Dir: dir}))
 			}
 			for _, s := range seats {
-				s.ListNodes(1) // it tells how large the directory is
+				s.ListNodes(1) // reports the size of the directory
 			}
 			r.Together(func() {
 				for _, s := range seats {
@@ -143,8 +144,9 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 	}
 }
 
-// TestEachListRequestIsAnsweredWhenTheSessionEnds: the requests that it was made for, and
-// those that wait for the next one; each once, and for that epoch.
+// TestEachListRequestIsAnsweredWhenTheSessionEnds: that includes the requests of the
+// listing in progress, and those that wait for the next one. Each is answered once, and
+// for its own epoch.
 func TestEachListRequestIsAnsweredWhenTheSessionEnds(t *testing.T) {
 	for name, c := range map[string]struct{ begun, closed bool }{
 		"one is under way": {true, false}, "none has begun": {false, false}, "one is under way, and no session follows": {true, true},

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestALookAtTheOneNodeArmsItsWatch, so a loser that waits needs no further request.
+// TestALookAtTheOneNodeArmsItsWatch: so a contender that waits needs no further request.
 func TestALookAtTheOneNodeArmsItsWatch(t *testing.T) {
 	inSession(t, func(r *rig) {
 		a, b := r.Owner(), r.Owner()
@@ -27,8 +27,8 @@ func TestALookAtTheOneNodeArmsItsWatch(t *testing.T) {
 	})
 }
 
-// TestSingleLostCreate: the one seat that sent a create finds out its outcome. Until then
-// no other seat of the session sends one.
+// TestSingleLostCreate: the seat that sent a create finds out its outcome. Until then, no
+// other seat of the session sends one.
 func TestSingleLostCreate(t *testing.T) {
 	for name, c := range map[string]struct {
 		action zktest.Action
@@ -64,7 +64,7 @@ func TestSingleLostCreate(t *testing.T) {
 	}
 }
 
-// TestSingleLostDelete: a delete of unknown outcome is made again only if the node is
+// TestSingleLostDelete: a delete with an unknown outcome is repeated only if the node is
 // still the seat's.
 func TestSingleLostDelete(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -92,14 +92,14 @@ func TestSingleLostDelete(t *testing.T) {
 	}
 }
 
-// TestAPastWatchSaysNothingOfTheOwnNode: a watch on the node before was asked for while
-// that stood. Its answer comes when the seat has made the next node, which has the same
+// TestAPastWatchSaysNothingOfTheOwnNode: a watch was requested while the previous node
+// existed. Its answer arrives when the seat has created the next node, which has the same
 // name.
 func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 	inSession(t, func(r *rig) {
 		a := r.Owner()
 		a.FindGone("a")
-		a.Want("Gone") // it has no node: this is about the one that it waits for
+		a.Want("Gone") // it has no node, so this is about the node that it waits for
 		a.MakesAlone()
 		a.FindGone("a")
 		a.Want("")
@@ -108,9 +108,9 @@ func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 	})
 }
 
-// TestANodeThatCouldNotBeRemovedBelongsToNoSeat: it is of this session, and has the
-// same name as every node of the lock. A seat that has lost the reply to its create
-// must not take that node for its own.
+// TestANodeThatCouldNotBeRemovedBelongsToNoSeat: the node belongs to this session, and
+// has the same name as every node of the lock. A seat that has lost the reply to its
+// create must not take that node for its own.
 func TestANodeThatCouldNotBeRemovedBelongsToNoSeat(t *testing.T) {
 	inSession(t, func(r *rig) {
 		_, err := r.Admin().Create("/tasks", nil, 0, zk.WorldACL(zk.PermRead|zk.PermCreate))
@@ -130,8 +130,9 @@ func TestANodeThatCouldNotBeRemovedBelongsToNoSeat(t *testing.T) {
 	})
 }
 
-// TestASeatWithoutANodeDeletesNothing: the node at the path is another seat's, of the
-// same name. Nor does a seat discard it, whose own node went with a past session.
+// TestASeatWithoutANodeDeletesNothing: the node at the path belongs to another seat and
+// has the same name. A seat whose own node ended with a past session does not discard it
+// either.
 func TestASeatWithoutANodeDeletesNothing(t *testing.T) {
 	inSession(t, func(r *rig) {
 		first, second := r.Owner(), r.Owner()
@@ -143,14 +144,14 @@ func TestASeatWithoutANodeDeletesNothing(t *testing.T) {
 	})
 }
 
-// TestAClaimIsOfTheOwnNode: there is a node at the path, and it is not the one that was
-// made.
+// TestAClaimIsOfTheOwnNode: there is a node at the path, but not the one that was
+// created.
 func TestAClaimIsOfTheOwnNode(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Owner()
 		made := s.Makes(1)
 		r.Must(r.Server.Delete(taskNode))
-		s.Fresh() // it may have heard of that
+		s.Fresh() // it may have been notified of that
 		r.Make(taskNode, "")
 		if in := ask[recipes.Refused](s, recipes.Claim{Epoch: 1, Node: made.Node}); !in.Missing {
 			r.Errorf("the claim of a node that was replaced is answered %+v, want Refused as missing", in)
@@ -158,8 +159,8 @@ func TestAClaimIsOfTheOwnNode(t *testing.T) {
 	})
 }
 
-// TestSessionsNodesAreLocks: those of sessions. Containers, and nodes with a time to
-// live, have an owner that is no session.
+// TestSessionsNodesAreLocks: only nodes owned by sessions count. Containers and nodes
+// with a TTL have an owner that is not a session.
 func TestSessionsNodesAreLocks(t *testing.T) {
 	for owner, want := range map[int64]bool{
 		0: false, 0x100000000000001: true, -1 << 63: false, -1<<56 | 5: false, 0x7f00000000000001: true,

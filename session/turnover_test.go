@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// turn is a seat that holds, and a seat that is about to ask.
+// turn is a seat that holds and a seat that is about to request the lock.
 type turn struct {
 	*rig
 	old, next *seat
@@ -32,7 +32,7 @@ func turnAt(r *rig, next session.Place) turn {
 	return t
 }
 
-// over releases the old seat's lock and asks for the next one's.
+// over releases the old seat's lock, and requests it for the next seat.
 func (t turn) over(floor bool) {
 	t.Helper()
 	t.Together(func() {
@@ -67,8 +67,8 @@ func TestAReleaseAndTheNextAcquireAreOneRequest(t *testing.T) {
 	})
 }
 
-// TestATurnoverThatIsRefused is made in two steps, each of which knows how to go on. A
-// turnover sees other contenders.
+// TestATurnoverThatIsRefused is made in two steps, which know how to continue. A turnover
+// sees other contenders.
 func TestATurnoverThatIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(turn)
@@ -102,7 +102,7 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 		}},
 		"a directory that is theirs": {session.Place{Dir: lockDir}, false, func(t turn) {
 			t.DenyWriting()
-			other := t.Seated() // from which the session learns that it may not write there
+			other := t.Seated() // teaches the session that it may not write there
 			other.Do(recipes.Delete{Epoch: 1, Node: other.Makes(1).Node, Floor: true})
 			other.Want("Deleted")
 			t.WantChildren(1)
@@ -126,8 +126,8 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 	}
 }
 
-// TestATurnoverWithoutAnAnswer: the outcome of both halves is unknown, and both are found
-// out.
+// TestATurnoverWithoutAnAnswer: the outcome of both halves is unknown, and the session
+// finds out both.
 func TestATurnoverWithoutAnAnswer(t *testing.T) {
 	for action, done := range map[zktest.Action]bool{zktest.CutAfter(): true, zktest.CutBefore(): false} {
 		inSession(t, func(r *rig) {
@@ -146,7 +146,7 @@ func TestATurnoverWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestAFloorNamesANodeByItsCreation, in the request that removes the node.
+// TestAFloorNamesANodeByItsCreation: the request that deletes the node writes it.
 func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Warm()
@@ -160,8 +160,8 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 			r.WantChildren(0)
 			r.WantData(floorOf(created.Token))
 		}
-		// A seat that does not know its token leaves no floor. Nor does a seat that need
-		// not leave one.
+		// A seat that does not know its token leaves no floor. Neither does a seat that
+		// was not asked to.
 		r.Plant("x-lock-0000000099")
 		s.Do(recipes.Delete{Epoch: 1, Node: named("x-lock-0000000099"), Floor: true})
 		s.Want("Deleted")
@@ -172,7 +172,7 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 	})
 }
 
-// LeaveAndWrite has the seat leave, and then the directory's data change.
+// LeaveAndWrite makes the seat leave, and then changes the directory's data.
 func (l *line) LeaveAndWrite(data ...string) {
 	l.Helper()
 	l.Leave(false)
@@ -181,15 +181,15 @@ func (l *line) LeaveAndWrite(data ...string) {
 	}
 }
 
-// TestAnAdvanceSaysWhatStandsAhead has two contenders stand ahead, of which the nearer
-// one leaves, and checks what a waiter learns of that.
+// TestAnAdvanceSaysWhatStandsAhead puts two contenders ahead of a waiter, removes the
+// nearer one, and checks what the waiter learns.
 func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 	first := recipes.Advanced{Epoch: 1, Floor: true, Fresh: true}
 	stands := recipes.Advanced{Epoch: 1, Stands: true}
 	for name, c := range map[string]struct {
 		leaves func(*line)
 		want   recipes.Advanced
-		reads  int // beside the claim
+		reads  int // in addition to the claim
 	}{
 		"gives up": {func(l *line) { l.Leave(false) }, stands, 2},
 		"gives up, another of this session was the holder before": {func(l *line) {
@@ -239,8 +239,8 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 	}
 }
 
-// TestAnAdvanceSeesForeignData: from then on they are left alone, though the directory
-// was made by us.
+// TestAnAdvanceSeesForeignData: from then on, the data are left alone, although we
+// created the directory.
 func TestAnAdvanceSeesForeignData(t *testing.T) {
 	inSession(t, func(r *rig) {
 		l := r.Line()
@@ -254,9 +254,9 @@ func TestAnAdvanceSeesForeignData(t *testing.T) {
 	})
 }
 
-// TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor: no contender is older than a
-// holder. So the contender behind it was the last one ahead, however it leaves. Unless
-// a server has not removed the holder's node: then that is in the way.
+// TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor: no contender is older than a holder.
+// So the contender after it was the last one ahead, however it leaves. Exception: if a
+// server has not deleted the holder's node, that node still blocks.
 func TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor(t *testing.T) {
 	for _, stays := range []bool{false, true} {
 		inSession(t, func(r *rig) {
@@ -293,8 +293,8 @@ func TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor(t *testing.T) {
 	}
 }
 
-// TestAWarmAdvanceThatHasWaitedForAnotherConnection finds that the own node is gone,
-// though no event tells that.
+// TestAWarmAdvanceThatHasWaitedForAnotherConnection: it finds that the own node is gone,
+// although no event reports that.
 func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
 	inSession(t, func(r *rig) {
 		l := r.Line()
@@ -308,13 +308,13 @@ func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
 			return zktest.Pass()
 		})
 		crowd := r.Seated()
-		for range 256 { // which leave no room for another urgent request
+		for range 256 { // they leave no room for another urgent request
 			crowd.Do(recipes.Delete{Epoch: 1, Node: named("none")})
 		}
 		synctest.Wait()
 		l.waiter.Do(l.advance) // it waits for room
 		l.waiter.Want("")
-		// So that nothing is told before requests are made.
+		// So that no event precedes the requests.
 		r.On(zktest.OpSetWatches, zktest.Fail(zktest.MarshallingError))
 		r.Server.Cut(r.Only())
 		r.DeleteNode(l.own)

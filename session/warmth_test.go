@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// next is a seat that waits for another one's node in a queue, both of one session.
+// next is a seat that waits for another seat's node in a queue, both of one session.
 type next struct {
 	*rig
 	ahead, seat *seat
@@ -28,16 +28,17 @@ func nextIn(r *rig) next {
 	return n
 }
 
-// leave has the contender ahead leave.
+// leave makes the contender ahead leave.
 func (n next) leave() {
 	n.Helper()
 	n.ahead.DeleteNode(n.node)
 	n.seat.WantGone(n.node)
 }
 
-// TestAWarmSessionKnowsTheFirst contender, without a request: of a listing, or by the
-// news that the node ahead is gone. That news does not say how far the servers are. So
-// a write through the quorum comes before the first read, and none before the next one.
+// TestAWarmSessionKnowsTheFirst: it needs no request, whether the contender was first in
+// a listing or the event arrived that the node ahead is gone. An event does not say how
+// current the servers are. So a write through the quorum precedes the first read, and
+// none precedes the next one.
 func TestAWarmSessionKnowsTheFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		listed bool
@@ -64,9 +65,9 @@ func TestAWarmSessionKnowsTheFirst(t *testing.T) {
 	}
 }
 
-// TestAColdSessionClaims: each of these is a reason to, and so is a claim that says
-// more than that the node is there. The claim asks the server for a write, and its
-// answer waits for it.
+// TestAColdSessionClaims: each of these is a reason to claim, and so is a claim that says
+// more than that the node exists. The claim is a write, and the machine waits for its
+// answer.
 func TestAColdSessionClaims(t *testing.T) {
 	for name, spoil := range map[string]func(n *next){
 		"nothing was written for two probe intervals": func(*next) { time.Sleep(sessionTimeout / 4) },
@@ -89,7 +90,7 @@ func TestAColdSessionClaims(t *testing.T) {
 		},
 		"it is unknown whether the node is watched": func(n *next) {
 			n.On(zktest.OpGetData, zktest.Swallow())
-			n.SetData(n.claim.Node.Text) // the watch tells it, and to arm it again is not answered
+			n.SetData(n.claim.Node.Text) // the event arrives, and the request that arms the watch again is not answered
 		},
 		"with a record":     func(n *next) { n.claim.Record = recipes.RecordMade },
 		"of one that holds": func(n *next) { n.claim.Held = true },
@@ -103,13 +104,14 @@ func TestAColdSessionClaims(t *testing.T) {
 			r.On(zktest.OpMulti, zktest.Swallow())
 			n.seat.Do(n.claim)
 			multis(1, 10, "for a claim")
-			n.seat.Want("") // before that is answered
+			n.seat.Want("") // before the claim is answered
 		})
 	}
 }
 
-// TestALateRenewalIsToldBeforeAnythingIsGranted: a lease is renewed when it has run out
-// already. Its end is told before it grants a lock, or the grant would be a loss.
+// TestALateRenewalIsToldBeforeAnythingIsGranted: a lease is renewed after it has run out.
+// Its end is reported before the renewed lease grants a lock, or the grant would become a
+// loss.
 func TestALateRenewalIsToldBeforeAnythingIsGranted(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Warm()
@@ -130,8 +132,8 @@ func TestALateRenewalIsToldBeforeAnythingIsGranted(t *testing.T) {
 		synctest.Wait()
 		wait, open := gate(r)
 		idle := r.InPlaceOf(writer)
-		idle.Hears(func(recipes.Input) { wait() })       // in the session's own time
-		go idle.Do(recipes.Create{Epoch: 1, Attempt: 1}) // it is refused at once: there is no place to take
+		idle.Hears(func(recipes.Input) { wait() })       // in the session's loop
+		go idle.Do(recipes.Create{Epoch: 1, Attempt: 1}) // refused at once: there is no place to take
 		synctest.Wait()
 		go s.Do(recipes.Claim{Epoch: 1, Node: named(own)})
 		time.Sleep(2 * time.Second) // the write is answered
@@ -145,7 +147,7 @@ func TestNoSessionIsWarmInAnOutage(t *testing.T) {
 	inSession(t, func(r *rig) {
 		n := nextIn(r)
 		n.leave()
-		n.seat.ListNodes(1) // it says that the contender is the first
+		n.seat.ListNodes(1) // it says that the contender is first
 		r.Server.Down(true)
 		n.seat.Want("Suspended")
 		n.seat.Do(n.claim)
@@ -156,8 +158,8 @@ func TestNoSessionIsWarmInAnOutage(t *testing.T) {
 	})
 }
 
-// TestAGrantWithoutAWriteIsProbedFor as soon as one with a write would be: the lease goes
-// on from the last write.
+// TestAGrantWithoutAWriteIsProbedFor: the probe is sent as soon as after a grant with a
+// write, because the lease continues from the last write.
 func TestAGrantWithoutAWriteIsProbedFor(t *testing.T) {
 	inSession(t, func(r *rig) {
 		n := nextIn(r)

@@ -2,9 +2,9 @@ package session
 
 import "testing"
 
-// TestAWatcherLooksOutInOnePlace, on the path and the client that it has asked for last,
-// and nowhere when it has left. A call may go on, and ask, when its caller does not wait
-// any more.
+// TestAWatcherLooksOutInOnePlace: it watches only the path and the client that it
+// subscribed to last, and nothing after it has left. A call may continue, and subscribe,
+// after its caller has stopped waiting.
 func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 	clients := [2]*client{{}, {}}
 	places := []struct {
@@ -45,8 +45,8 @@ func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 	}
 }
 
-// TestAWatcherKnowsThatItsNodeIsGone until it asks for the next one. A signal stays until
-// the turn that sees what has happened.
+// TestAWatcherKnowsThatItsNodeIsGone until it subscribes to the next one. A signal stays
+// until the round that sees the change.
 func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	s := &Session{}
 	s.view.renewed = make(chan struct{})
@@ -66,7 +66,7 @@ func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	s.view.closed = true
 	w.begin()
 	s.renew()
-	w.begin() // a call that was under way
+	w.begin() // a call that was in progress
 	select {
 	case <-w.renewed:
 	default:

@@ -10,8 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestAnEventMayOvertakeTheReply: the client hands out events and replies by different
-// goroutines. If both come in one segment, either may be first.
+// TestAnEventMayOvertakeTheReply: the client delivers events and replies in different
+// goroutines. If both arrive in one segment, either may be first.
 func TestAnEventMayOvertakeTheReply(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.On(zktest.OpGetData, zktest.Delay(time.Second))
@@ -21,7 +21,7 @@ func TestAnEventMayOvertakeTheReply(t *testing.T) {
 			r.Plant(name)
 			s.WatchNode(name)
 			synctest.Wait()
-			r.DeleteNode(name) // the event waits behind the reply
+			r.DeleteNode(name) // the event waits for the reply
 			s.Want("")
 			time.Sleep(time.Second)
 			s.WantGone(name)
@@ -29,8 +29,8 @@ func TestAnEventMayOvertakeTheReply(t *testing.T) {
 	})
 }
 
-// TestChangedDataArmTheWatchAgain: a watch fires when the data change, and then it is
-// gone. No seat wants to hear of data.
+// TestChangedDataArmTheWatchAgain: a watch fires when the data change, and is then used
+// up. No seat needs to be notified of data.
 func TestChangedDataArmTheWatchAgain(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
@@ -45,7 +45,7 @@ func TestChangedDataArmTheWatchAgain(t *testing.T) {
 		a.WantGone("n")
 		b.WantGone("n")
 
-		// It goes before the watch is armed again.
+		// The node goes before the watch is armed again.
 		for i := range 300 {
 			name := fmt.Sprint("n", i)
 			r.Plant(name)
@@ -62,7 +62,7 @@ func TestChangedDataArmTheWatchAgain(t *testing.T) {
 }
 
 // TestArmingAgainFails: the connection breaks before or after the request that arms the
-// watch again, or the session may not read the node any more.
+// watch again, or the session may no longer read the node.
 func TestArmingAgainFails(t *testing.T) {
 	for name, action := range map[string]zktest.Action{
 		"before": zktest.CutBefore(), "after": zktest.CutAfter(), "denied": zktest.Fail(zktest.NoAuth),
@@ -90,8 +90,8 @@ func TestArmingAgainFails(t *testing.T) {
 	}
 }
 
-// TestArmingFailsForTwo seats that follow a path, for one of them or for both. One that
-// does not know asks again.
+// TestArmingFailsForTwo: two seats follow a path, and arming fails for one or both. A
+// seat that does not know the outcome requests the watch again.
 func TestArmingFailsForTwo(t *testing.T) {
 	const broken = "Suspended Unknown Reconnected"
 	for name, c := range map[string]struct {
@@ -149,7 +149,7 @@ func TestAClosedSeatHearsNothing(t *testing.T) {
 		closed.Want("")
 		other.WantGone("n")
 		r.WantWatches(0)
-		// A watch that was on its way when the seat was closed.
+		// A watch that was in transit when the seat was closed.
 		r.On(zktest.OpGetData, zktest.Delay(time.Second))
 		other.WatchNode("late")
 		synctest.Wait()
@@ -158,8 +158,8 @@ func TestAClosedSeatHearsNothing(t *testing.T) {
 		r.DeleteNode("late")
 		other.Want("")
 
-		// The same while there is no connection, so that it is carried out after the
-		// closing.
+		// The same without a connection, so that the watch is requested after the seat is
+		// closed.
 		last := r.Seated()
 		r.Server.Down(true)
 		synctest.Wait()
@@ -175,7 +175,7 @@ func TestAClosedSeatHearsNothing(t *testing.T) {
 
 func TestWatchesOutliveTheConnection(t *testing.T) {
 	inSession(t, func(r *rig) {
-		// A seat that looks after Reconnected sees the event first.
+		// A seat that looks after Reconnected receives the event first.
 		told := map[string]string{
 			"kept": "Suspended Reconnected", "changed": "Suspended Reconnected",
 			"missed": "Suspended Gone Reconnected", "both": "Suspended Gone Reconnected",
@@ -206,7 +206,7 @@ func TestWatchesOutliveTheConnection(t *testing.T) {
 	})
 }
 
-// TestManyWatchesAreRestored: thousands do not fit into one request of the client's.
+// TestManyWatchesAreRestored: thousands do not fit into one of the client's requests.
 func TestManyWatchesAreRestored(t *testing.T) {
 	inSession(t, func(r *rig) {
 		seats := make([]*seat, 5000)
@@ -235,8 +235,8 @@ func TestManyWatchesAreRestored(t *testing.T) {
 }
 
 // TestReconnectsAddNoWatches: an observer of a leader that stays keeps one channel in the
-// client, however often the session reconnects: the client restores the watch. It needs
-// one request for that, or several if it watches many other paths.
+// client, however often the session reconnects, because the client restores the watch. It
+// needs one request for that, or several if it watches many other paths.
 func TestReconnectsAddNoWatches(t *testing.T) {
 	for _, others := range []int{0, 500, 1500} { // with names of 200 bytes: 100 KiB, 300 KiB
 		run(t, fmt.Sprint(others, " others"), func(r *rig) {
