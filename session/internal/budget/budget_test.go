@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// model is what is true of a session, beside what the budget says.
+// model is the true state of a session, next to its budget.
 type model struct {
 	budget Budget
 	shares [2]share
@@ -19,7 +19,7 @@ type model struct {
 	steps  string
 }
 
-// truth is how many nodes the session may have.
+// truth returns how many nodes the session may have.
 func (m *model) truth() (nodes int64) {
 	for i := range m.shares {
 		nodes += m.shares[i].nodes + m.shares[i].kept + m.debts[i].nodes + m.debts[i].kept
@@ -27,28 +27,28 @@ func (m *model) truth() (nodes int64) {
 	return nodes
 }
 
-// share is a contender's.
+// share is the part of one contender.
 type share struct {
 	counted, leaving bool
-	nodes            int64 // that its session may have, of this contender
-	kept             int64 // that stay, and belong to nobody
+	nodes            int64 // nodes of this contender that its session may have
+	kept             int64 // nodes that stay, and belong to no contender
 }
 
-// debt is a removal's.
+// debt is the part of one removal.
 type debt struct {
 	open  bool
 	of    Debt
-	nodes int64 // in the present session
+	nodes int64 // in the current session
 	kept  int64
 }
 
-// Every order of what happens to two contenders and two removals, over sessions: what
-// counts is never less than what there may be, no create is sent beyond the limit, and
-// when all is over nothing counts.
+// TestEveryOrder plays every order of events for two contenders and two removals, over
+// several sessions. The budget never counts fewer nodes than there may be, no create is
+// sent beyond the limit, and in the end nothing counts.
 func TestEveryOrder(t *testing.T) {
 	const limit, depth = 5, 9
 	one := Load{1, 1}
-	seen := map[model]int{} // with how many steps left
+	seen := map[model]int{} // the value is the number of steps left
 	var play func(m model, depth int)
 	check := func(m model) {
 		truth := m.truth()
@@ -119,7 +119,7 @@ func TestEveryOrder(t *testing.T) {
 				if !s.leaving {
 					do("leave", i, func(m *model) { m.budget.Leaving(load); m.shares[i].leaving = true })
 				}
-				if s.nodes > 0 && !m.debts[i].open { // it queues up again, and the rest of its place is removed
+				if s.nodes > 0 && !m.debts[i].open { // it queues up again, and the rest of its nodes is removed
 					do("discard", i, func(m *model) {
 						m.debts[i] = debt{open: true, of: m.budget.Remove(one), nodes: 1, kept: m.debts[i].kept}
 						m.shares[i].nodes = 0
@@ -145,7 +145,7 @@ func TestEveryOrder(t *testing.T) {
 	t.Logf("%d states", len(seen))
 }
 
-// What is about to go is room to wait for, and no room.
+// Nodes that are about to be deleted are room to wait for, but not room yet.
 func TestRoomToWaitFor(t *testing.T) {
 	b := New(3)
 	b.Take(Load{2, 2})
@@ -162,8 +162,8 @@ func TestRoomToWaitFor(t *testing.T) {
 	}
 }
 
-// A node counts as its path, with what a contender's name takes, or with its own name if
-// that is longer.
+// A node counts its path and the size of a contender's name, or its own name if that is
+// longer.
 func TestNode(t *testing.T) {
 	for _, c := range []struct{ path, node, want int }{{18, 74, 78}, {140, 196, 200}, {10, 0, 70}, {10, 100, 104}} {
 		if got := Node(c.path, c.node); got != (Load{1, int64(c.want)}) {
@@ -172,9 +172,9 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// Every order of three transactions at one path, of which each is under way for a while,
-// executed or not, and answered or not: a node that may be there counts, and one that is
-// known to be gone does not.
+// TestEveryOrderOfTransactions plays every order of three transactions at one path. Each
+// is in progress for a while, and is executed or not, and answered or not. A node that
+// may exist counts, and a node that is known to be gone does not.
 func TestEveryOrderOfTransactions(t *testing.T) {
 	const path = "/n"
 	type run struct {
@@ -186,8 +186,8 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 	ends := map[string]zkerr.Outcome{"done": zkerr.Done, "unknown": zkerr.Unknown, "refused": zkerr.Refused}
 	hows := []string{"done", "unknown", "refused"}
 	plays := 0
-	// An order is a list of numbers: 3i sends transaction i, 3i+1 has the server execute
-	// it, 3i+2 has it answered.
+	// An order is a list of numbers: 3i sends transaction i, 3i+1 executes it at the
+	// server, 3i+2 answers it.
 	play := func(ops []Op, steps []int, outcomes []string) {
 		plays++
 		b, n := New(1000), Nodes{}
@@ -210,7 +210,7 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 				t.Fatalf("%v of %v, ended %v, at %d: %d nodes count, and there is one: %t", steps, ops, outcomes, at, used, there)
 			}
 		}
-		for i := range runs { // one after the other, all of them answered: what is known is exact
+		for i := range runs { // one after another, all of them answered: the count is exact
 			quiet = quiet && outcomes[i] != "unknown" && steps[3*i] == 3*(steps[3*i]/3) && steps[3*i+1] == steps[3*i]+1 && steps[3*i+2] == steps[3*i]+2
 		}
 		if used := b.Used.Nodes; quiet && used > 0 != there {
@@ -238,7 +238,7 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 		}
 		for how := range 27 {
 			outcomes := []string{hows[how%3], hows[how/3%3], hows[how/9]}
-			if odd := how%3 + how/3%3 + how/9; odd > 2 { // at most one is refused, or two are unknown
+			if odd := how%3 + how/3%3 + how/9; odd > 2 { // keep plays with at most one refused, or two unknown
 				continue
 			}
 			orders(nil, [3]int{}, func(steps []int) { play(ops, steps, outcomes) })
@@ -247,7 +247,7 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 	t.Logf("%d plays", plays)
 }
 
-// Numbered nodes count by their names once these are known, and nothing of an earlier
+// Sequential nodes count with their names once these are known. Nothing of an earlier
 // session counts.
 func TestNumberedNodes(t *testing.T) {
 	b, n := New(1000), Nodes{}

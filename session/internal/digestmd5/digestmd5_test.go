@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestTheExampleOfTheStandard is the one of RFC 2831, section 4, for IMAP.
+// TestTheExampleOfTheStandard checks the example of RFC 2831, section 4, for IMAP.
 func TestTheExampleOfTheStandard(t *testing.T) {
 	terms := Terms{
 		User: "chris", Password: "secret", Realm: "elwood.innosoft.com", Nonce: "OA6MG9tEQGm2hh", ClientNonce: "OA6MHXh6VqTrRk",
@@ -28,7 +28,8 @@ func TestTheExampleOfTheStandard(t *testing.T) {
 	}
 }
 
-// TestLettersAreHashedByTheirSet: in ISO 8859-1 if that has all of them.
+// TestLettersAreHashedByTheirSet: in ISO 8859-1 if that has all of them, and else in
+// UTF-8.
 func TestLettersAreHashedByTheirSet(t *testing.T) {
 	for in, want := range map[string]string{"Zoë": "Zo\xeb", "Łukasz": "Łukasz", "Zoë Ł": "Zoë Ł", "": ""} {
 		if got := string(text(in)); got != want {
@@ -59,7 +60,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse: quoted text is read as it was.
+// FuzzParse checks that quoted text is parsed unchanged.
 func FuzzParse(f *testing.F) {
 	f.Add(`a "b" \ , =`)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -9,8 +9,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
-// TestWhenAProbeIsDue: an interval after the newest write, answered or not, and not while
-// those of a whole timeout are under way.
+// TestWhenAProbeIsDue: an interval after the newest write, answered or not, but not while
+// the probes of a whole timeout are in progress.
 func TestWhenAProbeIsDue(t *testing.T) {
 	const T, p = 10 * time.Second, time.Second
 	start := time.Unix(1000, 0)
@@ -40,21 +40,23 @@ func TestWhenAProbeIsDue(t *testing.T) {
 	}
 }
 
-// bears returns the largest latency of all answers with which a lease never runs out, for
-// a session that probes once an interval. The worst case:
+// bears returns the largest constant latency with which a lease never runs out, for a
+// session that probes once per interval. The worst case:
 //
 //  1. Request f is answered a latency after it was sent.
-//  2. The first write that is sent a window after that, up to an interval later, is
-//     answered a latency after its sending. Until then the lease counts from before f.
+//  2. The first write that is sent a window or more after that, up to an interval later,
+//     is answered a latency after it was sent. Until then, the lease counts from the
+//     request before f.
 //  3. The request before f was sent up to an interval before it.
 //
-// So 2 latencies + window + 2 intervals have to be less than the lifetime.
+// So 2 latencies + window + 2 intervals must be less than the lifetime.
 func bears(timeout, interval, tick time.Duration) time.Duration {
 	return max(0, (lifetime(timeout)-window(tick, timeout)-2*interval)/2)
 }
 
-// outlives reports whether a lease never runs out, and how many probes were under way at
-// most. Answers are quick at first. From the phase on, each takes what latency returns.
+// outlives reports whether a lease never runs out, and the maximum number of probes in
+// progress. Answers are quick at first. From the phase on, each takes as long as latency
+// returns.
 func outlives(timeout, interval, tick, phase time.Duration, latency func() time.Duration) (ok bool, most int) {
 	const step = time.Millisecond
 	start := time.Unix(1000, 0)
@@ -86,8 +88,8 @@ func outlives(timeout, interval, tick, phase time.Duration, latency func() time.
 	return true, most
 }
 
-// TestTheLargestLatencyThatALeaseBears: with that latency no lease runs out, steady or
-// changing, in whatever phase it begins. With an interval more every one does.
+// TestTheLargestLatencyThatALeaseBears: with that latency, constant or changing, no lease
+// runs out, in whatever phase it begins. With an interval more, every lease does.
 func TestTheLargestLatencyThatALeaseBears(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const part = 10 // of the timeout

@@ -15,13 +15,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// exchange is a request that was answered.
+// exchange is an answered request.
 type exchange struct {
 	frame
 	op, err int32
 }
 
-// naive is the rule of [Lease] with all frames kept.
+// naive is the rule of [Lease], with all frames kept.
 type naive struct {
 	tick, timeout time.Duration
 	handshake     time.Time
@@ -30,8 +30,8 @@ type naive struct {
 
 func (n *naive) window() time.Duration { return window(n.tick, n.timeout) }
 
-// base is what is proven if frames are left out that were answered less than slack before
-// they would be of use.
+// base returns what is proven without the frames that were answered less than slack
+// before they would be useful.
 func (n *naive) base(slack time.Duration) time.Time {
 	newest := n.handshake
 	for _, w := range n.all {
@@ -75,7 +75,7 @@ func TestWhatAnswersProve(t *testing.T) {
 			{5000 * ms, 5010 * ms, opcode.Delete, 0, 3300 * ms},
 		},
 		"from the sending, and from the answer": {
-			{1000 * ms, 4000 * ms, opcode.Multi, 0, 0}, // perhaps the follower has got it at 3999
+			{1000 * ms, 4000 * ms, opcode.Multi, 0, 0}, // the follower may have received it at 3999
 			{4499 * ms, 4501 * ms, opcode.Multi, 0, 0},
 			{4500 * ms, 9000 * ms, opcode.Multi, 0, 1000 * ms},
 		},
@@ -96,7 +96,7 @@ func TestWhatAnswersProve(t *testing.T) {
 			{2500 * ms, 2510 * ms, opcode.Multi, -4, 0},
 			{2600 * ms, 2610 * ms, opcode.SetData, zkerr.CodeNoAuth, 0},
 			{2700 * ms, 2710 * ms, opcode.Create, zkerr.CodeInvalidACL, 0},
-			// Of these, only the last five were taken for signs of life.
+			// Only the last five of these counted as signs of life.
 			{2850 * ms, 2860 * ms, opcode.Multi, 0, 2300 * ms},
 		},
 		"identities are no signs of life": {
@@ -144,7 +144,7 @@ func TestWhatAnswersProve(t *testing.T) {
 	}
 }
 
-// A handshake that nothing has proven yet can make the lease shorter, and not longer.
+// A handshake that nothing has proven yet can shorten the lease, but not extend it.
 func TestTheTimeoutOfThePresentConnectionCounts(t *testing.T) {
 	const s = time.Second
 	start := time.Unix(1000, 0)
@@ -185,14 +185,14 @@ func TestTheTickUnlessItIsKnown(t *testing.T) {
 	}
 }
 
-// Frames are left out to save memory. The result is never later than that of all frames,
-// and not much earlier; and the memory has a bound.
+// Frames are omitted to save memory. The result is never later than with all frames, and
+// not much earlier, and the memory is bounded.
 func TestWhatIsLeftOutIsSafe(t *testing.T) {
 	ops := []int32{opcode.Ping, opcode.Multi, opcode.Multi, 4, opcode.Delete, opcode.Auth, 9}
 	rapid.Check(t, func(t *rapid.T) {
 		T := time.Duration(rapid.IntRange(10, 40_000).Draw(t, "timeout ms")) * time.Millisecond
 		tick := time.Duration(rapid.Int64Range(0, int64(T/2)).Draw(t, "tick"))
-		// From a stream of requests with many in a grain to one every few timeouts.
+		// From a stream with many requests per grain to one request every few timeouts.
 		pause := rapid.SampledFrom([]time.Duration{T / 2000, T / 300, T / 100, T / 10, T}).Draw(t, "pause")
 		latency := rapid.SampledFrom([]time.Duration{T / 1000, T / 50, T / 2}).Draw(t, "latency")
 		start := time.Unix(1000, 0)

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestNoSecondHasMoreThanTheRateAndABurst, whenever reads are asked for, or are not worth
-// the wait.
+// TestNoSecondHasMoreThanTheRateAndABurst: that holds whenever reads are requested, and
+// if some are not worth the wait.
 func TestNoSecondHasMoreThanTheRateAndABurst(t *testing.T) {
 	for _, rate := range []int{1, 7, 10, 64, 1000} {
 		for seed := range uint64(20) {
@@ -58,7 +58,7 @@ func TestNoSecondHasMoreThanTheRateAndABurst(t *testing.T) {
 	}
 }
 
-// TestAnIdleBucketHasABurst, and a busy one the rate.
+// TestAnIdleBucketHasABurst: a busy one has only the rate.
 func TestAnIdleBucketHasABurst(t *testing.T) {
 	b := NewLimiter(1000)
 	now := time.Unix(1_000_000, 0)
@@ -77,7 +77,7 @@ func TestAnIdleBucketHasABurst(t *testing.T) {
 	}
 }
 
-// TestALimiterLetsManyThroughAtItsRate, and a wait ends with its context.
+// TestALimiterLetsManyThroughAtItsRate: a wait ends with its context.
 func TestALimiterLetsManyThroughAtItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(100)

@@ -14,12 +14,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const path = "/dir/node"
 
-// TestAPathIsArmedUntilItFires: a path that is armed when the answer comes is not armed
-// again, and a path that may not be armed is not taken for armed. ASK is to arm, and ask
-// is not. done and fail answer the latest caller that armed, and has no answer, and first
-// the one before all others. A connection is lost, and on the next one all is restored,
-// or not. It is sure that a path is armed once a reading on the present connection that
-// armed it was answered, and until it fires.
+// TestAPathIsArmedUntilItFires: a path that is armed when the answer arrives is not armed
+// again, and a path that could not be armed does not count as armed. ASK asks and must
+// arm; ask asks and need not. done and fail answer the latest caller that armed and has
+// no answer yet, and first answers the earliest one. A connection is lost, and on the
+// next one, everything is restored or not. A path is certainly armed once a read that
+// armed it on the current connection was answered, until it fires.
 func TestAPathIsArmedUntilItFires(t *testing.T) {
 	for name, steps := range map[string]string{
 		"armed once":               "ASK done ask ask",
@@ -96,9 +96,9 @@ func TestAPathIsArmedUntilItFires(t *testing.T) {
 	}
 }
 
-// TestOneArmsForAll that ask after its answer, and which subscribers are told: of a
-// change none, of an end each once. A path that is not armed and has no subscriber is not
-// remembered.
+// TestOneArmsForAll: one caller arms for all that ask after its answer. Subscribers are
+// not notified of a change, and once of an end. A path that is not armed and has no
+// subscriber is forgotten.
 func TestOneArmsForAll(t *testing.T) {
 	var s watch.Set[string, struct{}]
 	all := []string{"first", "second", "third"}
@@ -146,9 +146,9 @@ func TestOneArmsForAll(t *testing.T) {
 	if s.Drop(path, all[0]); s.Empty() || s.Changed(path) || !s.Empty() {
 		t.Error("without a subscriber: want the path remembered until it fires, and then not armed again")
 	}
-	s.Answered(path, ask("", true), false) // until then it is remembered
+	s.Answered(path, ask("", true), false) // until then, it is remembered
 	fires()
-	ticket := ask(all[0], true) // and asks, drops and is answered twice
+	ticket := ask(all[0], true) // asks, drops and is answered twice
 	s.Ask(path, all[0])
 	s.Answered(path, ticket, true)
 	s.Answered(path, ticket, false)
@@ -160,7 +160,7 @@ func TestOneArmsForAll(t *testing.T) {
 	fires()
 }
 
-// TestANoteHoldsUntilThePathFires, and is remembered as long as the path.
+// TestANoteHoldsUntilThePathFires: it is remembered as long as the path.
 func TestANoteHoldsUntilThePathFires(t *testing.T) {
 	var s watch.Set[string, int]
 	note := func(value, before int, holds bool) {
@@ -186,7 +186,7 @@ func TestANoteHoldsUntilThePathFires(t *testing.T) {
 	if _, holds := s.Noted(path); holds {
 		t.Error("after a change the note holds, want it not to")
 	}
-	note(4, 3, false) // it has fired before the reading was answered
+	note(4, 3, false) // it has fired before the read was answered
 	arm("")
 	note(5, 4, true)
 	s.Unnote(path)

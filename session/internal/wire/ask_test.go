@@ -26,8 +26,8 @@ func TestWhatAServerSaysOfItself(t *testing.T) {
 	}
 }
 
-// asking is a dialer that is connected to one:1. The other servers answer a question
-// after their time; less than 0 is never, and an absent one refuses.
+// asking returns a dialer that is connected to one:1. The other servers answer a query
+// after the given time. A negative time means never; a server without a time refuses.
 func asking(t *testing.T, times map[string]time.Duration) *Dialer {
 	t.Helper()
 	h := NewHosts([]string{"one:1", "two:2", "three:3"}, testRand())
@@ -48,7 +48,7 @@ func asking(t *testing.T, times map[string]time.Duration) *Dialer {
 				if wait >= 0 {
 					_ = far.SetReadDeadline(time.Now().Add(wait))
 				}
-				if _, err := far.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) { // else it was hung up
+				if _, err := far.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) { // otherwise it was closed
 					_, _ = far.Write([]byte("Mode: follower\n"))
 				}
 			}()
@@ -61,14 +61,14 @@ func asking(t *testing.T, times map[string]time.Duration) *Dialer {
 	return d
 }
 
-// TestAskingTheOtherServers: the first that answers is dialled next. One that refuses or
-// is silent costs at most a moment, and the current one is not asked.
+// TestAskingTheOtherServers: the first server that answers is dialed next. A server that
+// refuses or is silent costs at most a moment, and the current server is not asked.
 func TestAskingTheOtherServers(t *testing.T) {
 	const ms = time.Millisecond
 	stagger := min(mostStagger, testTimeout/20)
 	type asked struct {
 		times map[string]time.Duration
-		want  string // next to be dialled; none: nobody answers
+		want  string // the next server to be dialed; "": no server answers
 		after time.Duration
 	}
 	inBubbles(t, map[string]asked{
@@ -97,8 +97,8 @@ func TestAskingTheOtherServers(t *testing.T) {
 	})
 }
 
-// TestAskingEndsWithTheClient: a Stop ends it at once. Nobody is asked if a lookup has
-// found fewer addresses since the caller has looked.
+// TestAskingEndsWithTheClient: Stop ends it at once. No server is asked if a lookup has
+// meanwhile found fewer addresses.
 func TestAskingEndsWithTheClient(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		d := asking(t, map[string]time.Duration{"two:2": -1, "three:3": -1})
@@ -112,7 +112,7 @@ func TestAskingEndsWithTheClient(t *testing.T) {
 	})
 }
 
-// TestEachAddressIsAServer that can be asked, and be dialled next.
+// TestEachAddressIsAServer: each can be asked, and be dialed next.
 func TestEachAddressIsAServer(t *testing.T) {
 	rng := testRand()
 	h := NewHosts([]string{"zk:1", "other:1"}, rng)

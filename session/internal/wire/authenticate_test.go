@@ -17,8 +17,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// script is a mechanism that says its lines, one after the other, and is done after the
-// last one's answer. After an error it says nothing more.
+// script is a mechanism that sends its lines one after another, and is done after the
+// answer to the last one. After an error, it sends nothing more.
 type script struct {
 	lines   []string
 	endless bool
@@ -58,10 +58,10 @@ func (s *script) Next(said []byte) (answer []byte, done bool, err error) {
 	}
 }
 
-// Explain is for a refusal.
+// Explain explains a refusal.
 func (s *script) Explain() string { return "perhaps " + s.lines[0] }
 
-// turn is what the server answers to a token: a code and a body.
+// turn is the server's answer to a token: a code and a body.
 type turn struct {
 	code int32
 	body []byte
@@ -69,9 +69,9 @@ type turn struct {
 
 var noToken = numbersOf(-1)
 
-// talk has the script talk to a server with these answers, for a second. The server hangs
-// up after its last turn if told to. talk returns what the client reads, and which tokens
-// have come.
+// talk makes the script talk to a server with these answers, for a second. With hangUp,
+// the server closes the connection after its last turn. talk returns what the client
+// reads, and the tokens that the server received.
 func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (read []byte, heard []string, err error) {
 	t.Helper()
 	f := &fakeServer{serve: func(_ int, peer fakeConn) {
@@ -107,7 +107,7 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 		var n int
 		n, err = io.ReadFull(iotest.OneByteReader(w), read)
 		read = read[:n]
-		if err != nil { // which is final
+		if err != nil { // the error is final
 			n, again := w.Read(make([]byte, 100))
 			expect(t, n == 0 && again != nil, "after %v the client reads %d bytes, %v; want an error", err, n, again)
 		}
@@ -117,8 +117,8 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 	return read, heard, err
 }
 
-// TestTheClientHearsOfItsSessionBehindTheExchange, and gets all of the server's answer to
-// the handshake. A session that has expired needs no exchange.
+// TestTheClientHearsOfItsSessionBehindTheExchange: only then does it get the answer to
+// the handshake, all of it. An expired session needs no exchange.
 func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := &script{lines: []string{"", "second", ""}}
@@ -139,7 +139,7 @@ func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
 	})
 }
 
-// TestARefusalIsExplained by the mechanism. Other errors are not.
+// TestARefusalIsExplained: the mechanism explains a refusal, and no other error.
 func TestARefusalIsExplained(t *testing.T) {
 	for code, want := range map[int32]bool{zkerr.CodeAuthFailed: true, zkerr.CodeSASLRequired: true, zkerr.CodeUnimplemented: false} {
 		eventstest.Bubble(t, func(t *testing.T) {
@@ -151,8 +151,8 @@ func TestARefusalIsExplained(t *testing.T) {
 	}
 }
 
-// TestWhatIsADenial and what is not: the network's faults, the end of the time, and what
-// the mechanism says may pass.
+// TestWhatIsADenial: faults of the network, a timeout, and errors that the mechanism
+// calls temporary are not.
 func TestWhatIsADenial(t *testing.T) {
 	errCause := errors.New("cause")
 	errLater := fmt.Errorf("%w: %w", sasl.ErrTemporary, errCause)

@@ -15,12 +15,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// TestAnswersWaitForTheRequestOfTheirOwnConnection: a request for watches that an earlier
-// connection has left lets no answer through.
+// TestAnswersWaitForTheRequestOfTheirOwnConnection: a request for watches that is left
+// from an earlier connection lets no answer through.
 func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 	const short, ms = 100, time.Millisecond
-	// A connection that was lost before, with the length of its request for watches, and
-	// whether an answer was read.
+	// A lost connection, with the length of its request for watches, and whether an
+	// answer was read.
 	type lost struct {
 		request int
 		read    bool
@@ -73,11 +73,11 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 	})
 }
 
-// TestWhenTheWatchesAreRestored: when the last request of a connection's own is answered.
-// In the steps s is the longest request that is the last for certain, and l is longer by
-// a byte. a is an answer to the oldest request and e is a refusal, and c is another
-// connection. A is an answer with which all watches are restored. The paths are read on
-// the first connection.
+// TestWhenTheWatchesAreRestored: when the last of a connection's own requests is
+// answered. In the steps, s is a request of the greatest length that is certainly the
+// last, and l is longer by a byte. a answers the oldest request, e refuses it, and c is
+// another connection. A is an answer with which all watches are restored. The paths are
+// read on the first connection.
 func TestWhenTheWatchesAreRestored(t *testing.T) {
 	for _, op := range []int32{opcode.GetData, opcode.Exists, opcode.GetChildren2} {
 		for _, steps := range []string{
@@ -128,15 +128,16 @@ func restoredAfter(t *testing.T, read int32, steps string) {
 	}
 }
 
-// TestTheClientFillsItsRequestsForWatches: it begins another one when the next path does
-// not fit. 28 bytes, and 724 paths of 177 bytes with their lengths, are 128 KiB.
+// TestTheClientFillsItsRequestsForWatches: the client begins another request when the
+// next path does not fit. 28 bytes and 724 paths of 177 bytes, including their lengths,
+// are 128 KiB.
 func TestTheClientFillsItsRequestsForWatches(t *testing.T) {
 	const full, length = 724, 177
 	for paths, want := range map[int][]Answer{
 		1:            {{Restored: true}},
 		full/2 + 1:   {{Restored: true}},
 		full - 1:     {{Restored: true}},
-		full:         {{More: true}}, // it is not known to be the last
+		full:         {{More: true}}, // not known to be the last
 		full + 1:     {{More: true}, {Restored: true}},
 		2*full + 100: {{More: true}, {More: true}, {Restored: true}},
 	} {

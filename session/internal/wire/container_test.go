@@ -10,8 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// TestAContainerIsReported with the path that was asked for and the zxid of the reply, if
-// a server has made it.
+// TestAContainerIsReported: the report has the requested path and the reply's zxid, if a
+// server has created it.
 func TestAContainerIsReported(t *testing.T) {
 	named := func(path string) []byte { return append(textOf(path), "data and ACL"...) }
 	long := "/locks/" + string(make([]byte, 5000))
@@ -36,8 +36,8 @@ func TestAContainerIsReported(t *testing.T) {
 	expect(t, slices.Equal(made, want), "made are %.200q, want %.200q", made, want)
 }
 
-// TestAnAwaitedCreateIsReported when it is sent, and with the zxid of its reply, once, by
-// its path. Nothing else is, and nothing is after Forget.
+// TestAnAwaitedCreateIsReported: it is reported by its path when it is sent and, with the
+// zxid, when it is answered, once. Nothing else is reported, and nothing after Forget.
 func TestAnAwaitedCreateIsReported(t *testing.T) {
 	p := established(t, Events{})
 	is := func(x *Creation, sent bool, zxid int64) {
@@ -78,9 +78,9 @@ func TestAnAwaitedCreateIsReported(t *testing.T) {
 	p.link.Forget(dir, node) // they were sent
 }
 
-// TestACreateBehindAnotherIsSentOnItsConnectionOnly: on another one, a read of the same
-// path takes its place, and it is no write that could prove anything. If the other create
-// was not sent, it is not bound to anything.
+// TestACreateBehindAnotherIsSentOnItsConnectionOnly: on another connection, a read of the
+// same path replaces it, which is not a write and so proves nothing. If the other create
+// was not sent, the create is not bound to its connection.
 func TestACreateBehindAnotherIsSentOnItsConnectionOnly(t *testing.T) {
 	for _, c := range []struct{ first, apart bool }{{true, false}, {true, true}, {false, true}} {
 		p := established(t, Events{})
@@ -91,7 +91,7 @@ func TestACreateBehindAnotherIsSentOnItsConnectionOnly(t *testing.T) {
 			p.noteOut(requestFrame(1, opcode.CreateContainer, textOf("/a")...))
 		}
 		if c.first && c.apart {
-			dir.on = &wire{} // an earlier one
+			dir.on = &wire{} // an earlier connection
 		}
 		p.mu.Lock()
 		frame, err := p.request(node, p.link.Events.Now())

@@ -19,10 +19,10 @@ import (
 func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var attempts []time.Duration
-		var at time.Time // of the last drop
+		var at time.Time // of the latest drop
 		f := &fakeServer{serve: func(n int, c fakeConn) {
 			c.grant(testTimeout, 7)
-			time.Sleep(testTimeout/10 - time.Duration(n-1)*time.Millisecond) // the second one is too short
+			time.Sleep(testTimeout/10 - time.Duration(n-1)*time.Millisecond) // the second connection is too short
 			at = time.Now()
 		}}
 		dials := 0
@@ -30,7 +30,7 @@ func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 			if dials++; dials > 1 {
 				attempts = append(attempts, time.Since(at))
 			}
-			// 1 live; 2 to 5 down; 6 short-lived; 7 down.
+			// Connection 1 lives; 2 to 5 fail; 6 is short-lived; 7 fails.
 			if dials > 1 && dials != 6 {
 				return nil, errDown
 			}
@@ -50,8 +50,7 @@ func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 			expect(t, gap >= full/2 && gap <= full,
 				"attempt %d after another %v, want %v to %v", i, gap, full/2, full)
 		}
-		// The connection of attempt 6 was too short to wipe out the four failures before
-		// it.
+		// Connection 6 was too short to clear the four failures before it.
 		if attempts[5] < 200*time.Millisecond {
 			t.Errorf("the attempt after a short connection comes after %v, want 200ms or more", attempts[5])
 		}
@@ -73,13 +72,13 @@ func TestBackoffBounds(t *testing.T) {
 	}
 }
 
-// never is a network without an answer.
+// never is a network that does not answer.
 func never(ctx context.Context, _, _ string) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// TestADialTakesAThirdOfTheTimeoutAtMost, together with the handshake.
+// TestADialTakesAThirdOfTheTimeoutAtMost: that includes the handshake.
 func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		d := dialerOf(t, Events{}, Dialing{Dial: never})
@@ -115,7 +114,7 @@ func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 	})
 }
 
-// The dialer may be stopped while a connection is being made; that connection must not
+// The dialer may be stopped while a connection is being made. That connection must not
 // stay open.
 func TestStopDuringADialLeavesNothingOpen(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -157,7 +156,7 @@ func TestHostsGoRoundInOneShuffledOrder(t *testing.T) {
 			t.Fatalf("at step %d Next asks for a pause, want none: the dialer has one of its own", i)
 		}
 		if i == 6 {
-			h.Connected() // this changes nothing: the next one in the ring comes next
+			h.Connected() // this changes nothing: the next server in the ring is next
 		}
 	}
 	first := all[:len(names)]
@@ -167,8 +166,8 @@ func TestHostsGoRoundInOneShuffledOrder(t *testing.T) {
 	expect(t, err != nil, "an empty list of hosts is accepted, want an error")
 }
 
-// TestHostsAreShuffledByTheGivenSource, and so are the addresses of a name: many clients
-// with one name spread over the servers.
+// TestHostsAreShuffledByTheGivenSource: so are the addresses of a name. Many clients with
+// one name spread over the servers.
 func TestHostsAreShuffledByTheGivenSource(t *testing.T) {
 	names := []string{"a:1", "b:1", "c:1"}
 	for what, first := range map[string]func(rng *rand.Rand) string{

@@ -55,7 +55,7 @@ func TestTheEndOfAConnectionIsExplained(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatIsClosedAtOnceIsExplained: on loopback a server with too many
+// TestAConnectionThatIsClosedAtOnceIsExplained: on loopback, a server with too many
 // connections may close one before the dial has returned.
 func TestAConnectionThatIsClosedAtOnceIsExplained(t *testing.T) {
 	for _, cause := range []error{syscall.EPIPE, syscall.ECONNRESET} {
@@ -72,9 +72,9 @@ func TestAConnectionThatIsClosedAtOnceIsExplained(t *testing.T) {
 	}
 }
 
-// TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest: each end of a connection is
-// reported only after that request. Otherwise the client would wait a second for an
-// answer.
+// TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest: however a connection ends, the
+// end is reported only after that request. Otherwise the client would wait a second for
+// an answer.
 func TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest(t *testing.T) {
 	last := func(p *played) { p.noteOut(requestFrame(1, opcode.CloseSession)) }
 	type leaving struct {
@@ -108,9 +108,9 @@ func TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest(t *testing.T) {
 	})
 }
 
-// TestNoClientLeavesOnAConnectionKnownToHaveEnded: it is about to dial another one. In
-// its handshake it hears of the end also if it leaves, for it makes no last request
-// before it has a connection.
+// TestNoClientLeavesOnAConnectionKnownToHaveEnded: the client is about to dial another
+// one. During its handshake, it sees the end even if it is leaving, because it makes no
+// last request before it has a connection.
 func TestNoClientLeavesOnAConnectionKnownToHaveEnded(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		up, greeting := established(t, Events{}), play(t, NewLink(Events{}))
@@ -126,7 +126,7 @@ func TestNoClientLeavesOnAConnectionKnownToHaveEnded(t *testing.T) {
 }
 
 // TestNoPingBehindTheLastRequest: a server that has closed the connection would answer a
-// ping with a reset. What it has sent before would be lost if it was not read.
+// ping with a reset. What it has sent before would be lost unless it was already read.
 func TestNoPingBehindTheLastRequest(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		p := play(t, NewLink(Events{}))

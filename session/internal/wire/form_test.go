@@ -14,11 +14,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
-// opEvent stands for an event in these tests, which has no operation.
+// opEvent represents an event, which has no operation.
 const opEvent int32 = -100
 
-// decoded are the operations that the client decodes an answer to, and how a client makes
-// each. The last one is answered behind an event.
+// decoded has the operations whose answers the client decodes, and the call that makes
+// each. The last one is answered after an event.
 var decoded = []struct {
 	op  int32
 	ask func(*zk.Conn) error
@@ -43,15 +43,16 @@ var decoded = []struct {
 	{opEvent, func(c *zk.Conn) error { return c.Delete("/a", 0) }},
 }
 
-// inMulti are the operations of that transaction.
+// inMulti has the operations of that transaction.
 var inMulti = []int32{opcode.Create, opcode.SetData, opcode.Delete, opcode.Check}
 
-// result is one of a transaction, with what follows it.
+// result returns one result of a transaction, with the bytes after it.
 func result(kind int32, tail ...byte) []byte {
 	return append(append(numbersOf(kind), 0, 0, 0, 0, 0), tail...)
 }
 
-// Of a transaction: its end, the results of that one if it was executed, and if not.
+// The end of a transaction's answer, and the results of that transaction if it was
+// executed, and if it was not.
 var (
 	end      = append(numbersOf(-1), 1, 0xff, 0xff, 0xff, 0xff)
 	stat     = make([]byte, statSize)
@@ -61,7 +62,7 @@ var (
 		result(opError, numbersOf(-2)...), result(opError, numbersOf(-2)...))
 )
 
-// forms are bodies of answers, right and wrong ones.
+// forms has well-formed and malformed bodies of answers.
 var forms = []struct {
 	what  string
 	op    int32
@@ -122,7 +123,7 @@ var forms = []struct {
 	{"an event of the client's own", opEvent, append(numbersOf(int32(zk.EventSession), int32(zk.StateExpired)), textOf("/a")...), false},
 }
 
-// isWellFormed decodes the body of an answer, which is there as a whole.
+// isWellFormed decodes the complete body of an answer.
 func isWellFormed(op int32, body []byte) bool {
 	ok := true
 	take := func(n int) []byte {
@@ -180,7 +181,7 @@ func isWellFormed(op int32, body []byte) bool {
 	return ok
 }
 
-// numberOf returns which of the decoded operations it is.
+// numberOf returns the operation's index in decoded.
 func numberOf(op int32) int {
 	for i := range decoded {
 		if decoded[i].op == op {
@@ -190,8 +191,8 @@ func numberOf(op int32) int {
 	return -1
 }
 
-// answered makes one of the decoded operations with a client, answers it with the body,
-// and returns what the client makes of that, and why the connection has ended, if it has.
+// answered makes one of the decoded requests with a client, answers it with the body, and
+// returns the client's error, and why the connection ended, if it did.
 func answered(t *testing.T, i int, body []byte) (err, ended error) {
 	t.Helper()
 	op := decoded[i].op
@@ -218,9 +219,9 @@ func answered(t *testing.T, i int, body []byte) (err, ended error) {
 	return err, ended
 }
 
-// FuzzAnswer: whatever a server answers, the client decodes it as it is or does not get
-// to see it. What it cannot decode, and what does not answer the request, ends the
-// connection. Then nobody knows what became of the request.
+// FuzzAnswer: the client either decodes a server's answer as it is, or does not see it.
+// An answer that it cannot decode, or that does not fit the request, ends the connection,
+// and the outcome of the request is unknown.
 func FuzzAnswer(f *testing.F) {
 	for _, c := range forms {
 		if got := isWellFormed(c.op, c.body); got != c.right {
@@ -240,9 +241,9 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// TestFormsAreFoundInPieces: the pieces in which a frame comes change nothing, and its
-// last byte is not handed out if it has the wrong form. An answer that is not handed out
-// is none.
+// TestFormsAreFoundInPieces: the pieces in which a frame arrives make no difference, and
+// the last byte of a malformed frame is not passed on. Such a frame does not count as an
+// answer.
 func TestFormsAreFoundInPieces(t *testing.T) {
 	for _, c := range forms {
 		for _, size := range []int{1, 3, 4, 9, 1000} {
@@ -274,14 +275,14 @@ func TestFormsAreFoundInPieces(t *testing.T) {
 	}
 }
 
-// TestAnAnswerToAReadInPlaceOfACreate is an error. With any other the client would take
-// the create for executed.
+// TestAnAnswerToAReadInPlaceOfACreate: success is an error. Otherwise, the client would
+// believe that the create was executed.
 func TestAnAnswerToAReadInPlaceOfACreate(t *testing.T) {
 	for _, code := range []int32{0, -101} {
 		p := established(t, Events{})
 		dir := p.link.Await("/a", nil)
 		p.link.Await("/a/lock-", dir)
-		dir.on = &wire{} // an earlier one
+		dir.on = &wire{} // an earlier connection
 		p.noteOut(requestFrame(2, opcode.Create, textOf("/a/lock-")...))
 		p.in.Reset(bytes.NewReader(replyFrame(2, code, append(textOf("data"), stat...)...)))
 		if _, err := p.Read(make([]byte, 1)); errors.Is(err, errForm) != (code == 0) {
@@ -290,8 +291,8 @@ func TestAnAnswerToAReadInPlaceOfACreate(t *testing.T) {
 	}
 }
 
-// TestAnnouncedLengthsAreNotTrusted: few bytes announce a lot, as data, as 4 Mi names, or
-// as a password. The client makes no room for it.
+// TestAnnouncedLengthsAreNotTrusted: few bytes announce many, as data, as 4 Mi names, or
+// as a password. The client does not allocate them.
 func TestAnnouncedLengthsAreNotTrusted(t *testing.T) {
 	const announced, names, most = 1 << 28, 1 << 22, 32 << 20
 	measure := func(what string, f func()) {
@@ -327,8 +328,8 @@ func TestAnnouncedLengthsAreNotTrusted(t *testing.T) {
 	})
 }
 
-// TestRequestsCostNothing: following a request and the form of its answer takes no
-// allocation. Nor does renewing the lease.
+// TestRequestsCostNothing: following a request and checking its answer allocates nothing.
+// Neither does renewing the lease.
 func TestRequestsCostNothing(t *testing.T) {
 	requests := map[int32][]byte{
 		opcode.GetData: requestFrame(1, opcode.GetData), opcode.GetChildren2: requestFrame(1, opcode.GetChildren2),

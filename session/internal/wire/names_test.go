@@ -15,9 +15,10 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestWhichAddressesAnAttemptDials goes over all that an attempt can know of a name.
+// TestWhichAddressesAnAttemptDials covers everything that an attempt can know about a
+// name.
 func TestWhichAddressesAnAttemptDials(t *testing.T) {
-	const began = 3 // lookups had ended then
+	const began = 3 // how many lookups had ended by then
 	before, now := []string{"10.0.0.1:1"}, []string{"10.0.0.2:1"}
 	for ended := range uint64(6) {
 		for _, failed := range []error{nil, errGone} {
@@ -29,7 +30,7 @@ func TestWhichAddressesAnAttemptDials(t *testing.T) {
 				if ended > 0 {
 					names.latest["zk"] = &lookup{number: ended, found: []netip.Addr{netip.MustParseAddr("10.0.0.2")}, err: failed}
 				}
-				present := ended == 4 || ended == 5 // the lookup has ended after the session before
+				present := ended == 4 || ended == 5 // the lookup has ended after the previous session
 				var want []string
 				if resumes {
 					d.link.establish(7, testTimeout)
@@ -46,8 +47,8 @@ func TestWhichAddressesAnAttemptDials(t *testing.T) {
 	}
 }
 
-// TestANewClientTrustsNoEarlierLookup: the session before it had those addresses, and
-// they may belong to another ensemble by now.
+// TestANewClientTrustsNoEarlierLookup: the previous session had those addresses, and they
+// may belong to another ensemble now.
 func TestANewClientTrustsNoEarlierLookup(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		z := &zone{names: map[string]string{"zk": "10.0.0.1"}}
@@ -61,9 +62,9 @@ func TestANewClientTrustsNoEarlierLookup(t *testing.T) {
 			}
 		}
 		z.set(func() { z.slow = 0 })
-		time.Sleep(lookupMax) // the lookup that goes on is given up
+		time.Sleep(lookupMax) // the lookup in progress is given up
 		are(t, c.tries(1), "10.0.0.2:2181", "after a lookup of its own the client dials")
-		// A lookup that began before the session ended and ended after it is good.
+		// A lookup counts if it began before the session ended and ended after it.
 		z.set(func() { z.names["zk"], z.slow = "10.0.0.3", testTimeout })
 		names.find("zk")
 		c = z.client(t, names, false, "zk:2181")
@@ -73,8 +74,8 @@ func TestANewClientTrustsNoEarlierLookup(t *testing.T) {
 	})
 }
 
-// TestALookupOutlastsTheAttempt: the attempts of one client, and of the next one, share
-// it.
+// TestALookupOutlastsTheAttempt: the attempts of one client share it, and so does the
+// next client.
 func TestALookupOutlastsTheAttempt(t *testing.T) {
 	inZone(t, map[string]string{"zk": "10.0.0.1"}, false, "zk:2181 zk:2182", func(z *zone, c zoneClient) {
 		const takes = 3 * testTimeout
@@ -91,15 +92,14 @@ func TestALookupOutlastsTheAttempt(t *testing.T) {
 				}
 			})
 		}
-		// The lookup may end in a pause between two attempts, the length of which is
-		// random.
+		// The lookup may end in a pause between two attempts, whose length is random.
 		if took := time.Since(start); took < takes || took > takes+testTimeout {
 			t.Errorf("the session takes %v, want the lookup's %v and a pause at most", took, takes)
 		}
 	})
 }
 
-// TestALookupIsBounded, and Stop ends it.
+// TestALookupIsBounded: Stop ends it, too.
 func TestALookupIsBounded(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		z := &zone{names: map[string]string{"zk": "10.0.0.1"}, slow: time.Hour}
@@ -121,8 +121,8 @@ func TestALookupIsBounded(t *testing.T) {
 	})
 }
 
-// TestALookupWithoutANameServerSaysSo: Go's resolver then asks this machine, and tells of
-// that alone.
+// TestALookupWithoutANameServerSaysSo: Go's resolver then asks this machine, and its
+// error mentions only that.
 func TestALookupWithoutANameServerSaysSo(t *testing.T) {
 	here := func(server string) error {
 		return fmt.Errorf("lookup: %w", &net.DNSError{Err: "connection refused", Name: "zk", Server: server})

@@ -12,9 +12,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// slowConn takes one write at a time, when the test lets it.
+// slowConn accepts one write at a time, when the test lets it.
 type slowConn struct {
-	net.Conn // nil: nothing else is called
+	net.Conn // nil: no other method is called
 	turn     chan error
 	writes   [][]byte
 	by       time.Time
@@ -55,7 +55,7 @@ func withOutbox(t *testing.T, test func(t *testing.T, o *sending)) {
 	})
 }
 
-// turns lets writes happen, one after the other.
+// turns lets writes happen, one after another.
 func (o *sending) turns(ends ...error) {
 	for _, err := range ends {
 		o.conn.turn <- err
@@ -63,7 +63,7 @@ func (o *sending) turns(ends ...error) {
 	}
 }
 
-// wantSent fails the test unless these writes were made, by so many goroutines.
+// wantSent fails the test unless exactly these writes were made, by this many goroutines.
 func (o *sending) wantSent(t *testing.T, want string, started int) {
 	t.Helper()
 	if got := string(bytes.Join(o.conn.writes, []byte("|"))); got != want || o.started != started {
@@ -106,7 +106,7 @@ func TestOutboxMakesAWriterWaitWhenItIsFull(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if n := len(put); n != 2 { // one is the limit, and one more is beyond it
+		if n := len(put); n != 2 { // one fills the outbox, and one more exceeds it
 			t.Errorf("%d puts did not wait, want 2", n)
 		}
 		o.turns(nil)
@@ -128,7 +128,7 @@ func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
 		}()
 		synctest.Wait()
 		o.turns(net.ErrClosed)
-		<-waits // a connection that is gone makes no writer wait
+		<-waits // once the connection has ended, no writer waits
 		o.put([]byte("b"), false)
 		synctest.Wait()
 		expect(t, len(o.told) == 1 && errors.Is(o.told[0], net.ErrClosed) && len(o.conn.writes) == 0,
@@ -136,7 +136,7 @@ func TestOutboxThatBreaksTellsOnceAndKeepsNothing(t *testing.T) {
 	})
 }
 
-// TestOutboxAloneSpawnsNothing: the bytes have gone when put returns.
+// TestOutboxAloneSpawnsNothing: the bytes are sent when put returns.
 func TestOutboxAloneSpawnsNothing(t *testing.T) {
 	withOutbox(t, func(t *testing.T, o *sending) {
 		o.conn.turn <- nil

@@ -22,12 +22,12 @@ var (
 	errDown = errors.New("connection refused")
 )
 
-// zone is a name server and a network, with the names and addresses that a test puts in.
+// zone is a name server and a network, with a test's names and addresses.
 type zone struct {
 	mu      sync.Mutex
-	names   map[string]string // to addresses, separated by spaces; "" is a name without any
+	names   map[string]string // to addresses, separated by spaces; "" is a name without addresses
 	slow    time.Duration     // of each lookup
-	network map[string]string // by address: how it answers a dial; at once if it is not here
+	network map[string]string // by address: how it answers a dial; if missing, at once
 	lookups int
 	dialled []string
 	open    int // connections
@@ -59,7 +59,7 @@ func (z *zone) set(change func()) {
 	change()
 }
 
-// dialledNow returns the addresses that were dialled since the last call.
+// dialledNow returns the addresses that were dialed since the last call.
 func (z *zone) dialledNow() (list []string) {
 	z.set(func() { list, z.dialled = z.dialled, nil })
 	return list
@@ -89,7 +89,7 @@ func (z *zone) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	case "down":
 		return nil, fmt.Errorf("dial %s: %w", addr, errDown)
 	case "slow":
-		<-ctx.Done() // it connects all the same: the answer was on its way
+		<-ctx.Done() // it still connects: the answer was in transit
 	case "late":
 		time.Sleep(min(mostStagger, testTimeout/20) * 3 / 2)
 	}
@@ -106,8 +106,8 @@ type zoneClient struct {
 	z *zone
 }
 
-// inZone runs the test in virtual time with a client of these servers. It has a session
-// if alive. The names have these addresses.
+// inZone runs the test in virtual time with a client of these servers. If alive is set,
+// it has a session. names maps names to addresses.
 func inZone(t *testing.T, names map[string]string, alive bool, servers string, test func(z *zone, c zoneClient)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func inZone(t *testing.T, names map[string]string, alive bool, servers string, t
 	})
 }
 
-// namesOf returns names that end with the test.
+// namesOf returns Names that end with the test.
 func namesOf(t *testing.T, lookup LookupFunc) *Names {
 	t.Helper()
 	n := NewNames(lookup, func(run func()) bool { go run(); return true })
@@ -134,12 +134,12 @@ func (z *zone) client(t *testing.T, names *Names, alive bool, servers string) zo
 	return zoneClient{t, d, z}
 }
 
-// next tries the next server, without the pause between attempts.
+// next tries the next server, without pausing between attempts.
 func (c zoneClient) next() error {
 	c.Helper()
 	c.mu.Lock()
 	c.failures = 0
-	c.current = nil // a test that keeps it closes it
+	c.current = nil // a test that keeps the connection closes it
 	c.mu.Unlock()
 	name, _ := c.cfg.Hosts.Next()
 	conn, err := c.Dial("tcp", name, 0)
@@ -149,8 +149,7 @@ func (c zoneClient) next() error {
 	return err
 }
 
-// tries makes attempts, which have to succeed, and returns the addresses that were
-// dialled.
+// tries makes attempts, which must succeed, and returns the addresses that were dialed.
 func (c zoneClient) tries(attempts int) []string {
 	c.Helper()
 	c.z.dialledNow()
@@ -160,10 +159,10 @@ func (c zoneClient) tries(attempts int) []string {
 	return c.z.dialledNow()
 }
 
-// sorted returns the list in order.
+// sorted returns a sorted copy of the list.
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-// are checks a list, the elements of which have no spaces.
+// are checks a list whose elements have no spaces.
 func are(t *testing.T, got []string, want, what string) {
 	t.Helper()
 	equal(t, strings.Join(got, " "), want, "%s", what)
@@ -245,13 +244,13 @@ func TestASlowLookupDelaysNoKnownAddress(t *testing.T) {
 	}
 }
 
-// TestADeadAddressCostsAMoment: an attempt dials one of three addresses after the other.
-// The one that connects is the last to be tried again, also if it is slow, and others
-// were dialled after it.
+// TestADeadAddressCostsAMoment: an attempt dials three addresses one after another. The
+// one that connects is the last to be tried again, even if it is slow and others were
+// dialed after it.
 func TestADeadAddressCostsAMoment(t *testing.T) {
 	moment := min(mostStagger, testTimeout/20)
 	for name, test := range map[string]struct {
-		first, second string // the state of the addresses that are dialled before the last one
+		first, second string // the state of the addresses that are dialed before the last one
 		after         time.Duration
 		dialled       int
 		again         []int // the order of the next attempt
@@ -281,8 +280,8 @@ func TestADeadAddressCostsAMoment(t *testing.T) {
 	}
 }
 
-// Without a deadline for each address, the last of them is not noted as tried before it
-// was.
+// An attempt has no deadline per address, and addresses that it did not reach do not
+// count as tried.
 func TestAnAttemptHasOneDeadlineForAllAddresses(t *testing.T) {
 	const many = 30
 	inZone(t, map[string]string{}, false, "zk:2181", func(z *zone, c zoneClient) {
@@ -311,7 +310,7 @@ func TestAnAttemptHasOneDeadlineForAllAddresses(t *testing.T) {
 	})
 }
 
-// If a program dials itself, its dialer gets the names.
+// If the program provides the dial function, it gets the names.
 func TestADialerOfThePrograms(t *testing.T) {
 	z := &zone{}
 	all := namesOf(t, z.lookup)
@@ -324,7 +323,7 @@ func TestADialerOfThePrograms(t *testing.T) {
 	}
 }
 
-// choosy is a mechanism that cannot begin an exchange with one server.
+// choosy is a mechanism that cannot begin an exchange with one of the servers.
 type choosy struct {
 	hinders string
 	starts  map[string]int
@@ -340,8 +339,8 @@ func (c *choosy) Start(_ context.Context, server string) (sasl.Exchange, error) 
 	return &script{lines: []string{"x"}}, nil
 }
 
-// A server with which no exchange can begin takes its turn among the others, and no more
-// than that.
+// A server with which no exchange can begin is tried in turn with the others, and no more
+// often.
 func TestAServerWithoutAnExchangeTakesItsTurn(t *testing.T) {
 	names := map[string]string{"zk0": "10.0.0.1", "zk1": "10.0.0.2", "zk2": "10.0.0.3"}
 	inZone(t, names, false, "zk0:2181 zk1:2181 zk2:2181", func(_ *zone, c zoneClient) {

@@ -8,8 +8,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
-// TestWhatASessionDoesAboutASilentServer: it asks the other ones before its patience
-// ends, and hangs up behind that if one of them serves.
+// TestWhatASessionDoesAboutASilentServer: it asks the other servers before its patience
+// ends, and hangs up after that if one of them serves.
 func TestWhatASessionDoesAboutASilentServer(t *testing.T) {
 	const (
 		T     = 10 * time.Second
@@ -125,7 +125,7 @@ func TestSinceWhenAServerOwesAnAnswer(t *testing.T) {
 }
 
 // TestForHowLongARequestWaits: nine tenths of the timeout, and at least as long as it
-// takes to read what is there.
+// takes to read what has arrived.
 func TestForHowLongARequestWaits(t *testing.T) {
 	const T = 20 * time.Second
 	for waited, want := range map[time.Duration]time.Duration{

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestPausesGrowWhileRequestsAreTurnedAway, and begin anew when it has been calm.
+// TestPausesGrowWhileRequestsAreTurnedAway: they start over after a calm time.
 func TestPausesGrowWhileRequestsAreTurnedAway(t *testing.T) {
 	const T, ms = 10 * time.Second, time.Millisecond
 	now := time.Unix(1000, 0)

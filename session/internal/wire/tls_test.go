@@ -31,7 +31,7 @@ func authority(t *testing.T, name string) *tls.Certificate {
 	})
 }
 
-// issue signs a certificate for a host, valid from then until then.
+// issue signs a certificate for a host, valid from and until these times relative to now.
 func issue(t *testing.T, by *tls.Certificate, name string, from, until time.Duration) tls.Certificate {
 	t.Helper()
 	return *sign(t, by, &x509.Certificate{
@@ -41,7 +41,7 @@ func issue(t *testing.T, by *tls.Certificate, name string, from, until time.Dura
 	})
 }
 
-// sign makes a certificate, which signs itself without an authority.
+// sign creates a certificate. Without an authority, it is self-signed.
 func sign(t *testing.T, by *tls.Certificate, template *x509.Certificate) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -59,7 +59,7 @@ func sign(t *testing.T, by *tls.Certificate, template *x509.Certificate) *tls.Ce
 	return own
 }
 
-// trusted has the authority's certificate only.
+// trusted returns a pool with only the authority's certificate.
 func trusted(by *tls.Certificate) *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(by.Leaf)
@@ -67,8 +67,8 @@ func trusted(by *tls.Certificate) *x509.CertPool {
 }
 
 // TestTLSKnowsAnAddressWithAZone: the zone is this machine's, and no certificate contains
-// it. And nothing is written when the connection is closed: a dead peer that takes no
-// more bytes would hold it up.
+// it. Also, closing the connection writes nothing: a dead peer that accepts no more bytes
+// would block it.
 func TestTLSKnowsAnAddressWithAZone(t *testing.T) {
 	ours := authority(t, "ours")
 	own := []tls.Certificate{issue(t, ours, "zk.example.com", -time.Hour, time.Hour)}
@@ -87,9 +87,8 @@ func TestTLSKnowsAnAddressWithAZone(t *testing.T) {
 	f.wg.Wait()
 }
 
-// A certificate that the server refuses is reported, with what is known of it here. With
-// TLS 1.2 that comes in place of the handshake, and with TLS 1.3 in place of the first
-// answer.
+// A certificate that the server refuses is reported, with what is known about it. With
+// TLS 1.2, the refusal replaces the handshake, and with TLS 1.3, the first answer.
 func TestARefusedCertificateIsTold(t *testing.T) {
 	const hour = time.Hour
 	ours := authority(t, "ours")
@@ -112,7 +111,7 @@ func TestARefusedCertificateIsTold(t *testing.T) {
 				conn := tls.Server(far, &tls.Config{
 					Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted,
 				})
-				_, _ = conn.Write([]byte{1}) // or the alert, which the client has to report
+				_, _ = conn.Write([]byte{1}) // or the alert, which the client must report
 			}}
 			near, err := f.dial(t.Context(), "", "")
 			eventstest.Must(t, err)
@@ -129,8 +128,8 @@ func TestARefusedCertificateIsTold(t *testing.T) {
 	}
 }
 
-// A server that resets the connection behind its refusal may have the client fail to
-// write the handshake. The refusal is told all the same.
+// A server that resets the connection after its refusal may make the client fail to write
+// the handshake. The refusal is reported anyway.
 func TestARefusalIsToldBehindAReset(t *testing.T) {
 	ours := authority(t, "ours")
 	client := issue(t, authority(t, "strange"), "app", -time.Hour, time.Hour)

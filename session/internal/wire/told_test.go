@@ -13,8 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
-// TestEachRequestIsToldOnce: a hook hears of a request when it is answered, or else when
-// the connection ends. It hears nothing more after that.
+// TestEachRequestIsToldOnce: a hook receives a request when it is answered, or else when
+// the connection ends, and not again after that.
 func TestEachRequestIsToldOnce(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var told []Request
@@ -35,7 +35,7 @@ func TestEachRequestIsToldOnce(t *testing.T) {
 		send(requestFrame(5, opcode.Exists))
 		send(requestFrame(xidPing, opcode.Ping))
 		eventstest.Check(t, p.Close())
-		receive(replyFrame(5, 0)) // it was on its way
+		receive(replyFrame(5, 0)) // it was in transit
 		receive(replyFrame(xidPing, 0))
 		want := []Request{
 			{"connect", "zk1:2181", 4 + 44 + 4 + 36, 0, nil},
@@ -52,8 +52,8 @@ func TestEachRequestIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestAGreetingThatIsNotAnswered: a hook hears of it as of any request, also if the
-// server answers it with the end of the session.
+// TestAGreetingThatIsNotAnswered: a hook receives it like any request, also if the server
+// answers it with the end of the session.
 func TestAGreetingThatIsNotAnswered(t *testing.T) {
 	for want, answered := range map[error]bool{zk.ErrSessionExpired: true, zk.ErrConnectionClosed: false} {
 		var told []Request
@@ -68,7 +68,7 @@ func TestAGreetingThatIsNotAnswered(t *testing.T) {
 	}
 }
 
-// TestOperationsHaveNames, for the hook.
+// TestOperationsHaveNames: the hook gets these names.
 func TestOperationsHaveNames(t *testing.T) {
 	const want = "connect create multi getChildren2 closeSession sasl operation 103 operation 10 operation -5 "
 	got := ""

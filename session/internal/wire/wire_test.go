@@ -20,11 +20,11 @@ import (
 func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
 	f := &fakeServer{serve: func(n int, c fakeConn) {
 		switch n {
-		case 1: // accepts and says nothing
-		case 2: // answers, but not to the end
+		case 1: // accepts, and sends nothing
+		case 2: // answers incompletely
 			c.handshake()
 			c.send(grantFrame(testTimeout, 7)[:20])
-		case 3: // grants less than was asked for, then closes
+		case 3: // grants less than requested, then closes
 			c.grant(testTimeout/3, 7)
 			time.Sleep(time.Second)
 			return
@@ -72,7 +72,7 @@ func TestSecondSessionIsRefused(t *testing.T) {
 	}}
 	events, replaced := failing(ErrReplaced)
 	withRig(t, events, f, func(r *rig) {
-		// It goes on trying.
+		// The client keeps trying.
 		r.await(zk.StateExpired, zk.StateConnected, zk.StateDisconnected, zk.StateDisconnected)
 		if err := r.dialer.LastError(); !errors.Is(err, errSecondSession) || !f.closed(2) || r.link.Session() != 7 {
 			r.Errorf("%v in session %d, the socket of the expired handshake closed: %v; want %v in 7, and closed",
@@ -102,8 +102,8 @@ func TestReplacedSessionIsNoticed(t *testing.T) {
 	expect(t, len(replaced) > 0 && errors.Is(<-replaced, errSessionReplaced), "not told of %v", errSessionReplaced)
 }
 
-// TestBadFramesCloseTheConnection, in a handshake and after it. Only a server that hangs
-// up has refused the client.
+// TestBadFramesCloseTheConnection: that includes frames in a handshake. Only a server
+// that hangs up has refused the client.
 func TestBadFramesCloseTheConnection(t *testing.T) {
 	after := func(frame ...byte) func(c fakeConn) {
 		return func(c fakeConn) { c.grant(testTimeout, 7); c.send(frame); c.echo() }
@@ -145,8 +145,8 @@ func TestBadFramesCloseTheConnection(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever a server sends, the client gets the frames with a length that can be
-// right, as they are, and then an error. The end of a malformed event is not handed out.
+// FuzzRead: whatever a server sends, the client gets the frames whose length is possible,
+// unchanged, and then an error. The end of a malformed event is not passed on.
 func FuzzRead(f *testing.F) {
 	f.Add(replyFrame(1, 0, 1, 2, 3), 3)
 	f.Add(append(replyFrame(xidEvent, 0), frameOf(make([]byte, 15))...), 1)
@@ -154,7 +154,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(append(eventFrame("/a"), eventFrame("/b")[:30]...), 7)
 	f.Add(slices.Concat(eventFrame("/a"), replyFrame(77, 0, 1, 2, 3), replyFrame(xidPing, 0), replyFrame(2, -5)), 5)
 	f.Fuzz(func(t *testing.T, stream []byte, size int) {
-		least, most := 0, 0 // so many bytes the client gets
+		least, most := 0, 0 // limits for how many bytes the client gets
 		for rest := stream; least == most && len(rest) >= prefixLength; rest = stream[least:] {
 			n := int(int32(binary.BigEndian.Uint32(rest)))
 			if n < minReply || n > maxFrame || len(rest) < prefixLength+min(n, headSize) {
@@ -208,8 +208,8 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 		p = play(t, NewLink(Events{}))
 		p.greet(0)
 		eventstest.Check(t, p.SetWriteDeadline(start.Add(22*time.Second)))
-		// A write that fails closes the connection, and says nothing: the client hears of
-		// it by Read.
+		// A write that fails closes the connection, and reports nothing: the client
+		// learns of it from Read.
 		_, err := p.Write(requestFrame(1, opcode.GetData))
 		ends("the write", 22*time.Second, err, nil)
 		ends("the read after it", 22*time.Second, read(), io.ErrClosedPipe)
@@ -217,8 +217,8 @@ func TestDeadlinesBelongToTheClientAfterTheHandshake(t *testing.T) {
 	})
 }
 
-// TestWhatBreaksAHandshake: an answer before the request, and our own Close, for which
-// the server is not blamed.
+// TestWhatBreaksAHandshake: an answer before the request does, and so does our own Close,
+// for which the server is not blamed.
 func TestWhatBreaksAHandshake(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		p := play(t, NewLink(Events{}))

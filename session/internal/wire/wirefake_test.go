@@ -31,7 +31,7 @@ func expect(tb testing.TB, holds bool, format string, args ...any) {
 	}
 }
 
-// equal fails the test unless got is what is wanted. what says what that is.
+// equal fails the test unless got equals want. what describes the value.
 func equal[T comparable](tb testing.TB, got, want T, what string, args ...any) {
 	tb.Helper()
 	if got != want {
@@ -39,8 +39,7 @@ func equal[T comparable](tb testing.TB, got, want T, what string, args ...any) {
 	}
 }
 
-// bytesOf are numbers, texts with their lengths in front, and bytes, as the protocol has
-// them.
+// bytesOf encodes numbers, texts with their lengths, and bytes, as in the protocol.
 func bytesOf(parts ...any) (b []byte) {
 	for _, part := range parts {
 		switch part := part.(type) {
@@ -66,32 +65,32 @@ func numbersOf(numbers ...int32) (b []byte) {
 	return b
 }
 
-// frameOf puts the length in front of a body.
+// frameOf puts the length before a body.
 func frameOf(parts ...any) []byte { return bytesOf(string(bytesOf(parts...))) }
 
-// handshakeFrame asks for a session, and grantFrame answers that.
+// handshakeFrame requests a session, and grantFrame grants one.
 func handshakeFrame(id int64) []byte { return frameOf(make([]byte, 16), id, make([]byte, 20)) }
 
 func grantFrame(timeout time.Duration, id int64) []byte {
 	return frameOf(int32(0), int32(timeout/time.Millisecond), id, int32(16), make([]byte, 16))
 }
 
-// requestFrame and replyFrame are frames with so many bytes after their headers.
+// requestFrame and replyFrame return frames with these bytes after their headers.
 func requestFrame(xid, op int32, tail ...byte) []byte { return frameOf(xid, op, tail) }
 
 func replyFrame(xid, code int32, tail ...byte) []byte { return frameOf(xid, int64(99), code, tail) }
 
-// eventFrame says that the node at the path is deleted.
+// eventFrame reports that the node at the path is deleted.
 func eventFrame(path string) []byte {
 	const deleted, connected = 2, 3
 	return replyFrame(xidEvent, 0, bytesOf(int32(deleted), int32(connected), path)...)
 }
 
-// fakeConn is the server's end of a connection. If the client has gone, the next recv
-// shows it.
+// fakeConn is the server's end of a connection. If the client is gone, the next recv
+// shows that.
 type fakeConn struct{ net.Conn }
 
-// recv returns the body of the next frame, nil if the connection has ended.
+// recv returns the body of the next frame, or nil if the connection has ended.
 func (c fakeConn) recv() []byte {
 	var prefix [4]byte
 	if _, err := io.ReadFull(c, prefix[:]); err != nil {
@@ -106,7 +105,7 @@ func (c fakeConn) recv() []byte {
 
 func (c fakeConn) send(frame []byte) { _, _ = c.Write(frame) }
 
-// handshake reads the request and returns the session id in it.
+// handshake reads the request, and returns its session ID.
 func (c fakeConn) handshake() (asked int64, ok bool) {
 	if body := c.recv(); body != nil {
 		return int64At(body, 16), true
@@ -120,14 +119,14 @@ func (c fakeConn) grant(timeout time.Duration, id int64) {
 	c.send(grantFrame(timeout, id))
 }
 
-// echo answers every request with success until the client goes.
+// echo answers every request with success until the client leaves.
 func (c fakeConn) echo() {
 	for request := c.recv(); request != nil; request = c.recv() {
 		c.send(replyFrame(int32At(request, 0), 0))
 	}
 }
 
-// ignore reads until the client goes.
+// ignore reads until the client leaves.
 func (c fakeConn) ignore() { _, _ = io.Copy(io.Discard, c) }
 
 // inBubbles runs the test in virtual time for each case.
@@ -140,9 +139,9 @@ func inBubbles[C any](t *testing.T, cases map[string]C, test func(t *testing.T, 
 	}
 }
 
-// fakeServer plays the servers of an ensemble over in-memory pipes, one goroutine a
-// connection. serve decides what it does on each, and gets the number of the connection,
-// from 1.
+// fakeServer plays the servers of an ensemble over in-memory pipes, with one goroutine
+// per connection. serve decides what it does on each, and gets the number of the
+// connection, from 1.
 type fakeServer struct {
 	serve func(n int, c fakeConn)
 
@@ -151,7 +150,7 @@ type fakeServer struct {
 	wg    sync.WaitGroup
 }
 
-// countingConn is the client's end. It counts the writes, and knows whether it was
+// countingConn is the client's end. It counts the writes, and records whether it was
 // closed.
 type countingConn struct {
 	net.Conn
@@ -190,14 +189,14 @@ func (f *fakeServer) closed(n int) bool {
 	return f.socks[n-1].closed.Load()
 }
 
-// dialerOf is a dialer with what every test needs.
+// dialerOf returns a dialer with what every test needs.
 func dialerOf(t *testing.T, events Events, cfg Dialing) *Dialer {
 	t.Helper()
 	cfg.Asked, cfg.Rng = testTimeout, testRand()
 	return NewDialer(t.Context(), NewLink(events), cfg)
 }
 
-// failing returns the failures of the kind, as they are told.
+// failing returns events that pass on the failures of this kind.
 func failing(kind error) (Events, <-chan error) {
 	told := make(chan error, 10_000)
 	return Events{OnFailed: func(err error) {
@@ -207,7 +206,7 @@ func failing(kind error) (Events, <-chan error) {
 	}}, told
 }
 
-// rig is the real client on our hosts, dialer and wire.
+// rig is the real client with our hosts, dialer and wire.
 type rig struct {
 	*testing.T
 	dialer *Dialer
@@ -217,7 +216,7 @@ type rig struct {
 	states chan zk.State
 }
 
-// withRig runs the test with a client of these servers in virtual time.
+// withRig runs the test in virtual time, with a client of these servers.
 func withRig(t *testing.T, events Events, f *fakeServer, test func(r *rig), names ...string) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -228,7 +227,7 @@ func withRig(t *testing.T, events Events, f *fakeServer, test func(r *rig), name
 	})
 }
 
-// newRig connects a client; call end before the bubble does.
+// newRig connects a client. Call end before the bubble ends.
 func newRig(t *testing.T, events Events, cfg Dialing, names ...string) *rig {
 	t.Helper()
 	cfg.Hosts = NewHosts(names, testRand())
@@ -250,7 +249,7 @@ func newRig(t *testing.T, events Events, cfg Dialing, names ...string) *rig {
 	return r
 }
 
-// await waits for states, one after the other.
+// await waits for states, one after another.
 func (r *rig) await(wants ...zk.State) {
 	r.Helper()
 	timeout := time.After(5 * time.Minute)
@@ -277,7 +276,7 @@ func (r *rig) end() {
 	}
 }
 
-// took fails the test unless exactly so much time has passed since start.
+// took fails the test unless exactly this much time has passed since start.
 func took(t *testing.T, what string, start time.Time, want time.Duration) {
 	t.Helper()
 	equal(t, time.Since(start), want, "%s takes", what)
@@ -291,7 +290,7 @@ type played struct {
 	xid  int32
 }
 
-// play makes the next connection of the link.
+// play makes the link's next connection.
 func play(t *testing.T, l *Link) *played {
 	t.Helper()
 	near, far := net.Pipe()
@@ -302,7 +301,7 @@ func play(t *testing.T, l *Link) *played {
 	return &played{T: t, wire: w, peer: fakeConn{far}}
 }
 
-// established returns a wire after its handshake, of which no byte was sent.
+// established returns a wire after its handshake, of which nothing was really sent.
 func established(t *testing.T, events Events) *played {
 	t.Helper()
 	p := play(t, NewLink(events))
@@ -311,7 +310,7 @@ func established(t *testing.T, events Events) *played {
 	return p
 }
 
-// noteOut and noteIn have the wire follow a frame that is neither sent nor received.
+// noteOut and noteIn make the wire follow a frame that is neither sent nor received.
 func (p *played) noteOut(frame []byte) {
 	p.Helper()
 	p.mu.Lock()
@@ -331,7 +330,8 @@ func (p *played) noteIn(frame []byte) {
 	}
 }
 
-// greet resumes a session, or asks for a new one if it is 0. The server grants 7.
+// greet resumes a session, or requests a new one if session is 0. The server grants
+// session 7.
 func (p *played) greet(session int64) {
 	p.Helper()
 	go p.peer.grant(testTimeout, 7)
@@ -339,14 +339,14 @@ func (p *played) greet(session int64) {
 	p.receive(len(grantFrame(testTimeout, 7)))
 }
 
-// ask has the client send a request.
+// ask makes the client send a request.
 func (p *played) ask(frame []byte) {
 	p.Helper()
 	_, err := p.Write(frame)
 	eventstest.Check(p.T, err)
 }
 
-// receive has the client read so many bytes, and returns how long that takes.
+// receive makes the client read this many bytes, and returns how long that takes.
 func (p *played) receive(n int) time.Duration {
 	p.Helper()
 	start := time.Now()
@@ -355,14 +355,14 @@ func (p *played) receive(n int) time.Duration {
 	return time.Since(start)
 }
 
-// hear has the server send something, and the client read it.
+// hear makes the server send a frame, and the client read it.
 func (p *played) hear(frame []byte) time.Duration {
 	p.Helper()
 	go p.peer.send(frame)
 	return p.receive(len(frame))
 }
 
-// watches asks for watches with a request of so many bytes, which the server reads and
+// watches requests watches with a request of this length, which the server reads and
 // answers.
 func (p *played) watches(length int) {
 	p.Helper()

@@ -20,7 +20,7 @@ var keeperCodes = map[string]int{
 	"QuotaExceeded": -125, "ThrottledOp": -127,
 }
 
-// clientError returns what the client makes of a code.
+// clientError returns the error that the client makes of a code.
 func clientError(code int) error {
 	known := map[int]error{
 		-100: zk.ErrAPIError, -101: zk.ErrNoNode, -102: zk.ErrNoAuth, -103: zk.ErrBadVersion, -108: zk.ErrNoChildrenForEphemerals,
@@ -42,8 +42,8 @@ func TestEveryCodeOfAServerIsToldInWords(t *testing.T) {
 			if text := err.Error(); strings.ContainsAny(text, "0123456789") || strings.Contains(text, "unknown error") {
 				t.Errorf("%s: the error of %s is %q, want words and no code", name, what, text)
 			}
-			// The client has no value of its own for some codes, and a hook gets that
-			// value only.
+			// For some codes, the client has no value of its own, so a hook's error
+			// matches only ours.
 			if (what != "a hook" || Unnamed(fromClient) == CodeNone) && !errors.Is(err, fromClient) {
 				t.Errorf("%s: the error of %s is %v, and not the client's %v", name, what, err, fromClient)
 			}
@@ -69,7 +69,7 @@ func TestEveryCodeOfAServerIsToldInWords(t *testing.T) {
 	}
 }
 
-// TestACodeThatIsNotZooKeepersIsShown: the code is all there is to tell.
+// TestACodeThatIsNotZooKeepersIsShown: nothing is known except the code.
 func TestACodeThatIsNotZooKeepersIsShown(t *testing.T) {
 	for _, err := range []error{ErrorOf(-999), InWords(codeError(-999))} {
 		if text := err.Error(); !strings.Contains(text, "-999") || strings.Contains(text, "unknown error") {
@@ -81,10 +81,11 @@ func TestACodeThatIsNotZooKeepersIsShown(t *testing.T) {
 	}
 }
 
-// A server refuses for many reasons with one code. What it does not tell is not guessed.
+// Servers use one code for many reasons. The error does not guess at what they do not
+// report.
 func TestAnErrorNamesNoCauseThatItMayNotHave(t *testing.T) {
 	for code, never := range map[int]string{
-		-102: "authenticated", // an identity may be known, and lack the permission
+		-102: "authenticated", // an identity may be known, but lack the permission
 		-124: "want SASL",     // enforce.auth.enabled has the code for any scheme
 	} {
 		if _, err := Classify(clientError(code)); strings.Contains(err.Error(), never) {

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// codeError is the client's error for a code for which it has no value.
+// codeError returns the client's error for a code for which it has no value.
 func codeError(code int) error { return fmt.Errorf("unknown error: %v", zk.ErrCode(code)) }
 
 func TestClassify(t *testing.T) {
