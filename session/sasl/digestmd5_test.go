@@ -46,8 +46,8 @@ func TestDigestMD5(t *testing.T) {
 	eventstest.Expect(t, last == nil && done && err == nil, "after the proof: %q, %v, %v", last, done, err)
 }
 
-// TestDigestMD5KnowsAStranger: a server that does not have the password, or has another
-// protocol.
+// TestDigestMD5KnowsAStranger: the client recognizes a server that does not have the
+// password, or has another mechanism.
 func TestDigestMD5KnowsAStranger(t *testing.T) {
 	for said, want := range map[string]error{
 		"": sasl.ErrMechanism, "\x60\x82binary": sasl.ErrMechanism,

@@ -9,8 +9,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestThePageIsAnExample: its Go is that of an example, which is compiled, and it names
-// each error of the package.
+// TestThePageIsAnExample: its Go block equals a compiled example, and the page names
+// every error of the package.
 func TestThePageIsAnExample(t *testing.T) {
 	read := func(path string) string {
 		text, err := os.ReadFile(path)

@@ -80,7 +80,7 @@ func TestAServerThatCannotProveItselfIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotSignedByTheServerIsRefused: its offer is changed on the way, or comes from
+// TestWhatIsNotSignedByTheServerIsRefused: its offer is changed in transit, or comes from
 // another sender.
 func TestWhatIsNotSignedByTheServerIsRefused(t *testing.T) {
 	for name, change := range map[string]func(s *acceptor) []byte{
@@ -111,8 +111,8 @@ func TestWhatIsNotSignedByTheServerIsRefused(t *testing.T) {
 	}
 }
 
-// TestAServerThatWantsMoreIsRefused: it signs or encrypts all later messages, or has no
-// offer.
+// TestAServerThatWantsMoreIsRefused: it wants to sign or encrypt all later messages, or
+// offers nothing.
 func TestAServerThatWantsMoreIsRefused(t *testing.T) {
 	for _, protections := range []byte{0, 2, 4, 6} {
 		s, e := newAcceptor(t, aes256)
@@ -122,7 +122,8 @@ func TestAServerThatWantsMoreIsRefused(t *testing.T) {
 	}
 }
 
-// TestAServerOfAnotherMechanism is distinguished from a server that cannot prove itself.
+// TestAServerOfAnotherMechanism: its error differs from that of a server that cannot
+// prove itself.
 func TestAServerOfAnotherMechanism(t *testing.T) {
 	request, err := frame(tokenRequest, nil)
 	eventstest.Must(t, err)
@@ -134,7 +135,7 @@ func TestAServerOfAnotherMechanism(t *testing.T) {
 	}
 }
 
-// TestWhatAServerSaysAgainstATicket is readable, if it says anything.
+// TestWhatAServerSaysAgainstATicket: the error is readable, if the server sends one.
 func TestWhatAServerSaysAgainstATicket(t *testing.T) {
 	for code, want := range map[int32]string{
 		errorcode.KRB_AP_ERR_SKEW:        "gssapi: clock skew: the clocks of this machine (2030-01-01T12:00:00Z) and of zookeeper/zk1@ZKGRANT.TEST (2030-01-01T13:00:00Z) differ by 1h0m0s, and Kerberos allows 5m0s",
@@ -155,7 +156,7 @@ func TestWhatAServerSaysAgainstATicket(t *testing.T) {
 	}
 }
 
-// TestExplain: a server that refuses a ticket gives no reason, and the client names
+// TestExplain: a server that refuses a ticket gives no reason, so the client names
 // possible ones.
 func TestExplain(t *testing.T) {
 	_, e := newAcceptor(t, aes256)
@@ -163,7 +164,8 @@ func TestExplain(t *testing.T) {
 	eventstest.Equal(t, e.Explain(), want, "the explanation")
 }
 
-// TestAnOldKindOfKeyIsRefused before anything is sent: RFC 4121 is not for it.
+// TestAnOldKindOfKeyIsRefused: nothing is sent, because RFC 4121 does not cover such
+// keys.
 func TestAnOldKindOfKeyIsRefused(t *testing.T) {
 	_, e := newAcceptor(t, etypeID.RC4_HMAC)
 	said, _, err := e.Next(nil)
@@ -171,8 +173,8 @@ func TestAnOldKindOfKeyIsRefused(t *testing.T) {
 	wantError(t, "the exchange", err, "type 23", ErrKDC)
 }
 
-// TestATicketIsKeptWhileItIsFresh, until a tenth of its life or a minute before its end,
-// and goes to one exchange at a time.
+// TestATicketIsKeptWhileItIsFresh: until a tenth of its life or a minute before its end,
+// whichever is later. One exchange at a time uses it.
 func TestATicketIsKeptWhileItIsFresh(t *testing.T) {
 	_, e := newAcceptor(t, aes256)
 	m, now := e.mechanism, noon()
@@ -193,7 +195,7 @@ func TestATicketIsKeptWhileItIsFresh(t *testing.T) {
 	}
 }
 
-// FuzzServer: every message of the server that is not right is an error, and none causes
+// FuzzServer: any message of the server that is not correct is an error, and none causes
 // a panic.
 func FuzzServer(f *testing.F) {
 	s, e := newAcceptor(f, aes256)
@@ -212,8 +214,8 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-// TestARestrictedRuntimeNeverPanics: with GODEBUG=fips140=only Go's own packages panic
-// over SHA-1.
+// TestARestrictedRuntimeNeverPanics: with GODEBUG=fips140=only, Go's own packages panic
+// on SHA-1.
 func TestARestrictedRuntimeNeverPanics(t *testing.T) {
 	const setting = "GODEBUG=fips140=only"
 	if os.Getenv("ZKGRANT_RESTRICTED") == "" {
@@ -239,7 +241,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const realm = "ZKGRANT.TEST"
 
-// noon is the time of the tests without a KDC.
+// noon is the current time in tests without a KDC.
 func noon() time.Time { return time.Date(2030, 1, 1, 12, 0, 0, 123456789, time.UTC) }
 
 // acceptor is the server's side of an exchange, which may be malicious.
@@ -247,7 +249,7 @@ type acceptor struct {
 	tb   testing.TB
 	keys *keytab.Keytab
 
-	subkey bool // it chooses a key of its own
+	subkey bool // it chooses its own key
 	proof  func(p *messages.EncAPRepPart)
 	key    func(k *types.EncryptionKey) // the key that encrypts the proof
 
@@ -256,7 +258,7 @@ type acceptor struct {
 	theirs wrapping
 }
 
-// newAcceptor returns a server, and bob's exchange with it.
+// newAcceptor returns a server and bob's exchange with it.
 func newAcceptor(tb testing.TB, kind int32) (*acceptor, *exchange) {
 	tb.Helper()
 	s := &acceptor{tb: tb, keys: keytab.New(), proof: func(*messages.EncAPRepPart) {}, key: func(*types.EncryptionKey) {}}
@@ -303,7 +305,7 @@ func (s *acceptor) accept(token []byte) []byte {
 	return answer
 }
 
-// offer offers protections, and says how large a message may be.
+// offer offers protections, and states the maximum message size.
 func (s *acceptor) offer(protections byte) []byte {
 	s.tb.Helper()
 	token, err := s.ours.wrap([]byte{protections, 1, 0, 0})
@@ -311,7 +313,7 @@ func (s *acceptor) offer(protections byte) []byte {
 	return token
 }
 
-// next takes a step that has to succeed, and not to be the last.
+// next takes a step that must succeed, and must not be the last.
 func next(tb testing.TB, e *exchange, said []byte) []byte {
 	tb.Helper()
 	answer, done, err := e.Next(said)
@@ -321,7 +323,7 @@ func next(tb testing.TB, e *exchange, said []byte) []byte {
 	return answer
 }
 
-// turn turns the bytes after the header to the right, as a server may.
+// turn rotates the bytes after the header to the right, as a server may.
 func turn(token []byte, by int) []byte {
 	b, body := bytes.Clone(token), token[wrapHeader:]
 	binary.BigEndian.PutUint16(b[6:], uint16(by))
@@ -329,8 +331,8 @@ func turn(token []byte, by int) []byte {
 	return append(append(b[:wrapHeader], body[len(body)-by:]...), body[:len(body)-by]...)
 }
 
-// kindsOfKeys are the encryption types of the exchanges. gokrb5 makes no ticket of
-// aes256-sha384: see [TestRealKerberos].
+// kindsOfKeys returns the encryption types of the exchanges. gokrb5 cannot create tickets
+// of aes256-sha384; for that type, see [TestRealKerberos].
 func kindsOfKeys() map[string]int32 {
 	return map[string]int32{
 		"aes128-sha1": etypeID.AES128_CTS_HMAC_SHA1_96, "aes256-sha1": etypeID.AES256_CTS_HMAC_SHA1_96,
@@ -338,7 +340,7 @@ func kindsOfKeys() map[string]int32 {
 	}
 }
 
-// mutual reports whether the client has asked the server to prove itself.
+// mutual reports whether the client has requested that the server prove itself.
 func (s *acceptor) mutual() bool {
 	return types.IsFlagSet(&s.asked.APOptions, flags.APOptionMutualRequired) &&
 		binary.LittleEndian.Uint32(s.asked.Authenticator.Cksum.Checksum[20:])&flagMutual != 0

@@ -34,7 +34,7 @@ func keytabOf(tb testing.TB, principals ...string) (path string) {
 
 const conf = "[libdefaults]\n default_realm = ZKGRANT.TEST\n[domain_realm]\n .other.test = OTHER.TEST\n"
 
-// TestBadInputIsToldAtOnce, by a typed error that names the file.
+// TestBadInputIsToldAtOnce: the typed error names the file.
 func TestBadInputIsToldAtOnce(t *testing.T) {
 	missing, good := filepath.Join(t.TempDir(), "missing"), written(t, conf)
 	keys := keytabOf(t, "bob@ZKGRANT.TEST", "app/host@OTHER.TEST")
@@ -106,7 +106,7 @@ func TestKrb5ConfigIsTheDefault(t *testing.T) {
 	eventstest.ErrorIs(t, err, nil, "Keytab with the file that KRB5_CONFIG names")
 }
 
-// TestServersAreNamedByHost, without a query to DNS, and in the realm of the host.
+// TestServersAreNamedByHost: no DNS query is made, and the realm is the host's.
 func TestServersAreNamedByHost(t *testing.T) {
 	keys := keytabOf(t, "bob@ZKGRANT.TEST")
 	for _, c := range []struct{ principal, server, want string }{
@@ -136,7 +136,7 @@ func TestServersAreNamedByHost(t *testing.T) {
 	eventstest.Expect(t, err == nil && !strings.Contains(p.String(), "127"), "127.0.0.1 is %v, %v", p, err)
 }
 
-// TestKeysStayOutOfLogs: a mechanism has tickets with their keys.
+// TestKeysStayOutOfLogs: a mechanism holds tickets with their keys.
 func TestKeysStayOutOfLogs(t *testing.T) {
 	_, e := newAcceptor(t, aes256)
 	e.mechanism.keep(e.peer, e.ticket)

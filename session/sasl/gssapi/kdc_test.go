@@ -25,7 +25,7 @@ import (
 
 const server = "localhost:2181"
 
-// mechanismOf is the mechanism of a keytab, and mechanismWith one with another krb5.conf
+// mechanismOf returns a keytab's mechanism, and mechanismWith one with another krb5.conf
 // than the KDC's.
 func mechanismOf(tb testing.TB, k *kdctest.KDC, name, keytab string, options ...Option) *mechanism {
 	tb.Helper()
@@ -64,15 +64,16 @@ func wantTicket(t *testing.T, when string, m sasl.Mechanism, at, client, peer st
 	return got
 }
 
-// wantRefusal fails the test unless it gets none, for each of the reasons and with the
-// text.
+// wantRefusal fails the test unless the mechanism gets no ticket, for each of the
+// reasons, with the text.
 func wantRefusal(t *testing.T, when string, m sasl.Mechanism, at, says string, reasons ...error) {
 	t.Helper()
 	_, err := ticketOf(t.Context(), m, at)
 	wantError(t, when, err, says, reasons...)
 }
 
-// wantError fails the test unless an error is each of the others, and says the text.
+// wantError fails the test unless the error matches each of the others and contains the
+// text.
 func wantError(t *testing.T, when string, err error, says string, is ...error) {
 	t.Helper()
 	eventstest.Expect(t, err != nil && strings.Contains(err.Error(), says),
@@ -82,7 +83,7 @@ func wantError(t *testing.T, when string, err error, says string, is ...error) {
 	}
 }
 
-// wantFinal is wantRefusal for an error that is no reason to try again.
+// wantFinal is wantRefusal for an error that is not temporary.
 func wantFinal(t *testing.T, when string, m sasl.Mechanism, at, says string, reason error) {
 	t.Helper()
 	_, err := ticketOf(t.Context(), m, at)
@@ -92,8 +93,9 @@ func wantFinal(t *testing.T, when string, m sasl.Mechanism, at, says string, rea
 
 const bobs, ours = "bob@" + realm, "zookeeper/localhost@" + realm
 
-// TestTickets of a real KDC: with and without a proof beforehand, of each type of key. A
-// ticket is kept until an exchange shows it, also if an exchange comes to nothing before.
+// TestTickets gets tickets from a real KDC, with and without pre-authentication, and with
+// each type of key. A ticket is kept until an exchange presents it, even if an earlier
+// exchange was abandoned.
 func TestTickets(t *testing.T) {
 	k := started(t)
 	for i, option := range []string{
@@ -111,12 +113,13 @@ func TestTickets(t *testing.T) {
 		eventstest.Equal(t, strings.Count(k.Log(), name), asked, "with %s how often the KDC was asked", option)
 		e, err := m.Start(t.Context(), server)
 		eventstest.Must(t, err)
-		_, _, _ = e.Next(nil) // which refuses RC4
+		_, _, _ = e.Next(nil) // it refuses RC4
 		eventstest.Expect(t, next() != first, "with %s a ticket that was shown is used again", option)
 	}
 }
 
-// TestRefusalsOfAKDC are final, and name the client and the ticket that it did not get.
+// TestRefusalsOfAKDC: they are final, and name the client and the ticket that it did not
+// get.
 func TestRefusalsOfAKDC(t *testing.T) {
 	k := started(t)
 	bob, eve, old := k.Add("bob", "+requires_preauth"), k.Add("eve"), k.Add("old", "+requires_preauth")
@@ -142,8 +145,8 @@ func TestRefusalsOfAKDC(t *testing.T) {
 		bobs, "zookeeper/127.0.0.1@"+realm)
 }
 
-// TestAnotherRealm: the server is in a realm that trusts the client's. krb5.conf names
-// that realm, or only the KDC knows it.
+// TestAnotherRealm: the server is in a realm that trusts the client's. Either krb5.conf
+// names that realm, or only the KDC knows it.
 func TestAnotherRealm(t *testing.T) {
 	here, theirs := kdctest.Start(t, realm), kdctest.Start(t, "OTHER.TEST")
 	const at, peer = "zk1.other.test:2181", "zookeeper/zk1.other.test@OTHER.TEST"
@@ -158,7 +161,7 @@ func TestAnotherRealm(t *testing.T) {
 	wantTicket(t, "referred by the KDC", mechanismWith(t, short, "bob", bob), at, bobs, peer)
 }
 
-// TestClockSkewOfAKDC names both times and what is allowed.
+// TestClockSkewOfAKDC: the error has both times and the allowed difference.
 func TestClockSkewOfAKDC(t *testing.T) {
 	k := started(t)
 	for name, keytab := range map[string]string{"bob": k.Add("bob", "+requires_preauth"), "ann": k.Add("ann", "-requires_preauth")} {
@@ -170,8 +173,8 @@ func TestClockSkewOfAKDC(t *testing.T) {
 	}
 }
 
-// TestACache is read again at each exchange. When its ticket has ended the error says
-// when that was.
+// TestACache: the cache is read again for each exchange. If its ticket has expired, the
+// error says when.
 func TestACache(t *testing.T) {
 	k := started(t)
 	bob, ann, path := k.Add("bob"), k.Add("ann"), filepath.Join(t.TempDir(), "cache")
@@ -192,7 +195,7 @@ func TestACache(t *testing.T) {
 	wantRefusal(t, "while it is being written", m, server, "", sasl.ErrTemporary, ErrCredentials)
 }
 
-// TestAKeytabThatIsChanged is read again: its principal has another key by then.
+// TestAKeytabThatIsChanged: it is read again, and its principal has another key by then.
 func TestAKeytabThatIsChanged(t *testing.T) {
 	k := started(t)
 	keytab := k.Add("bob", "+requires_preauth")
@@ -204,8 +207,7 @@ func TestAKeytabThatIsChanged(t *testing.T) {
 	wantTicket(t, "with the new key", m, server, bobs, ours)
 }
 
-// TestTheVersionOfAKeyMayDiffer: a keytab that was made elsewhere numbers its keys in its
-// own way.
+// TestTheVersionOfAKeyMayDiffer: a keytab from elsewhere numbers its keys in its own way.
 func TestTheVersionOfAKeyMayDiffer(t *testing.T) {
 	k := started(t)
 	table, err := loadKeytab(k.Add("bob", "+requires_preauth"))
@@ -262,7 +264,7 @@ func confWith(tb testing.TB, kdcs ...string) (path string) {
 	return written(tb, "[libdefaults]\n default_realm = "+realm+"\n[realms]\n "+realm+" = {\n  kdc = "+strings.Join(kdcs, "\n  kdc = ")+"\n }\n")
 }
 
-// answering is a KDC that always answers the same.
+// answering starts a KDC that always gives the same answer.
 func answering(t *testing.T, answer []byte) (addr string) {
 	t.Helper()
 	return eventstest.Serve(t, func(conn net.Conn) { _, _ = conn.Write(answer) })
@@ -270,7 +272,7 @@ func answering(t *testing.T, answer []byte) (addr string) {
 
 func silent(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
 
-// TestAnotherKDCIsAsked if the first is gone, silent, or has no answer for the moment.
+// TestAnotherKDCIsAsked: the first one is gone, silent, or unavailable for the moment.
 func TestAnotherKDCIsAsked(t *testing.T) {
 	k := started(t)
 	bob := k.Add("bob")
@@ -298,8 +300,8 @@ func TestAnotherKDCIsAsked(t *testing.T) {
 	}
 }
 
-// TestStartEndsWithItsContext: no goroutine is left, and Start does not wait for a KDC
-// that is silent.
+// TestStartEndsWithItsContext: no goroutine is left, and Start does not wait for a silent
+// KDC.
 func TestStartEndsWithItsContext(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	addr := eventstest.Serve(t, func(c net.Conn) { asked <- struct{}{}; silent(c) })
@@ -316,7 +318,8 @@ func TestStartEndsWithItsContext(t *testing.T) {
 		context.Canceled, sasl.ErrTemporary)
 }
 
-// TestAKDCThatIsNone: whatever it answers, there is an error, and no panic.
+// TestAKDCThatIsNone: any answer of a server that is not a KDC is an error, without a
+// panic.
 func TestAKDCThatIsNone(t *testing.T) {
 	for _, said := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x01\x7e", "\x00\x00\x00\x02\x6b\x80", "\x00\x00\x00\x04\x6b\x02\x30\x00", "HTTP/1.1 400 Bad Request\r\n"} {
 		addr := answering(t, []byte(said))

@@ -28,8 +28,8 @@ type rig struct {
 	bob   string // a keytab
 }
 
-// newRig starts one. The server allows clocks to differ by so many seconds. bob is added
-// with these options of addprinc.
+// newRig starts a rig. The server allows clocks to differ by skew seconds. bob is added
+// with these addprinc options.
 func newRig(t *testing.T, skew int, bob string, settings ...ensemble.Setting) rig {
 	t.Helper()
 	eventstest.NeedsServers(t)
@@ -52,7 +52,7 @@ func newRig(t *testing.T, skew int, bob string, settings ...ensemble.Setting) ri
 	return r
 }
 
-// addr is the server's address, by its name in the KDC.
+// addr returns the server's address, with its name in the KDC.
 func (r rig) addr(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(r.proxy.Addr())
@@ -93,7 +93,7 @@ func hold(t *testing.T, c *coordinator.Coordinator, path string) *coordinator.Ac
 	return a
 }
 
-// stillHeld fails the test if the lock is not held, and releases it.
+// stillHeld fails the test unless the lock is held, and releases it.
 func stillHeld(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
 	select {
@@ -104,7 +104,7 @@ func stillHeld(t *testing.T, a *coordinator.Acquisition) {
 	release(t, a)
 }
 
-// TestRealKerberos: a lock that only bob may use, before and after lost connections. The
+// TestRealKerberos: only bob may use the lock, before and after lost connections. The
 // servers use the client's key, or one of their own, of another type.
 func TestRealKerberos(t *testing.T) {
 	t.Parallel()
@@ -133,8 +133,8 @@ func TestRealKerberos(t *testing.T) {
 	}
 }
 
-// late is a mechanism with a clock that is wrong when it shows the ticket, but not when
-// it asks for one.
+// late is a mechanism whose clock is wrong when it presents the ticket, but not when it
+// requests it.
 type late struct {
 	*mechanism
 	by time.Duration
@@ -147,7 +147,7 @@ func (l late) Start(ctx context.Context, server string) (sasl.Exchange, error) {
 	return e, err
 }
 
-// TestRealServer has one server for the tests that need no setting.
+// TestRealServer runs the tests that need no setting, on one server.
 func TestRealServer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 300, "+requires_preauth")
@@ -156,7 +156,7 @@ func TestRealServer(t *testing.T) {
 	r.refusals(t)
 }
 
-// refusals end Connect at once, and give the reason as far as it is known.
+// refusals: each ends Connect at once, with the reason as far as it is known.
 func (r rig) refusals(t *testing.T) {
 	refused := func(what string, m sasl.Mechanism, cause error, says string) {
 		t.Helper()
@@ -178,7 +178,7 @@ func (r rig) refusals(t *testing.T) {
 	refused("a server with an old keytab", mechanismOf(t, r.kdc, "bob", r.bob), nil, "its keytab lacks the key of zookeeper/localhost@"+realm+", version 2")
 }
 
-// names: a server that is dialled by its address.
+// names: the server is dialed by its address.
 func (r rig) names(t *testing.T) {
 	for name, option := range map[string]Option{"by DNS": CanonicalHost(), "by its own name": ServerPrincipal("zookeeper/localhost")} {
 		c, err := coordinator.Connect(eventstest.Patiently(t, time.Minute), r.proxy.Addr(), coordinator.WithSASL(mechanismOf(t, r.kdc, "bob", r.bob, option)))
@@ -190,7 +190,7 @@ func (r rig) names(t *testing.T) {
 	}
 }
 
-// outage: Connect waits for a KDC, or names it when its time is over.
+// outage: Connect waits for a KDC, or names it in its error when the time is over.
 func (r rig) outage(t *testing.T) {
 	r.kdc.Stop()
 	m := mechanismOf(t, r.kdc, "bob", r.bob)
@@ -219,8 +219,7 @@ func (r rig) outage(t *testing.T) {
 }
 
 // TestRealTicketsEnd: a session outlives its ticket, and reconnects with another one. The
-// server does not accept the old one any more. The user has to renew the ticket of a
-// credential cache.
+// server no longer accepts the old one. A credential cache must be renewed by its user.
 func TestRealTicketsEnd(t *testing.T) {
 	t.Parallel()
 	const skew, life = 1, 2 // seconds, as in Kerberos
@@ -265,7 +264,7 @@ func TestRealTicketsEnd(t *testing.T) {
 	}
 }
 
-// stale is a mechanism with one ticket, whatever its age.
+// stale is a mechanism with a single ticket, whatever its age.
 type stale struct {
 	*mechanism
 	old ticket
@@ -275,7 +274,7 @@ func (s stale) Start(context.Context, string) (sasl.Exchange, error) {
 	return &exchange{mechanism: s.mechanism, ticket: s.old}, nil
 }
 
-// TestRealServersOfAnotherMechanism: one without SASL, and one of DIGEST-MD5.
+// TestRealServersOfAnotherMechanism: one server has no SASL, and one has DIGEST-MD5.
 func TestRealServersOfAnotherMechanism(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
