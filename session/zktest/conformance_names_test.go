@@ -8,24 +8,23 @@ import (
 	"strings"
 )
 
-// names writes answers down. It gives a fixed name to what differs from one server to the
-// next.
+// names writes answers, with fixed names for everything that differs between servers.
 //
-// A zxid is named after its distance from the first one seen in the file, which is zxid1.
-// So order and distance stay visible, and an additional transaction shows. A session is
-// named in the order of appearance. A time is not written. It is checked to be that of
-// its transaction, and no earlier than those of the transactions before.
+// A zxid is named after its distance from the first one seen in the file, zxid1. So order
+// and distance stay visible, and an additional transaction shows. Sessions are named in
+// order of appearance. Times are not written. Each is checked to be that of its
+// transaction, and not earlier than those of earlier transactions.
 type names struct {
 	stamped  bool  // events may have a zxid
-	base     int64 // the zxid before zxid1; -1 before the first is seen
+	base     int64 // the zxid before zxid1; -1 until the first is seen
 	vain     []vain
 	sessions []int64
 	times    map[int64]int64 // milliseconds by zxid
-	received int             // packets, when first asked
+	received int             // packets, when first queried
 }
 
-// vain are transactions that did nothing and that only some servers make. They are not
-// counted.
+// vain is a number of transactions that did nothing, which only some servers make. They
+// are not counted.
 type vain struct{ after, number int64 }
 
 func newNames() names { return names{base: -1, times: make(map[int64]int64)} }
@@ -70,8 +69,8 @@ func (n *names) session(id int64) string {
 	return "session" + strconv.Itoa(i+1)
 }
 
-// event writes down a notification. Servers since 3.9.0 stamp most with the zxid of the
-// change.
+// event writes a notification. Servers since 3.9.0 stamp most of them with the zxid of
+// the change.
 func (n *names) event(r reply) string {
 	kind, state, path := eventKind(r.body.int32()), r.body.int32(), r.body.string()
 	what := map[eventKind]string{
@@ -84,8 +83,8 @@ func (n *names) event(r reply) string {
 	return s + n.rest(r.body)
 }
 
-// answer writes down the answer to q, in one line and one more for a Stat. If it is one
-// of several it names the request.
+// answer writes the answer to q in one line, and a second one for a Stat. If it is one of
+// several answers, it includes the request's name.
 func (n *names) answer(r reply, q scriptRequest, several bool) string {
 	s := n.zxid(r.zxid) + " " + codeName(r.code)
 	if several {
@@ -200,7 +199,7 @@ func (n *names) stat(d *decoder) string {
 	return s + n.time("ctime", st.czxid, st.ctime) + n.time("mtime", st.mzxid, st.mtime)
 }
 
-// time checks a time against what is known of the transactions.
+// time checks a time against the known transactions.
 func (n *names) time(field string, zxid, ms int64) string {
 	if known, seen := n.times[zxid]; seen && known != ms {
 		return fmt.Sprintf(" %s-is-another-time", field)
@@ -214,7 +213,7 @@ func (n *names) time(field string, zxid, ms int64) string {
 	return ""
 }
 
-// counted are the counters of mntr that are worth comparing. Sent packets are not: a real
+// counted has the counters of mntr that are worth comparing. Sent packets are not: a real
 // server counts the lines of its answers to words.
 var counted = []string{
 	"zk_server_state", "zk_num_alive_connections", "zk_outstanding_requests",
@@ -262,12 +261,12 @@ func (n *names) counters(answer string) string {
 	return s.String()
 }
 
-// idle writes a number of outstanding requests. An idle real server was seen to count -1
-// of them.
+// idle normalizes a number of outstanding requests. An idle real server was seen to count
+// -1.
 func idle(value string) string { return strings.Replace(value, "-1", "0", 1) }
 
 // count writes a number of packets as the distance from the first one seen, because a
-// server may have had requests before the script began.
+// server may have received requests before the script began.
 func (n *names) count(value string) string {
 	packets, err := strconv.Atoi(value)
 	if err != nil {

@@ -15,25 +15,25 @@ import (
 )
 
 // player plays a file of the script. Each directive is a step of one client. Its result
-// is what this client is sent up to the answer.
+// is what this client receives up to the answer.
 type player struct {
 	tb            testing.TB
 	host          host
-	at            *datadriven.TestData // the step that is played
+	at            *datadriven.TestData // the current step
 	out           strings.Builder      // its result
 	started       bool
-	otherVersions bool // the file is not about the host's version: no step is taken
+	otherVersions bool // the file does not apply to the host's version, so its steps are skipped
 	clients       map[string]*scriptClient
 	names         names
 	steps         int
-	granted       map[int64][]byte // the password of every session that a server has given
+	granted       map[int64][]byte // the passwords of all sessions that a server has granted
 }
 
-// scriptClient is one of the script's clients, with what it needs to reconnect.
+// scriptClient is one of the script's clients, with what it needs in order to reconnect.
 type scriptClient struct {
 	ticket
 	line   *rawClient // nil before connect and after drop
-	newest int64      // the newest zxid it has seen
+	newest int64      // the newest zxid that it has seen
 }
 
 func newPlayer(tb testing.TB, h host) *player {
@@ -41,7 +41,7 @@ func newPlayer(tb testing.TB, h host) *player {
 	return &player{tb: tb, host: h, clients: make(map[string]*scriptClient), names: newNames(), granted: make(map[int64][]byte)}
 }
 
-// must ends the test at the step that is played.
+// must ends the test at the current step.
 func (p *player) must(err error) {
 	p.tb.Helper()
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *player) hangUp() {
 
 func (c *scriptClient) drop() {
 	if c.line != nil {
-		_ = c.line.Close() // the server may have been first
+		_ = c.line.Close() // the server may have closed it first
 		c.line = nil
 	}
 }
@@ -145,7 +145,7 @@ func (p *player) take(d *datadriven.TestData) {
 	}
 }
 
-// connect makes a connection for c and shakes hands: for a new session, or to resume the
+// connect makes a connection for c, with a handshake for a new session, or to resume the
 // session of c or of another client.
 func (p *player) connect(c *scriptClient, verb string, a arguments) {
 	var asks ticket
@@ -206,7 +206,7 @@ func (p *player) closed(c *scriptClient) {
 	fmt.Fprintln(&p.out, "connection closed")
 }
 
-// next returns the client's next frame, and false at the end of its connection.
+// next returns the client's next frame, or false at the end of its connection.
 func (p *player) next(c *scriptClient) (r reply, ok bool) {
 	body, err := c.line.receive()
 	if err != nil {
@@ -217,8 +217,8 @@ func (p *player) next(c *scriptClient) (r reply, ok bool) {
 	return r, true
 }
 
-// await shows frames without a request, or the end of the connection. Sorted is for
-// frames that a server sends in no particular order.
+// await shows frames that answer no request, or the end of the connection. Frames that a
+// server sends in no particular order can be sorted.
 func (p *player) await(c *scriptClient, a arguments) {
 	var events []string
 	ended := false
@@ -242,9 +242,9 @@ func (p *player) await(c *scriptClient, a arguments) {
 	}
 }
 
-// reaped awaits that the server removes a node by itself. A busy real server begins to
-// remove it once more before the first time is over. Each such vain attempt takes a zxid,
-// which is not counted. They end before a sync that is sent when the node is gone.
+// reaped waits until the server removes a node by itself. A busy real server begins to
+// remove it again before the first removal is complete. Each such vain attempt uses a
+// zxid, which is not counted. They end before a sync that is sent when the node is gone.
 func (p *player) reaped(c *scriptClient, a arguments) {
 	p.await(c, nil)
 	parent := arguments{{Key: path.Dir(a[0].Key)}}
@@ -261,8 +261,8 @@ func (p *player) reaped(c *scriptClient, a arguments) {
 	p.names.vain = append(p.names.vain, vain{after: removed, number: number})
 }
 
-// exchange sends requests in one piece, and shows what comes until all are answered, in
-// the order in which it comes.
+// exchange sends requests in one write, and shows what arrives until all are answered, in
+// order of arrival.
 func (p *player) exchange(c *scriptClient, list []scriptRequest) {
 	var piece []byte
 	waiting := make(map[int32]scriptRequest)
@@ -275,7 +275,7 @@ func (p *player) exchange(c *scriptClient, list []scriptRequest) {
 		waiting[xid] = q
 		piece = append(piece, requestFrame(xid, q.op, q.body)...)
 	}
-	_, _ = c.line.Write(piece) // a server that hangs up on what comes has closed the connection, which shows below
+	_, _ = c.line.Write(piece) // if the server hangs up, that shows below
 	for len(waiting) > 0 {
 		r, ok := p.next(c)
 		if !ok {
@@ -299,7 +299,7 @@ func (p *player) exchange(c *scriptClient, list []scriptRequest) {
 func (p *player) word(word string) {
 	nc, err := p.host.dial()
 	p.must(err)
-	defer func() { _ = nc.Close() }() // read to its end
+	defer func() { _ = nc.Close() }() // it was read to its end
 	_, err = io.WriteString(nc, word)
 	p.must(err)
 	b, err := io.ReadAll(nc)
@@ -307,7 +307,7 @@ func (p *player) word(word string) {
 	p.out.WriteString(p.names.status(word, string(b)))
 }
 
-// eventXid stands in place of a request's number in a frame that answers no request.
+// eventXid takes the place of a request's number in a frame that answers no request.
 const eventXid = -1
 
 type arguments []datadriven.CmdArg
@@ -335,7 +335,7 @@ func (p *player) number(a arguments, key string, otherwise int64) int64 {
 	return n
 }
 
-// path is the first argument, or the one of that name in quotes.
+// path returns the first argument, or the quoted argument path.
 func (p *player) path(a arguments) string {
 	if v, given := a.text("path"); given {
 		unquoted, err := strconv.Unquote(v)

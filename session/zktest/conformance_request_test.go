@@ -10,11 +10,11 @@ import (
 type scriptRequest struct {
 	verb string
 	op   Op
-	xid  int32 // 0 for the next one of the connection
+	xid  int32 // 0: the next one of the connection
 	body []byte
 }
 
-// verbs are the requests of the script, with their number in the protocol.
+// verbs has the requests of the script, with their numbers in the protocol.
 var verbs = map[string]Op{
 	"create": OpCreate, "create2": OpCreate2, "container": OpCreateContainer, "ttl": OpCreateTTL,
 	"delete": OpDelete, "exists": OpExists, "get": OpGetData, "set": OpSetData,
@@ -106,8 +106,8 @@ func (p *player) setWatches(a arguments) []byte {
 	return b
 }
 
-// data is the data of a node. Without the argument it is nil, which differs from empty
-// data.
+// data returns the data of a node. Without the argument, it returns nil, which differs
+// from empty data.
 func (p *player) data(a arguments) []byte {
 	if size := p.number(a, "size", -1); size >= 0 {
 		return make([]byte, size)
@@ -138,8 +138,8 @@ func (p *player) flags(op Op, a arguments) (flags int32) {
 	return flags
 }
 
-// acls reads entries such as world:anyone:cdrwa and digest:ann:secret:r. It hashes the
-// password of a digest. Without the argument every client has all permissions.
+// acls parses entries such as world:anyone:cdrwa and digest:ann:secret:r. It hashes the
+// password of a digest. Without the argument, every client has all permissions.
 func (p *player) acls(a arguments) (list []acl) {
 	entries, given := a.list("acl")
 	if !given {
@@ -167,5 +167,5 @@ func (p *player) acls(a arguments) (list []acl) {
 	return list
 }
 
-// permLetters are the permissions, the lowest bit first.
+// permLetters has the letters of the permissions, lowest bit first.
 const permLetters = "rwcda"

@@ -31,11 +31,11 @@ const conformanceFiles = "testdata/conformance/*.txt"
 
 const minConformanceSteps = 150
 
-// host starts the server to which a file of the script is played.
+// host starts a server for a file of the script.
 type host interface {
 	start(t *testing.T, features []string) (version string)
 	dial() (net.Conn, error)
-	end(t *testing.T, p *player) // after the file was played
+	end(t *testing.T, p *player) // after the file
 }
 
 func TestConformanceInBubble(t *testing.T) {
@@ -57,8 +57,8 @@ func TestConformanceOverTCP(t *testing.T) { //nolint:tparallel // one after the 
 	})
 }
 
-// answersAreFixed skips a test of the double while the expected answers are rewritten
-// from a real server.
+// answersAreFixed skips a test of the double while a real server rewrites the expected
+// answers.
 func answersAreFixed(t *testing.T) {
 	t.Helper()
 	if flag.Lookup("rewrite").Value.String() == "true" {
@@ -86,14 +86,14 @@ func playScript(t *testing.T, play func(*testing.T, string) int) {
 		})
 	}
 	t.Logf("%d steps in %d files, %d of them for other versions", steps, len(files), other)
-	// A -run pattern that picks some of the files leaves the others out.
+	// A -run pattern that picks some of the files omits the others.
 	picked := strings.Contains(flag.Lookup("test.run").Value.String(), "/")
 	eventstest.Expect(t, steps >= minConformanceSteps || picked || skipped || t.Failed(),
 		"the script has %d steps, want at least %d", steps, minConformanceSteps)
 }
 
-// rank is 0 for the file about a server that was never written to. The real server is
-// shared, so that file comes first.
+// rank returns 0 for the file about a server that was never written to. The real server
+// is shared, so that file must be first.
 func rank(file string) int {
 	if filepath.Base(file) == "nodes.txt" {
 		return 0
@@ -101,8 +101,8 @@ func rank(file string) int {
 	return 1
 }
 
-// play plays one file and returns how many steps it has, as a negative number if the file
-// is about other versions.
+// play plays one file, and returns how many steps it has, as a negative number if the
+// file is about other versions.
 func play(t *testing.T, file string, h host) int {
 	t.Helper()
 	p := newPlayer(t, h)

@@ -23,8 +23,8 @@ func (c *stalledConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestTheLastFrameArrives: also if the reader ends while the writer writes it. A session
-// that has expired is refused like this.
+// TestTheLastFrameArrives: that holds even if the reader ends while the writer writes it.
+// An expired session is refused like this.
 func TestTheLastFrameArrives(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		client, server := newPipe(&net.TCPAddr{}, &net.TCPAddr{})
@@ -47,9 +47,9 @@ func TestTheLastFrameArrives(t *testing.T) {
 	})
 }
 
-// TestAPipeIsAConnection: a deadline ends a write in part, and counts for a read even if
-// there is something to read. An end that is closed has no use, and what was written
-// before can still be read at the other one.
+// TestAPipeIsAConnection: a deadline ends a write partway, and applies to a read even if
+// there is something to read. A closed end cannot be used, and what was written before
+// can still be read at the other end.
 func TestAPipeIsAConnection(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		a, b := newPipe(&net.TCPAddr{}, &net.TCPAddr{})

@@ -22,12 +22,12 @@ func expiry(t *testing.T, s *Server, id int64) time.Duration {
 			t.Fatalf("session %#x never expires", id)
 		}
 		time.Sleep(time.Millisecond)
-		synctest.Wait() // what is due at this moment has happened
+		synctest.Wait() // everything due at this moment has happened
 	}
 	return time.Since(start)
 }
 
-// quiet fails the test if the server says anything within d.
+// quiet fails the test if the server sends anything within d.
 func (r *rawClient) quiet(d time.Duration) {
 	r.tb.Helper()
 	eventstest.Must(r.tb, r.SetReadDeadline(time.Now().Add(d)))
@@ -65,12 +65,13 @@ func TestAServerThatIsDownKeepsSessions(t *testing.T) {
 	eventstest.Equal(t, rawTCP(t, s.Addr()).hello(r.ticket).session, r.session, "the session over TCP")
 }
 
-// TestASessionEndsAtATick beyond its timeout, which sessions.txt of the script bounds.
+// TestASessionEndsAtATick: it is the first one after the timeout. sessions.txt of the
+// script bounds when.
 func TestASessionEndsAtATick(t *testing.T) {
 	for _, c := range []struct {
 		tick, asked, want time.Duration
 	}{
-		{2 * time.Second, 8 * time.Second, 10 * time.Second}, // 8 s is a boundary, and the next one counts
+		{2 * time.Second, 8 * time.Second, 10 * time.Second}, // 8 s is a tick boundary, so the next one counts
 		{100 * time.Millisecond, time.Hour, 2100 * time.Millisecond},
 	} {
 		eventstest.Bubble(t, func(t *testing.T) {
@@ -111,8 +112,7 @@ func TestMuteKeepsEverythingBack(t *testing.T) {
 }
 
 // TestActions sends four creates in one write, because a later one would find the
-// connection closed, and decides about the third. What comes before it is answered all
-// the same.
+// connection closed, and decides about the third. Earlier ones are still answered.
 func TestActions(t *testing.T) {
 	type answers map[int32]Code
 	all, four := []string{"/1", "/2", "/3", "/4"}, answers{1: ok, 2: ok, 3: ok, 4: ok}
@@ -121,7 +121,7 @@ func TestActions(t *testing.T) {
 		answers answers
 		nodes   []string
 		ends    bool
-		after   time.Duration // the third answer
+		after   time.Duration // the delay of the third answer
 	}{
 		"pass":       {Pass(), four, all, false, 0},
 		"cut before": {CutBefore(), answers{1: ok, 2: ok}, all[:2], true, 0},
@@ -153,7 +153,7 @@ func TestActions(t *testing.T) {
 					}
 					a, after := r.next(), time.Since(start)
 					eventstest.Expect(t, a.xid == xid+1 && a.code == want, "answer %d is %d, %v", xid+1, a.xid, a.code)
-					due := map[bool]time.Duration{true: c.after}[xid >= 2] // what follows the third waits for it
+					due := map[bool]time.Duration{true: c.after}[xid >= 2] // answers after the third wait for it
 					eventstest.Equal(t, after, due, "the time of answer %d", xid+1)
 				}
 				if c.ends {
@@ -181,7 +181,7 @@ func TestInterceptedHandshake(t *testing.T) {
 			r.write(frame(greeting(0, ticket{timeout: 10_000})))
 			r.ended(name)
 			eventstest.Equal(t, len(s.Sessions()), test.sessions, "sessions")
-			// A session of which the client never heard expires like any other.
+			// A session that its client never learned of expires like any other.
 			time.Sleep(20 * time.Second)
 			synctest.Wait()
 			eventstest.Equal(t, len(s.Sessions()), 0, "sessions of which no client heard")
@@ -189,8 +189,8 @@ func TestInterceptedHandshake(t *testing.T) {
 	}
 }
 
-// TestInterceptSeesEachRequest, and may use the server: a session that ends before its
-// request is executed has no node.
+// TestInterceptSeesEachRequest: the function may use the server. A session that ends
+// before its request is executed has no node.
 func TestInterceptSeesEachRequest(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := Start(t)

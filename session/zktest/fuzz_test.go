@@ -14,8 +14,8 @@ import (
 )
 
 // FuzzFrames sends arbitrary bytes to a server, as they are and as requests of an
-// established session. The server must neither panic nor hang, and another client goes on
-// working meanwhile and afterwards.
+// established session. The server must neither panic nor hang, and another client must be
+// able to work during and after that.
 func FuzzFrames(f *testing.F) {
 	hello := frame(greeting(0, ticket{timeout: 10_000}))
 	for _, start := range [][]byte{hello, []byte("ruok"), []byte("mntr"), {0xff, 0xff, 0xff, 0xff}} {
@@ -44,7 +44,7 @@ func FuzzFrames(f *testing.F) {
 		eventstest.Must(t, err)
 		eventstest.Must(t, nc.SetDeadline(time.Now().Add(10*time.Second)))
 		if established {
-			// The bytes become one frame. Then they are taken as frames themselves.
+			// The bytes become one frame, and are then sent again as frames themselves.
 			data = append(append(hello[:len(hello):len(hello)], frame(data)...), data...)
 		}
 		var sending sync.WaitGroup
@@ -65,8 +65,8 @@ func multiBody(parts ...[]byte) []byte {
 	return appendPart(slices.Concat(parts...), opError, true, -1)
 }
 
-// neighbour is a client that shares a server with a bad one. Only it may touch the nodes
-// that it works with.
+// neighbour is a client that shares a server with a malicious one. Only it may access its
+// nodes.
 type neighbour struct{ *rawClient }
 
 func newNeighbour(t *testing.T, s *Server) neighbour {
@@ -81,8 +81,8 @@ func newNeighbour(t *testing.T, s *Server) neighbour {
 	return n
 }
 
-// works fails the test unless a watch, a write with its event, and a read have the right
-// answers.
+// works fails the test unless a watch, a write with its event, and a read are answered
+// correctly.
 func (n neighbour) works() {
 	n.tb.Helper()
 	n.can(OpGetData, about("/neighbour/node", true), ok)
@@ -92,10 +92,10 @@ func (n neighbour) works() {
 	n.lists("beside a bad client", "/neighbour", false, "node")
 }
 
-// TestDecodingIsProportional decodes the largest frames that consist of the smallest
-// parts: what they take up is bounded by what was sent.
+// TestDecodingIsProportional decodes the largest frames made of the smallest parts: the
+// memory that they take is bounded by what was sent.
 func TestDecodingIsProportional(t *testing.T) {
-	const factor = 80 // a check in a multi is 17 bytes, and a few hundred when it is decoded
+	const factor = 80 // a check in a multi takes 17 bytes, and a few hundred when decoded
 	empty, node := appendString(nil, ""), appendString(nil, "/a")
 	entry := appendString(appendString(appendInt32(nil, 31), ""), "")
 	check := append(appendPart(nil, OpCheck, false, -1), appendInt32(empty, -1)...)
@@ -125,7 +125,7 @@ func TestDecodingIsProportional(t *testing.T) {
 	}
 }
 
-// TestFramesAreNotKept sends requests that leave a small thing on the server and fill
+// TestFramesAreNotKept sends requests that leave something small on the server, and fill
 // their frames with meaningless bytes.
 func TestFramesAreNotKept(t *testing.T) {
 	const frames, size = 20, 500_000
@@ -173,9 +173,9 @@ func TestFramesAreNotKept(t *testing.T) {
 	}
 }
 
-// TestClientThatDoesNotListen asks for more than the server wants to keep and reads none
-// of it. The server stops reading. When the client listens, all the answers are there. If
-// it never does, its session ends, and its connection.
+// TestClientThatDoesNotListen: a client requests more than the server is willing to keep,
+// and reads none of it. The server stops reading. When the client reads, it gets all the
+// answers. If it never does, its session and its connection end.
 func TestClientThatDoesNotListen(t *testing.T) {
 	const size = 100_000
 	requests := eventstest.Amount(100, 500) // about 50 are more than it keeps
@@ -189,8 +189,8 @@ func TestClientThatDoesNotListen(t *testing.T) {
 				deaf.request(OpGetData, about("/large", false))
 			}
 			synctest.Wait()
-			// One answer brings it over the limit. Some are in the pipe, and some on the
-			// way there.
+			// One answer exceeds the limit. Some answers are in the pipe, and some are on
+			// their way into it.
 			got, most := s.Requests(OpGetData), (enoughWaiting+2*pipeBuffer)/size+4
 			eventstest.Expect(t, got <= most, "%d requests of a deaf client were executed, want %d", got, most)
 			decent.works()

@@ -61,7 +61,7 @@ func TestATestSeesAndChangesNodes(t *testing.T) {
 	})
 }
 
-// TestLimitNodesHoldsForClientsOnly, and quotas that clients write hold if the server
+// TestLimitNodesHoldsForClientsOnly: quotas written by clients apply if the server
 // enforces them.
 func TestLimitNodesHoldsForClientsOnly(t *testing.T) {
 	withMember(t, 10_000, func(t *testing.T, s *Server, r *rawClient) {
@@ -77,7 +77,7 @@ func TestLimitNodesHoldsForClientsOnly(t *testing.T) {
 		create("/q/more", QuotaExceeded)
 		create("/locks/a", ok)
 		create("/locks/b", QuotaExceeded)
-		create("/locksmith", ok) // not below it
+		create("/locksmith", ok) // not below /locks
 		eventstest.Must(t, s.Create("/locks/mine", nil))
 		eventstest.Must(t, errors.Join(s.Delete("/locks/mine"), s.Delete("/locks/a")))
 		create("/locks/c", ok)
@@ -97,8 +97,8 @@ func TestReapTakesWhatIsOverdue(t *testing.T) {
 	})
 }
 
-// TestServersThatLackRequests: such a request costs its client the connection. With
-// Keeper there is no answer, and the session is over as well.
+// TestServersThatLackRequests: such a request costs the client its connection. Keeper
+// does not answer it, and the session is over as well.
 func TestServersThatLackRequests(t *testing.T) {
 	for name, test := range map[string]struct {
 		setting Setting

@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// news reads what has come without a request, one event for each.
+// news reads events that must be next, in this order.
 func (r *rawClient) news(want ...event) {
 	r.tb.Helper()
 	for _, e := range want {
@@ -52,8 +52,8 @@ func TestALaggingFollowerShowsThePastUntilAWrite(t *testing.T) {
 		eventstest.Equal(t, s.Watches(), 4, "watches")
 		eventstest.Must(t, s.Create("/dir/child", nil))
 
-		// The follower's own write is answered from the present, and the past comes
-		// before it.
+		// The follower's own write is answered with the current state, after the events
+		// that it has missed.
 		r.request(OpCreate, createBody("/dir/mine", 0))
 		r.news(event{nodeDeleted, "/old"}, event{childrenChanged, "/"})
 		r.news(event{nodeCreated, "/new"}, event{childrenChanged, "/dir"})
@@ -95,11 +95,11 @@ func TestStrandedSessionExpiresUnawares(t *testing.T) {
 		s.Strand(r.session, true)
 		for range 10 {
 			time.Sleep(3 * time.Second)
-			r.can(OpPing, nil, ok) // no sign of life gets through
+			r.can(OpPing, nil, ok) // no sign of life reaches the leader
 		}
 		eventstest.Expect(t, !s.Exists("/e") && len(s.Sessions()) == 0,
 			"after 30 s there are sessions %v and nodes %v, want it expired", s.Sessions(), s.Tree())
-		r.can(OpExists, about("/e", false), ok) // to the client all is as it was
+		r.can(OpExists, about("/e", false), ok) // to the client, everything is as before
 		s.Strand(r.session, false)
 		r.news(event{nodeDeleted, "/e"})
 		r.ended("an expired session that finds its leader")
@@ -110,7 +110,7 @@ func TestStrandedWriteWaits(t *testing.T) {
 	withMember(t, 10_000, func(t *testing.T, s *Server, r *rawClient) {
 		s.Strand(r.session, true)
 		r.request(OpCreate, createBody("/x", 0))
-		r.request(OpPing, nil) // waits behind it
+		r.request(OpPing, nil) // waits after it
 		r.quiet(3 * time.Second)
 		eventstest.Expect(t, !s.Exists("/x"), "a write on the stranded connection was executed")
 		s.Strand(r.session, false)
@@ -126,17 +126,18 @@ func TestStrandedWriteWaits(t *testing.T) {
 	})
 }
 
-// TestAFollowerKeepsSignsOfLifeToItself until the leader asks, every second here.
+// TestAFollowerKeepsSignsOfLifeToItself until the leader asks, which is every second
+// here.
 func TestAFollowerKeepsSignsOfLifeToItself(t *testing.T) {
 	for _, c := range []struct {
 		settings   []Setting
-		ping, sent time.Duration // a ping, and a write right before the follower loses its leader
+		ping, sent time.Duration // when a ping is sent, and a write right before the follower loses its leader
 		ends       time.Duration
 	}{
-		{nil, 3300 * time.Millisecond, 4900 * time.Millisecond, 16 * time.Second}, // the first tick beyond 14.9 s
-		// The leader has heard of the ping at 4 s.
+		{nil, 3300 * time.Millisecond, 4900 * time.Millisecond, 16 * time.Second}, // the first tick after 14.9 s
+		// The leader learned of the ping at 4 s.
 		{[]Setting{Followers()}, 3300 * time.Millisecond, 4900 * time.Millisecond, 16 * time.Second},
-		// It has heard of the handshake only. The session lives for less than its
+		// It has learned only of the handshake. The session lives for less than its
 		// timeout.
 		{[]Setting{Followers()}, 3300 * time.Millisecond, 3900 * time.Millisecond, 12 * time.Second},
 	} {

@@ -8,7 +8,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// rawClient speaks the protocol without the client library, for what the library hides.
+// rawClient speaks the protocol without the client library, to test what the library
+// hides.
 type rawClient struct {
 	net.Conn
 	ticket
@@ -18,7 +19,7 @@ type rawClient struct {
 	xid int32
 }
 
-// ticket is what a handshake asks for, and what it is answered.
+// ticket is what a handshake requests, and what the server grants.
 type ticket struct {
 	timeout  int32
 	session  int64
@@ -52,7 +53,8 @@ func rawMemory(tb testing.TB, s *Server) *rawClient {
 	return newRaw(tb, nc)
 }
 
-// member returns a client with a session, for which it asks for so many milliseconds.
+// member returns a client with a session, for which it requests a timeout in
+// milliseconds.
 func member(tb testing.TB, s *Server, timeout int32) *rawClient {
 	tb.Helper()
 	r := rawMemory(tb, s)
@@ -60,7 +62,7 @@ func member(tb testing.TB, s *Server, timeout int32) *rawClient {
 	return r
 }
 
-// withMember runs the test in virtual time on a server with such a client.
+// withMember runs the test in virtual time, on a server with such a client.
 func withMember(t *testing.T, timeout int32, test func(t *testing.T, s *Server, r *rawClient)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -69,7 +71,8 @@ func withMember(t *testing.T, timeout int32, test func(t *testing.T, s *Server, 
 	})
 }
 
-// greeting is the body of a handshake. A ticket without a session asks for a new one.
+// greeting returns the body of a handshake. A ticket without a session requests a new
+// one.
 func greeting(newest int64, k ticket) []byte {
 	if k.password == nil {
 		k.password = make([]byte, passwordLength)
@@ -78,7 +81,7 @@ func greeting(newest int64, k ticket) []byte {
 	return appendBytes(appendInt64(b, k.session), k.password)
 }
 
-// decodeTicket reads the answer to a handshake, and returns what may follow.
+// decodeTicket decodes the answer to a handshake, and returns what may follow it.
 func decodeTicket(body []byte) (protocol int32, k ticket, rest *decoder) {
 	d := &decoder{buf: string(body)}
 	return d.int32(), ticket{d.int32(), d.int64(), d.bytes()}, d
@@ -90,7 +93,7 @@ func decodeReply(body []byte) (reply, error) {
 	return r, d.err
 }
 
-// hello shakes hands. The answer has no session if there is none to resume.
+// hello makes a handshake. The answer has no session if there is none to resume.
 func (r *rawClient) hello(k ticket) ticket {
 	r.tb.Helper()
 	r.write(frame(greeting(0, k)))
@@ -113,7 +116,7 @@ func (r *rawClient) write(b []byte) {
 	eventstest.Must(r.tb, err)
 }
 
-// frame is the client's next request, for a caller that writes several at once.
+// frame returns the client's next request, for a caller that writes several at once.
 func (r *rawClient) frame(op Op, body []byte) []byte {
 	r.xid++
 	return requestFrame(r.xid, op, body)
@@ -129,7 +132,7 @@ func (r *rawClient) request(op Op, body []byte) {
 }
 
 // receive returns the next frame, or why there is none. It fails the test if neither
-// comes.
+// happens.
 func (r *rawClient) receive() ([]byte, error) {
 	r.tb.Helper()
 	type outcome struct {
@@ -162,7 +165,7 @@ func (r *rawClient) ended(what string) {
 	}
 }
 
-// call returns the answer to a request. No event may come before it.
+// call returns the answer to a request. No event may precede it.
 func (r *rawClient) call(op Op, body []byte) reply {
 	r.tb.Helper()
 	r.request(op, body)
@@ -180,15 +183,14 @@ func (r *rawClient) can(op Op, body []byte, want Code) reply {
 	return a
 }
 
-// about is the body of a reading. watched arms a watch.
+// about returns the body of a read. watched arms a watch.
 func about(path string, watched bool) []byte { return appendBool(appendString(nil, path), watched) }
 
 func createBody(p string, flags int32) []byte {
 	return appendInt32(appendACLs(appendBytes(appendString(nil, p), nil), openACL()), flags)
 }
 
-// versioned is the body of a request that is about a version of a node, or one kind of
-// its watches.
+// versioned returns the body of a request with a node's version, or with a kind of watch.
 func versioned(path string, version int32) []byte {
 	return appendInt32(appendString(nil, path), version)
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// apacheTick is the tick of a real server and of the double in the script. It is short,
-// so that sessions end soon.
+// apacheTick is the tick of the real server, and of the double in the script. It is
+// short, so that sessions end soon.
 const apacheTick = 500 * time.Millisecond
 
-// superuser may delete every node of a real server, whatever its access list says.
+// superuser may delete every node of a real server, regardless of its access list.
 const superuser = "super:secret"
 
-// TestRealServer plays the script to Apache ZooKeeper, so that the double cannot drift.
-// All of it takes two servers. The files that need no features are a smoke test, which
-// runs if a server is found.
+// TestRealServer plays the script to Apache ZooKeeper, so that the double cannot drift
+// from it. The whole script needs two servers. The files that need no features are a
+// smoke test, which runs if a server is found.
 //
 //nolint:tparallel // the files share servers
 func TestRealServer(t *testing.T) {
@@ -44,8 +44,8 @@ func TestRealServer(t *testing.T) {
 	})
 }
 
-// startApache starts a real server for the test and its subtests. Its ticks and its
-// checks of the containers are those of the double.
+// startApache starts a real server for the test and its subtests, with the double's tick
+// and interval for container checks.
 func startApache(t *testing.T, features ...ensemble.Setting) *ensemble.Ensemble {
 	t.Helper()
 	return ensemble.Start(t, 1, append(features,
@@ -96,16 +96,15 @@ func (a *apache) end(t *testing.T, p *player) {
 	eventstest.Check(t, r.Close())
 	eventstest.Eventually(t, "the real server has no client", func() bool {
 		counters, err := a.server.Counters(context.Background(), 0)    // the test's context has ended
-		return err == nil && counters["zk_num_alive_connections"] == 1 // the connection that asks
+		return err == nil && counters["zk_num_alive_connections"] == 1 // the connection that queries it
 	})
 }
 
-// sweep deletes every node below dir that the server was not started with, the deepest
-// first.
+// sweep deletes every node below dir that the server was not started with, deepest first.
 func sweep(r *rawClient, dir string) {
 	r.tb.Helper()
 	list := r.call(OpGetChildren, about(dir, false))
-	if list.code == NoNode { // a container that was reaped meanwhile
+	if list.code == NoNode { // a container that was removed meanwhile
 		return
 	}
 	for _, name := range list.body.strings() {

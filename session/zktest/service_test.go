@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// serve is a service as a user might write it: of all its instances the leader works,
-// here once a minute.
+// serve is a service as a user might write it: of all its instances, the leader works,
+// here once per minute.
 func serve(ctx context.Context, c *coordinator.Coordinator, work func()) error {
 	for term, err := range c.Election("/services/ticker").Terms(ctx) {
 		if err != nil {
@@ -32,9 +32,8 @@ func serve(ctx context.Context, c *coordinator.Coordinator, work func()) error {
 	return nil
 }
 
-// TestServiceInBubble is an example of a test of such a service. The service and the
-// client library are the real ones, an hour passes in virtual time, and the accident is
-// one call.
+// TestServiceInBubble is an example of a test for such a service. The service and the
+// client library are real, an hour passes in virtual time, and the failure is one call.
 func TestServiceInBubble(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -49,7 +48,7 @@ func TestServiceInBubble(t *testing.T) {
 				eventstest.ErrorIs(t, <-done, context.Canceled, "the service ended with")
 				eventstest.Check(t, c.Close())
 			})
-			synctest.Wait() // it leads, or waits for that
+			synctest.Wait() // it leads, or waits to lead
 			return c, works
 		}
 		first, works := instance()

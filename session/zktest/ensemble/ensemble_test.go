@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Killed, a server keeps its address; stopped, it answers nothing. What clients see of
-// both, and of several servers, is tested where it matters: in coordinator and
+// A killed server keeps its address; a stopped server answers nothing. What clients see
+// of both, and of several servers, is tested where it matters: in coordinator and
 // coordinator/reliability/faults.
 func TestOneServer(t *testing.T) {
 	eventstest.NeedsServers(t)
@@ -55,14 +55,14 @@ func TestOneServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	serves("stopped", false)
-	eventstest.Must(t, e.Wait(ctx)) // for no server
+	eventstest.Must(t, e.Wait(ctx)) // there is no server to wait for
 	eventstest.Must(t, e.Cont(0))
 	eventstest.Must(t, e.Wait(ctx))
 	serves("after Cont", true)
-	eventstest.Must(t, e.Stop(0)) // the clean-up kills it in that state
+	eventstest.Must(t, e.Stop(0)) // the clean-up kills it while it is stopped
 }
 
-// TestLeader: of two that claim to lead, the one of the later epoch does.
+// TestLeader: of two servers that claim to lead, the one with the later epoch leads.
 func TestLeader(t *testing.T) {
 	e := &Ensemble{}
 	for i, answer := range []string{
@@ -86,9 +86,9 @@ func TestLeader(t *testing.T) {
 	eventstest.Expect(t, slices.Equal(followers, []int{0, 1}) && err == nil, "followers %v, %v", followers, err)
 }
 
-// TestConfiguration: each server's zoo.cfg names the members of the list, and no other
-// server, itself by its own port and the others by the proxy's. It names the observers,
-// and an observer's own says that it is one.
+// TestConfiguration: each server's zoo.cfg lists the members and no other server, itself
+// with its own port and the others with the proxy's. It marks the observers, and an
+// observer's own zoo.cfg says that it is one.
 func TestConfiguration(t *testing.T) {
 	servers := make([]*server, 3)
 	for i := range servers {
@@ -123,8 +123,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// A server that cannot start is reported with the end of its log, at once and not when
-// the time is up, and leaves no process.
+// A server that cannot start is reported at once, with the end of its log, not when the
+// time is up. No process is left.
 func TestStartFails(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for a server most of the time
@@ -148,13 +148,13 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// If another process has taken a port the attempt fails, and the next one uses other
+// If another process has taken a port, the attempt fails, and the next one uses other
 // ports.
 func TestTakenPortIsRetried(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for servers most of the time
 	var taken net.Listener
-	// The hook runs after the ports were picked and before a server is started.
+	// The hook runs after the ports were picked, before a server is started.
 	steal := QuorumVia(func(_, _, port int) int {
 		if taken == nil {
 			var err error

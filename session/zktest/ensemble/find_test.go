@@ -19,7 +19,7 @@ func touch(t *testing.T, paths ...string) {
 	}
 }
 
-// wantNone fails the test unless Find finds nothing, and says why and what to do.
+// wantNone fails the test unless Find finds nothing and says why, and what to do.
 func wantNone(t *testing.T, says ...string) {
 	t.Helper()
 	got, err := Find()
@@ -56,7 +56,7 @@ func TestFindInZooKeeperHome(t *testing.T) {
 	}
 }
 
-// A variable that leads nowhere is a mistake. Another installation must not be used
+// A variable with a wrong path is a mistake. Another installation must not be used
 // instead.
 func TestFindInWrongHome(t *testing.T) {
 	home := t.TempDir()
@@ -78,8 +78,8 @@ func TestFindInDeps(t *testing.T) {
 		touch(t, filepath.Join(project, file))
 	}
 	t.Chdir(filepath.Join(project, "nested/deep"))
-	// If a temporary folder is reached through a link, the working directory is its other
-	// name.
+	// If a temporary folder is reached through a link, the working directory has its
+	// other name.
 	dir, err := os.Getwd()
 	eventstest.Must(t, err)
 	deps := filepath.Join(dir, "../../.deps")

@@ -16,11 +16,11 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// childVariable tells the test below, run by itself in another process, that it is the
-// one to be killed. It holds the folder to use.
+// childVariable is set in the process that the test starts and kills, and has the folder
+// to use.
 const childVariable = "ENSEMBLE_TEST_CHILD"
 
-// A test process that is killed runs no clean-up. Its servers must die all the same.
+// A killed test process runs no clean-up, but its servers must end.
 func TestServersDieWithTheirParent(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel() // it waits for a server most of the time
@@ -29,7 +29,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 		e, err := Launch(context.Background(), installation, folder, 1)
 		eventstest.Must(t, err)
 		fmt.Printf("\nserver %d\n", e.servers[0].process.cmd.Process.Pid)
-		_, err = io.Copy(io.Discard, os.Stdin) // for ever: the parent has the other end
+		_, err = io.Copy(io.Discard, os.Stdin) // forever: the parent has the other end
 		t.Fatal("the parent went away: ", err, e.Close())
 	}
 
@@ -47,7 +47,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	eventstest.Must(t, child.Start())
 	pid := 0
 	for lines := bufio.NewScanner(stdout); pid == 0 && lines.Scan(); {
-		_, _ = fmt.Sscanf(lines.Text(), "server %d", &pid) // other lines are the test's
+		_, _ = fmt.Sscanf(lines.Text(), "server %d", &pid) // other lines are the test's own
 	}
 	eventstest.Expect(t, pid == 0 || running(pid), "the server is not running before its parent is killed")
 	eventstest.Check(t, child.Process.Kill())
@@ -60,8 +60,8 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	}
 }
 
-// running reports whether the process is neither gone nor a zombie. An orphan's new
-// parent is process number 1, which may never collect it.
+// running reports whether the process is neither gone nor a zombie. An orphan becomes a
+// child of process 1, which may never collect it.
 func running(pid int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

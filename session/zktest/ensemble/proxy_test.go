@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// echo is a server that sends back what it receives, and hangs up when it receives no
-// more.
+// echo starts a server that sends back what it receives, and hangs up at the end of its
+// input.
 func echo(t *testing.T) string {
 	t.Helper()
 	return eventstest.Serve(t, func(conn net.Conn) { _, _ = io.Copy(conn, conn) }) // until the connection ends
@@ -39,7 +39,7 @@ func echoes(t *testing.T, conn net.Conn) {
 	hears(t, conn, "-")
 }
 
-// read returns the next bytes, at most n, and how reading ended.
+// read returns the next bytes, up to n, and the error that ended the reading.
 func read(t *testing.T, conn net.Conn, n int) (string, error) {
 	t.Helper()
 	eventstest.Must(t, conn.SetReadDeadline(time.Time{}))
@@ -62,7 +62,7 @@ func hears(t *testing.T, conn net.Conn, want string) {
 	}
 }
 
-// silent fails the test if anything, or the end, arrives for a while.
+// silent fails the test if anything arrives for a while, even the end.
 func silent(t *testing.T, conn net.Conn) {
 	t.Helper()
 	eventstest.Must(t, conn.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
@@ -79,8 +79,8 @@ func ends(t *testing.T, conn net.Conn) {
 	}
 }
 
-// On a silent way nothing passes, neither on open connections nor on new ones, nor the
-// end of a connection. All of it arrives when the silence is over.
+// In a silent direction nothing passes, neither on open connections nor on new ones, nor
+// the end of a connection. Everything arrives when the silence is over.
 func TestProxyHolds(t *testing.T) {
 	for _, ways := range []Direction{ToServer, ToClient, BothWays} {
 		t.Run(ways.String(), func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestProxyHolds(t *testing.T) {
 	}
 }
 
-// One way goes on while the other is silent. Text that was sent before it fell silent is
-// answered, or not, by that way alone.
+// One direction continues while the other one is silent. Text is delivered or not by its
+// own direction alone.
 func TestProxyHoldsOneWayOnly(t *testing.T) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	eventstest.Must(t, err)
@@ -120,7 +120,7 @@ func TestProxyHoldsOneWayOnly(t *testing.T) {
 	say(t, back, "heard")
 	hears(t, front, "heard")
 	silent(t, back)
-	p.Hold(ToClient) // and to the server no longer
+	p.Hold(ToClient) // and no longer to the server
 	hears(t, back, "lost")
 	say(t, back, "later")
 	silent(t, front)
@@ -136,7 +136,7 @@ func TestProxyLags(t *testing.T) {
 	for ways, want := range map[Direction]time.Duration{ToServer: lag, ToClient: lag, BothWays: 2 * lag} {
 		p.Lag(ways, lag)
 		begin := time.Now()
-		for range 3 { // what is said together arrives together
+		for range 3 { // what is sent together arrives together
 			say(t, conn, "-")
 		}
 		hears(t, conn, "---")
@@ -152,8 +152,8 @@ func TestProxyLags(t *testing.T) {
 	hears(t, conn, "-")
 }
 
-// TestALagLimitsNoThroughput: bytes that are sent without a pause arrive without one,
-// however late.
+// TestALagLimitsNoThroughput: bytes sent without pauses arrive without pauses, however
+// late.
 func TestALagLimitsNoThroughput(t *testing.T) {
 	const lag, size = 100 * time.Millisecond, 4 << 20
 	p := StartProxy(t, echo(t))
@@ -173,14 +173,15 @@ func TestALagLimitsNoThroughput(t *testing.T) {
 	}
 	plain := carry()
 	p.Lag(BothWays, lag)
-	// With a pause for each parcel it would be 256 lags.
+	// With a pause for each parcel, it would take 256 lags.
 	took, most := carry(), 3*2*lag+20*plain
 	eventstest.Expect(t, took >= 2*lag && took <= most,
 		"%d bytes took %v with a lag of %v, %v without; want %v to %v", size, took, lag, plain, 2*lag, most)
 }
 
-// TestALagIsExact to a fraction of a millisecond, which timers are not. The best of
-// several is what the proxy can do. The rest is what else the machine does.
+// TestALagIsExact: it is exact to a fraction of a millisecond, unlike timers. The best of
+// several attempts shows what the proxy can do; the rest depends on the load of the
+// machine.
 func TestALagIsExact(t *testing.T) {
 	const lag = 500 * time.Microsecond
 	p := StartProxy(t, echo(t))
@@ -220,9 +221,9 @@ func TestProxyRefusesAndCuts(t *testing.T) {
 	again := through(t, p)
 	echoes(t, again)
 	p.Hold(BothWays)
-	eventstest.Must(t, p.Close()) // also in the middle of a silence, and twice with the Close at the test's end
+	eventstest.Must(t, p.Close()) // also during a silence, and twice, with the Close at the test's end
 	ends(t, again)
 	_, err := net.Dial("tcp4", p.Addr())
 	eventstest.ErrorIs(t, err, syscall.ECONNREFUSED, "dialling the closed proxy")
-	ends(t, through(t, StartProxy(t, "127.0.0.1:1"))) // no server is there
+	ends(t, through(t, StartProxy(t, "127.0.0.1:1"))) // there is no server
 }

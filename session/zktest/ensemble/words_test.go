@@ -40,8 +40,8 @@ func TestParseCounters(t *testing.T) {
 	eventstest.Equal(t, got, map[string]float64{"zk_avg_latency": 0.5, "zk_watch_count": 7}, "counters")
 }
 
-// If a server is stopped its kernel takes the connection, and there is no answer. A
-// question to it must end with the caller's context.
+// If a server is stopped, its kernel accepts the connection, and no answer comes. A query
+// to it must end with the caller's context.
 func TestAskEndsWithItsContext(t *testing.T) {
 	mute, err := net.Listen("tcp4", "127.0.0.1:0")
 	eventstest.Must(t, err)

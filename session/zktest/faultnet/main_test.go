@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a server behind a network, in memory and in virtual time, with one connection
+// rig is a server and a network to it, in memory and in virtual time, with one connection
 // that has a session.
 type rig struct {
 	*testing.T
@@ -44,7 +44,7 @@ func bubbles(t *testing.T, name string, rule faultnet.Rule, test func(r *rig)) {
 	t.Run(name, func(t *testing.T) { bubble(t, rule, test) })
 }
 
-// begin makes another connection, with another session.
+// begin makes another connection with another session.
 func (r *rig) begin() {
 	r.Helper()
 	r.Conn = r.dial()
@@ -95,7 +95,7 @@ func (r *rig) create(path string) int32 {
 	return r.ask(zktest.OpCreate, path, "", 1, 31, "world", "anyone", 0)
 }
 
-// receive returns the next frame's xid.
+// receive returns the xid of the next frame.
 func (r *rig) receive() (int32, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
@@ -106,7 +106,7 @@ func (r *rig) receive() (int32, error) {
 	return int32(binary.BigEndian.Uint32(body)), err
 }
 
-// received reads until nothing comes for a second.
+// received reads until nothing arrives for a second.
 func (r *rig) received() (xids []int32, ended error) {
 	r.Helper()
 	for {
@@ -119,8 +119,8 @@ func (r *rig) received() (xids []int32, ended error) {
 	}
 }
 
-// wantEnd fails the test unless an operation has ended with the error, so long after the
-// start.
+// wantEnd fails the test unless an operation has ended with the error, this long after
+// the start.
 func (r *rig) wantEnd(what string, start time.Time, after time.Duration, err, want error) {
 	r.Helper()
 	took := time.Since(start)

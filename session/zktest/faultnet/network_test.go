@@ -33,7 +33,7 @@ func TestPartitionIsSilent(t *testing.T) {
 			start := time.Now()
 			_, err = r.net.Dial(ctx, "tcp", r.srv.Addr())
 			r.wantEnd("a dial in a partition", start, time.Minute, err, context.DeadlineExceeded)
-			r.srv.CutAll() // the client does not hear this either, unless only the way up is cut
+			r.srv.CutAll() // the client does not see this either, unless only the direction up is cut
 			time.AfterFunc(time.Second, r.net.Heal)
 			r.dial()
 			answered, err = r.received()
@@ -64,8 +64,8 @@ func TestWhatWasSentArrivesAfterThePartition(t *testing.T) {
 	}
 }
 
-// TestADialInAPartitionEnds early if something else comes before the end of the
-// partition.
+// TestADialInAPartitionEnds: it ends early if something else happens before the end of
+// the partition.
 func TestADialInAPartitionEnds(t *testing.T) {
 	for name, end := range map[string]func(*faultnet.Network){
 		"refused": func(n *faultnet.Network) { n.Refuse(true) },
@@ -136,7 +136,8 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// TestWhatIsHeldOrLagsIsLetGo before its time is over. What only lags is not released.
+// TestWhatIsHeldOrLagsIsLetGo: it arrives before its time. Frames that only lag are not
+// released.
 func TestWhatIsHeldOrLagsIsLetGo(t *testing.T) {
 	holding := func(f faultnet.Frame) faultnet.Verdict {
 		if f.Op == zktest.OpCreate && f.Direction == faultnet.Up {
@@ -166,7 +167,7 @@ func TestWhatIsHeldOrLagsIsLetGo(t *testing.T) {
 }
 
 // Three creates are sent, and the rule decides about the second or its answer. The
-// connection is quiet before each, so that a cut loses nothing that is under way.
+// connection is idle before each, so that a cut loses nothing in transit.
 func TestVerdicts(t *testing.T) {
 	all, goesOn, reset := []string{"/1", "/2", "/3"}, os.ErrDeadlineExceeded, error(syscall.ECONNRESET)
 	for _, test := range []struct {
@@ -262,7 +263,7 @@ func TestFramesAreTold(t *testing.T) {
 	bubble(t, rule, func(r *rig) {
 		step := func(op zktest.Op, fields ...any) {
 			r.ask(op, fields...)
-			synctest.Wait() // the hook hears of the answer, too
+			synctest.Wait() // the rule sees the answer, too
 		}
 		step(zktest.OpExists, "/x", true)
 		step(zktest.OpPing)
@@ -277,14 +278,14 @@ func TestFramesAreTold(t *testing.T) {
 		eventstest.Equal(t, told, want, "told")
 		eventstest.Equal(t, r.net.Frames(faultnet.Up), 5, "frames up")
 		eventstest.Equal(t, r.net.Frames(faultnet.Down), 6, "frames down")
-		// The server's last words are read before the end, which is its own.
+		// The server's last frames are read before the end, which comes from the server.
 		answered, err := r.received()
 		eventstest.Equal(t, answered, []int32{1, 2, -1, 3, 4}, "answered before the end")
 		eventstest.ErrorIs(t, err, io.EOF, "the end")
 	})
 }
 
-// Bytes of another protocol cannot be judged.
+// The rule cannot judge bytes of another protocol.
 func TestGarbageIsCut(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		r.Conn = r.dial()

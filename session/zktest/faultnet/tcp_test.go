@@ -15,8 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// The whole library over sockets: the answer to each seventh write, create or delete, is
-// lost. The others may be late, and the connections are cut in between.
+// The whole library over sockets. The answer to each seventh write, create or delete, is
+// lost. Other answers may be late, and the connections are cut in between.
 func TestOverTCP(t *testing.T) {
 	srv := zktest.Start(t)
 	var writes atomic.Int64
@@ -58,8 +58,8 @@ func TestOverTCP(t *testing.T) {
 	eventstest.Expect(t, writes.Load() >= 16, "%d writes, want 16 or more", writes.Load())
 }
 
-// A connection that was closed during a partition, and of which nothing more was heard,
-// is closed with the network.
+// A connection that was closed during a partition that never ended is closed with the
+// network.
 func TestCloseDuringAPartitionOverTCP(t *testing.T) {
 	srv := zktest.Start(t)
 	network := faultnet.New(new(net.Dialer).DialContext, nil)
