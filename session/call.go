@@ -171,8 +171,8 @@ func (s *Session) drop(r request) {
 	r.onEnd(s)
 }
 
-// The rest of the file is common to all calls of the client, above all the meaning of an
-// answer.
+// The rest of the file is shared by all calls of the client: above all, what an answer
+// means.
 
 // anyVersion makes the server ignore the version.
 const anyVersion = -1
@@ -203,8 +203,8 @@ func otherKind(err error) error {
 	return err
 }
 
-// notOwn returns the answer to a request that failed because of a node that is not the
-// seat's own. It does not report the own node missing.
+// notOwn returns the answer to a request that failed because of a node other than the
+// seat's own. It does not report the seat's node missing.
 func notOwn(in recipes.Input, err error) (recipes.Input, error) {
 	if refused, ok := in.(recipes.Refused); ok {
 		refused.Missing = false
@@ -213,8 +213,8 @@ func notOwn(in recipes.Input, err error) (recipes.Input, error) {
 	return in, err
 }
 
-// barrier makes a write through the quorum that changes nothing. A missing directory is
-// an answer of the quorum, too.
+// barrier makes a write through the quorum that changes nothing. A missing directory
+// counts, too: that is the quorum's answer.
 func (c *client) barrier(dir string) (zkerr.Outcome, error) {
 	check := &zk.CheckVersionRequest{Path: dir, Version: anyVersion}
 	outcome, _, err := zkerr.ClassifyMulti(c.conn.Multi(check))

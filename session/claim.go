@@ -14,7 +14,7 @@ import (
 // waiter, and the claims of holders. An advance reads the directory's data instead of
 // listing it, so a handoff costs the same in a long queue as in a short one.
 
-// advance asks the questions of an advance; see [recipes.Handoff].
+// advance sends the requests of an advance; see [recipes.Handoff].
 func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in recipes.Input, err error) {
 	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past.Text, e.Next.Text))
 	if warm {
@@ -135,7 +135,7 @@ func (j *jointClaim) add(r *seatRequest) bool {
 func (j *jointClaim) admit(s *Session) { s.pending.add(j) }
 
 // gatherClaims returns the request to make for a claim that was just removed from the
-// queue: joined with the claims of holders that wait after it, if it can be.
+// queue: joined with the claims of holders that wait after it, if possible.
 func (r *seatRequest) gatherClaims(s *Session) request {
 	joint := &jointClaim{}
 	if !joint.add(r) {
@@ -191,7 +191,7 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 	}, err
 }
 
-// split answers the claims of a transaction that failed at one of them, or at none.
+// split answers the claims of a transaction. bad is the claim at which it failed, or -1.
 // Claims that the answer does not settle are sent again, in two halves, so that even if
 // many nodes are gone, all are found within a few round trips.
 func (j *jointClaim) split(s *Session, c *client, bad int, err error) {

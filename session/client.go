@@ -72,7 +72,7 @@ type client struct {
 	others     wire.Others  // of this silence
 	stopAsking func()       // cancels askOthers for this silence; never nil
 	inflight   int          // calls of the client in progress; see [Session.finish]
-	farewell   time.Time    // how long to wait for a server to confirm the session's end
+	farewell   time.Time    // until when to wait for a server to confirm the session's end
 }
 
 // The phases of a client's session. A client moves forward only, with two exceptions: a
@@ -478,7 +478,7 @@ func (s *Session) happened(c *client, ev zk.Event) {
 		default: // in between
 		}
 	default:
-		// The expiry that caused it is reported by itself.
+		// onEvent drops the other type, EventNotWatching.
 	}
 }
 

@@ -55,7 +55,7 @@ type Config struct {
 	OnLease   func(Lease)
 
 	// Asleep returns how long the machine has been suspended since some moment, and never
-	// decreases. If nil, the system's clocks tell. For tests.
+	// decreases. If nil, the system's clocks are used. For tests.
 	Asleep func() time.Duration
 }
 

@@ -122,7 +122,7 @@ func parseHost(entry string) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(number)), nil
 }
 
-// parsePort reads a decimal TCP port. strconv alone would accept a sign.
+// parsePort parses a decimal TCP port. Unlike strconv.Atoi, it accepts no sign.
 func parsePort(port string) (int, error) {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {

@@ -217,7 +217,7 @@ func (c *client) createFresh(
 	case <-dir.Sent:
 	case <-answered: // it was not sent, or was mistaken for another seat's request
 	}
-	if a.Result = recipes.ResultUnknown; !t.isWithdrawn(x.Epoch) { // it may have waited for long
+	if a.Result = recipes.ResultUnknown; !t.isWithdrawn(x.Epoch) { // the wait may have been long
 		a, err = c.perform(t, p)
 	}
 	<-answered

@@ -66,8 +66,8 @@ func (c *client) mayEnterAtOnce(t *Seat, x *recipes.Errand, id guid) {
 	x.Permit, x.Permits = path.Join(t.permits.dir, permitHead(id, 0)), t.permits.wanted
 }
 
-// claim sends a write through the quorum that succeeds only if all own nodes exist. The
-// loop judges the lease.
+// claim sends a write through the quorum that succeeds only if all of the seat's nodes
+// exist. The loop judges the lease.
 func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	x := &recipes.Errand{Op: recipes.OpClaim, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Record: e.Record}
 	var incomplete recipes.Input
@@ -80,7 +80,7 @@ func (c *client) claim(t *Seat, e recipes.Claim) (recipes.Input, error) {
 	return c.carryOut(t, x)
 }
 
-// enter trades the own node for the permits.
+// enter trades the seat's node for permits.
 func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error) {
 	own := t.at(e.Node)
 	if e.Floor {
@@ -94,7 +94,7 @@ func (c *client) enter(t *Seat, e recipes.Enter, id guid) (recipes.Input, error)
 	})
 }
 
-// remove deletes the own nodes. If it leaves a floor, the session notes that.
+// remove deletes the seat's nodes. If it leaves a floor, the session notes that.
 func (c *client) remove(t *Seat, e recipes.Delete, nodes []string) (recipes.Input, error) {
 	x := &recipes.Errand{
 		Op: recipes.OpDelete, Epoch: e.Epoch, Layout: t.layout, Dir: t.dir, Nodes: nodes,
@@ -190,8 +190,8 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 		case recipes.ThenMakeParents:
 			made, err := c.makeParentsOf(t, m.Dir, at.Member)
 			if err != nil {
-				// If a node is missing, it is a directory. The machine must not conclude
-				// that its own node is gone.
+				// If a node is missing, it is a directory. So the machine must not
+				// conclude that its own node is gone.
 				return notOwn(unanswered(x.Epoch, x.Op, err))
 			}
 			dirs = append(dirs, made...)
@@ -272,7 +272,7 @@ func (c *client) viewOfMembers(t *Seat, room int) (v recipes.View) {
 }
 
 // means returns the meaning of an answer, and notes what it says about a directory, the
-// data of the single node, and the own nodes. So a seat knows its nodes before its
+// data of the single node, and the seat's nodes. So a seat knows its nodes before its
 // machine holds the lock.
 func (c *client) means(t *Seat, x *recipes.Errand, p recipes.Plan, a recipes.Answer) recipes.Meaning {
 	m := x.Means(p, a)

@@ -126,7 +126,7 @@ func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 
 // keepLease starts to watch and renew the lease, when the first seat needs it.
 func (s *Session) keepLease(c *client) {
-	// The last write may be a while ago: a warm session grants without one.
+	// The last write may have been a while ago: a warm session grants without one.
 	s.pace(c, c.lease.State().Written.Add(s.interval(c)).Sub(s.clock.now()))
 }
 
@@ -171,8 +171,8 @@ func (s *Session) isKnown(r *seatRequest) bool {
 			return false // the directory's data have to be read
 		}
 	}
-	// No answer precedes this Grant, so the client may connect to a server that is older;
-	// see Seat.news.
+	// No answer precedes this Grant, so the client may connect to a server with an older
+	// state; see Seat.news.
 	if r.seat.passed {
 		r.seat.news.Store(true)
 	}
@@ -206,8 +206,8 @@ func (s *Session) warm(t *Seat) {
 }
 
 // Proven reports whether the epoch's session counts as alive, and whether its events
-// arrive: if so, news of another contender come with a delay of two probe intervals at
-// most.
+// arrive. If they do, an event about another contender is at most two probe intervals
+// late.
 func (t *Seat) Proven(epoch recipes.Epoch) (alive, recent bool) {
 	s := t.session
 	c := s.inEpoch(epoch)
@@ -303,7 +303,7 @@ func (s *Session) tend(c *client) {
 		return
 	}
 	// One probe is enough for all holders, because it renews the whole session.
-	for seat, node := range s.holders { // the map gives another one each time
+	for seat, node := range s.holders { // in random order, so that the seats take turns
 		s.probe(c, seat, node)
 		return
 	}

@@ -142,8 +142,8 @@ func (l *listing) ended(s *Session, c *client, found *names, err error) {
 	s.take(l)
 }
 
-// wantsNothing removes a list request, for which its machine no longer waits, from
-// readings that have not begun.
+// wantsNothing removes a list request whose machine no longer waits for it from readings
+// that have not begun.
 func (s *Session) wantsNothing(r *seatRequest) {
 	r.unwanted = true
 	if r.wants == nil || r.epoch != s.client.epoch {
@@ -225,7 +225,7 @@ type listNeeds struct {
 	err     error    // why one of them failed
 }
 
-// list finds the own node by its GUID among the listed names. It reads and watches the
+// list finds the seat's node by its GUID among the listed names. It reads and watches the
 // node, whose Stat has the owner and the token.
 func (c *client) list(t *Seat, e recipes.List, id guid, found *names) (recipes.Input, error) {
 	listed := recipes.Listed{Epoch: e.Epoch, Queue: found.queue}

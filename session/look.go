@@ -91,7 +91,7 @@ func (r *readings) begin(flows ...*flow) {
 	}
 }
 
-// end gives the places back. size is that of the answer, or -1 if there was none.
+// end returns the places. size is the answer's size, or -1 if there was none.
 func (r *readings) end(size int, flows ...*flow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,7 +113,7 @@ type Found struct {
 
 // ReadQueue reads the wanted children of a directory, or all of them if wanted is nil, in
 // no particular order. It omits a child that is gone by the time it is read. A missing
-// directory has no children, and is no error. The path must be valid, and does not
+// directory has no children, and is not an error. The path must be valid, and does not
 // include the chroot. The result is what one server knew, which may be older than what
 // other servers know, but not than what this session has done or seen.
 //
@@ -236,8 +236,8 @@ func AwaitRead(ctx context.Context) error {
 }
 
 // Inspected is a node and its contents, or why it could not be read. The caller owns it,
-// except for the Data and Stats in Found if a [Known] keeps them: nobody may write to
-// those.
+// except for the Data and Stats in Found if a [Known] keeps them: these must not be
+// modified.
 type Inspected struct {
 	Stat    *zk.Stat // nil: the node does not exist, or may not be read
 	Found   []Found  // the wanted children, or the node itself if it is ephemeral
@@ -254,7 +254,7 @@ type Inspection struct {
 }
 
 // Known holds contents of directories, which need not be read again. The zero value is
-// empty. Its methods are safe for concurrent use. Nobody may write to the contents,
+// empty. Its methods are safe for concurrent use. The contents must not be modified,
 // because later reads return them again.
 type Known struct {
 	mu   sync.Mutex

@@ -36,8 +36,8 @@ func (t *Seat) Members() []events.Member {
 	return all
 }
 
-// listMembers finds the own nodes in the listed queues, and reads and watches all of them
-// at once.
+// listMembers finds the seat's nodes in the listed queues, and reads and watches all of
+// them at once.
 func (c *client) listMembers(t *Seat, e recipes.List, id guid, read []*names) (recipes.Input, error) {
 	queues, own := make([][]events.Name, len(t.members)), make([]string, len(t.members))
 	for i, p := range t.members {

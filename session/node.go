@@ -205,8 +205,8 @@ func splitTimeout(data []byte) (user []byte, timeout time.Duration) {
 	return data[: at-1 : at-1], timeout
 }
 
-// revocable reports whether the node is one of this library's with the mark, and so with
-// the line.
+// revocable reports whether the node is ours and has the mark, so that its data have the
+// line.
 func revocable(node string) bool {
 	marks, ours := events.MarksOf(node)
 	return ours && marks&events.MarkRevocable != 0

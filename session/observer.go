@@ -18,9 +18,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// This file is about observers of a path, which share one [follower] per session, and in
-// particular about observers of elections, whether or not they are candidates, and of
-// queues.
+// This file is about observers of elections, whether or not they are candidates, and of
+// queues. All observers of a path share one [follower] per session.
 
 // subject is what a follower reads, and reads again when it may have changed, in one
 // goroutine.
@@ -44,8 +43,7 @@ type followers[W, T any] struct {
 	all map[QueuePlace]*follower[W, T]
 }
 
-// observer is one observer. It may follow several places, whose words it then receives
-// together.
+// observer may follow several places, and receives their words together.
 type observer[W, T any] struct {
 	words  chan T // size 1; only tell writes there
 	show   func(seen []*W) T

@@ -217,7 +217,7 @@ const (
 	// handing: deletes a node, or serves a waiter whose turn may have come.
 	handing
 	// observing: looks for a leader, or at a holder whose lock was requested. After a
-	// reconnect there is one for each of them, so only a few are made at a time.
+	// reconnect, there is one for each, so only a few are made at a time.
 	observing
 	// looking: reads a queue, which may be long, so only a few are made at a time.
 	looking
@@ -396,16 +396,16 @@ func (q *pending) all() iter.Seq[request] {
 // closed: by then its machine knows that no node is left. A node that a server refused to
 // delete keeps its room until the session ends.
 //
-// A request that finds no room is refused at once, unless it will fit once nodes are gone
-// that the session is deleting by itself. Those are idle nodes of cached locks, which are
-// given up for it, and the remaining nodes of a place in the queue that was partly lost.
+// A request that finds no room is refused at once, unless there will be room once the
+// session has deleted certain nodes: idle nodes of cached locks, which it gives up for
+// this, and the remaining nodes of a place in the queue that was partly lost.
 
 // seeker is a request that may need room.
 type seeker interface {
 	request
 	// load returns the room that the request needs in addition to what it has.
 	load(s *Session) budget.Load
-	// enter takes the room, which is there, and continues with the request.
+	// enter takes the room, which must be available, and continues with the request.
 	enter(s *Session)
 	// full refuses the request for lack of room.
 	full(s *Session, err error)

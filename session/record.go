@@ -98,7 +98,7 @@ func ParseRecord(data []byte) (node string, since time.Time, ok bool) {
 // recordPath returns the path of the record of the seat's lock.
 func (t *Seat) recordPath() string { return t.dir + RecordSuffix }
 
-// record returns the record with the own node as the holder.
+// record returns the record that names the seat's node as the holder.
 func (t *Seat) record(own string) []byte {
 	h := holding{node: path.Base(own), token: t.token(own), since: time.Now(), data: t.data}
 	h.delay = t.delay
@@ -231,7 +231,7 @@ func (h holding) marking() []byte {
 	return h.bytes()
 }
 
-// takingOver returns the record of a crashed holder, taken over by the own node.
+// takingOver returns the record of a crashed holder, taken over by the seat's node.
 func (t *Seat) takingOver(h holding, own string) []byte {
 	h.lockDelay = lockDelay{delay: max(h.delay, t.delay), taken: path.Base(own), takenBy: t.token(own)}
 	return h.bytes()

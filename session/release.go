@@ -97,7 +97,7 @@ func (j *jointDelete) add(r *seatRequest) bool {
 }
 
 // gatherDeletes returns the request to make for a delete that was just removed from the
-// queue, and leaves no floor: joined with the deletes that wait after it, if it can be.
+// queue, and leaves no floor: joined with the deletes that wait after it, if possible.
 func (r *seatRequest) gatherDeletes(s *Session) request {
 	joint := &jointDelete{}
 	if !joint.add(r) {
@@ -213,9 +213,9 @@ func (c *client) discard(node string) (again, gone bool) {
 }
 
 // renewDirectory deletes a directory whose numbers are almost used up, together with the
-// own node unless own is empty; see [recipes.Renewal]. It reports whether the directory
-// was deleted. If not, nothing has changed or the outcome is unknown; the delete of the
-// own node that follows finds out.
+// seat's node unless own is empty; see [recipes.Renewal]. It reports whether the
+// directory was deleted. If not, nothing has changed or the outcome is unknown; the
+// delete of the seat's node that follows finds out.
 func (c *client) renewDirectory(t *Seat, dir, own string) bool {
 	data, stat, err := c.conn.Get(dir)
 	if err != nil {

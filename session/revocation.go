@@ -428,8 +428,8 @@ func (t *target) wish(now time.Time) wish {
 
 // adds reports whether w must be written although the node has the request standing.
 // asked means that a request was written before; then it is missing only if the data were
-// overwritten, for example by a leader that publishes new data. That less of the grace is
-// left is no reason to write again.
+// overwritten, for example by a leader that publishes new data. A shorter remaining grace
+// is no reason to write again.
 func (w wish) adds(standing wish, asked bool) bool {
 	switch {
 	case !standing.stands:
@@ -475,9 +475,9 @@ func IsPermit(name string) bool {
 	return len(name) > digits && strings.HasSuffix(name[:len(name)-digits], permitMarker)
 }
 
-// Remove deletes a node, whichever session owns it. A missing node is no error. The path
-// does not include the chroot. A holder whose node is deleted may keep working at the
-// same time as the next holder, so call Remove only if an operator knows that it does
+// Remove deletes a node, whichever session owns it. A missing node is not an error. The
+// path does not include the chroot. A holder whose node is deleted may keep working at
+// the same time as the next holder, so call Remove only if an operator knows that it does
 // not.
 func (s *Session) Remove(ctx context.Context, node string) error {
 	node = under(s.chroot, node)

@@ -65,7 +65,7 @@ type Seat struct {
 	attempt recipes.Attempt // the latest one
 	guid    guid            // the GUID of its nodes
 	epoch   recipes.Epoch   // of own
-	own     string          // the own node, once a listing or its creation has named it
+	own     string          // the seat's node, once a listing or its creation has named it
 	born    int64           // the zxid that created it, or 0
 	pred    string          // the other node to watch
 	ahead   int64           // the zxid that created pred, or 0
@@ -132,7 +132,7 @@ type member struct {
 // seat's mu guards the field; the slice itself is never modified.
 type ownNodes struct{ nodes []string }
 
-// Open subscribes to the session's news, which continue from what it returns.
+// Open subscribes to the session's inputs, which continue from the returned state.
 func (t *Seat) Open(post actors.Post) (opened recipes.Opened) {
 	s := t.session
 	t.post, t.place = post, int32(len(s.seats))
@@ -147,7 +147,7 @@ func (t *Seat) Open(post actors.Post) (opened recipes.Opened) {
 	return opened
 }
 
-// Close ends the news and everything else that the session does for the seat.
+// Close ends these inputs, and everything else that the session does for the seat.
 func (t *Seat) Close() {
 	s, c := t.session, t.session.client
 	if t.unsent != nil {
@@ -223,8 +223,8 @@ func (t *Seat) Do(request recipes.Effect) {
 }
 
 // discard deletes a node, in a later session if need be, and retries until the node is
-// known to be gone or a server refuses. It does nothing if another node may have the same
-// name by then: the discarded one goes with its session.
+// known to be gone or a server refuses. It does nothing for an unfair lock, whose next
+// node may have the same name by then; the discarded node ends with its session.
 func (t *Seat) discard(e recipes.Discard) {
 	if t.single != nil {
 		return
@@ -306,8 +306,8 @@ func (s *Session) unsend(t *Seat) {
 
 // listedDirs returns the directories that a list request reads, each once. Those of a
 // multi-lock are listed together, but each at its own moment. That is safe: no contender
-// is ever inserted ahead of a node in a queue, so one that is not listed ahead of the own
-// node will not be there later.
+// is ever inserted ahead of a node in a queue, so one that is not listed ahead of the
+// seat's node will not be there later.
 func (t *Seat) listedDirs() []string {
 	switch {
 	case t.single != nil:
@@ -445,8 +445,8 @@ func (t *Seat) prefixes(id guid) []string {
 	return all
 }
 
-// ownPath returns the path of the own node. It returns the string that the seat has
-// already, if it can: a holder keeps it in several places, and for a long time.
+// ownPath returns the path of the seat's node. If it can, it returns the string that the
+// seat has already, because a holder keeps it in several places, and for a long time.
 func (t *Seat) ownPath(own events.Name) string {
 	t.mu.Lock()
 	kept := t.own
@@ -461,14 +461,14 @@ func (t *Seat) ownPath(own events.Name) string {
 	}
 }
 
-// ownNode returns the path of the own node, or "".
+// ownNode returns the path of the seat's node, or "".
 func (t *Seat) ownNode() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.own
 }
 
-// nodes returns the node, or all own nodes if it is one of several.
+// nodes returns the node, or all of the seat's nodes if it is one of several.
 func (t *Seat) nodes(node string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -478,8 +478,8 @@ func (t *Seat) nodes(node string) []string {
 	return []string{node}
 }
 
-// claimed returns the nodes that a claim checks: own, or all own nodes if it is one of
-// several. If some are not known, it returns the answer for the machine.
+// claimed returns the nodes that a claim checks: own, or all of the seat's nodes if it is
+// one of several. If some are not known, it returns the answer for the machine.
 func (t *Seat) claimed(epoch recipes.Epoch, own string) (nodes []string, incomplete recipes.Input) {
 	nodes = t.nodes(own)
 	return nodes, recipes.Claim{Epoch: epoch}.Incomplete(len(nodes), t.needs(own))
@@ -492,9 +492,9 @@ func (t *Seat) attempted() (recipes.Attempt, guid) {
 	return t.attempt, t.guid
 }
 
-// nameOwn notes the own node, or all known ones of several, and the zxid that created it,
-// or 0 if that is not known. It ignores requests of past epochs, which may be answered
-// late.
+// nameOwn notes the seat's node, or all known ones of several, and the zxid that created
+// it, or 0 if that is not known. It ignores requests of past epochs, which may be
+// answered late.
 func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -525,7 +525,7 @@ func (t *Seat) nameOwn(c *client, epoch recipes.Epoch, nodes []string, born int6
 // isWithdrawn reports whether the seat was withdrawn while its create was in progress.
 func (t *Seat) isWithdrawn(epoch recipes.Epoch) bool { return t.withdrawn.Load() == uint32(epoch) }
 
-// token returns the zxid that created the own node, or 0.
+// token returns the zxid that created the seat's node, or 0.
 func (t *Seat) token(own string) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,7 +22,7 @@ type seatRequest struct {
 	effect   recipes.Effect
 	op       recipes.Op
 	epoch    recipes.Epoch
-	node     string       // the own node's path, if the request is about it
+	node     string       // the seat's node, if the request is about it
 	guid     guid         // of the attempt whose node it creates or looks for
 	before   string       // of a watch or an advance: the node watched until now
 	past     int64        // of an advance: the zxid that created the missing node
@@ -301,7 +301,7 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 	if err != nil {
 		r.log(c, in, err)
 	}
-	// No one verifies an answer from an earlier connection any more, so it counts as lost
+	// An answer from an earlier connection will not be verified, so it counts as lost
 	// unless it stays true. For example, a node that is gone does not come back.
 	if c.outdated && !recipes.Lasts(in) {
 		s.tell(r.seat, r.marked(recipes.Unknown{Epoch: r.epoch, Op: r.op}), err)

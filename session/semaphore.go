@@ -122,7 +122,8 @@ func SemaphoreDirs(semaphore string) (waiting, holding string) {
 	return path.Join(semaphore, queueDir), path.Join(semaphore, permitDir)
 }
 
-// listSemaphore searches the queue for the own node, and the permits if it may have some.
+// listSemaphore searches the queue for the seat's node, and for permits if it may have
+// some.
 func (c *client) listSemaphore(t *Seat, e recipes.List, id guid, found *names) (recipes.Input, error) {
 	var wait sync.WaitGroup
 	var size int32
@@ -190,7 +191,7 @@ func (c *client) findPermits(t *Seat, listed recipes.Listed, id guid) (recipes.I
 }
 
 // survey asks in parallel how many permits there are, how many are in use, and, with
-// Watch, whether the own node still exists.
+// Watch, whether the seat's node still exists.
 func (c *client) survey(t *Seat, e recipes.Survey) (recipes.Input, error) {
 	var found recipes.Findings
 	var wait sync.WaitGroup

@@ -21,9 +21,9 @@ import (
 // machine cannot tell apart. So a request about a seat's own node is answered for the
 // node that the seat created, identified by the zxid that created it:
 //
-//   - Gone is sent for the own node only when that node is gone. A watch event concerns
-//     the node that existed when it was sent, and precedes any answer that knows of a
-//     later node. But a read that found nothing may be older than the node, so the
+//   - Gone is sent for the seat's node only when that node is gone. A watch event
+//     concerns the node that existed when it was sent, and precedes any answer that knows
+//     of a later node. But a read that found nothing may be older than the node, so the
 //     session then looks again ([verification]).
 //   - A claim checks that the node exists, and then that it is the seat's.
 //   - A delete is sent only by the owner (see [owners]). It is never simply repeated: the

@@ -110,8 +110,8 @@ func (s *Session) assemble(guards, ops []any) ([]any, error) {
 // rooted returns a copy of the operation with the chroot before its path, and the length
 // of its texts.
 func rooted(chroot string, op any) (_ any, extent int, _ error) {
-	// The caller may change its operations and their data while the request is under way,
-	// so copies of them are sent.
+	// The caller may change its operations and their data while the request is in
+	// progress, so copies of them are sent.
 	var to *string
 	switch o := op.(type) {
 	case *zk.CreateRequest:

@@ -293,7 +293,7 @@ func TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor(t *testing.T) {
 	}
 }
 
-// TestAWarmAdvanceThatHasWaitedForAnotherConnection: it finds that the own node is gone,
+// TestAWarmAdvanceThatHasWaitedForAnotherConnection: it finds that its own node is gone,
 // although no event reports that.
 func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
 	inSession(t, func(r *rig) {

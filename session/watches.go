@@ -22,7 +22,7 @@ import (
 // directory, are notified of any change ([client.looks]), and arm the watch again by
 // reading again.
 
-// aspect is what a read is about, and so its watch.
+// aspect is what a read and its watch are about.
 type aspect uint8
 
 const (
@@ -360,7 +360,7 @@ func (w *watcher) wait(ctx context.Context, last <-chan time.Time) bool {
 	return true
 }
 
-// arm watches the own node and the directory, and checks the directory for other
+// arm watches the seat's node and the directory, and checks the directory for other
 // contenders.
 func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
 	var own sync.WaitGroup
@@ -369,7 +369,7 @@ func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
 	dir, err := c.readW(ofChildren, t.dir, lookout{t})
 	own.Wait()
 	if errors.Is(err, zk.ErrNoNode) {
-		err = nil // then the own node is missing, too
+		err = nil // then the seat's node is missing, too
 	}
 	if err = cmp.Or(missing, err); err != nil {
 		return unanswered(e.Epoch, recipes.OpArm, err)

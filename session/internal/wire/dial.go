@@ -317,7 +317,7 @@ func (d *Dialer) race(ctx context.Context, network, server string, addrs []strin
 	if err != nil {
 		return nil, err
 	}
-	d.cfg.Hosts.note(server, addrs[won]) // the last one, even if others were dialled after it
+	d.cfg.Hosts.note(server, addrs[won]) // the last one, even if others were dialed after it
 	return conn, nil
 }
 

@@ -478,7 +478,7 @@ func (w *wire) received() {
 		}
 		w.order = slices.Delete(w.order, 0, answered)
 	}
-	told := !w.ended.IsZero() // a hook was told that no answer will come
+	told := !w.ended.IsZero() // a hook was already called for it, without an answer
 	w.mu.Unlock()
 	if !found {
 		return

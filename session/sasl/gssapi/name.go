@@ -65,7 +65,7 @@ func (p principal) instance() string {
 	return p.name.NameString[1]
 }
 
-// peer returns the principal of the server that was dialled.
+// peer returns the principal of the dialed server.
 func (m *mechanism) peer(ctx context.Context, server string) (principal, error) {
 	name, _, err := net.SplitHostPort(server)
 	if err != nil {

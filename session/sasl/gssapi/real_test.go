@@ -21,7 +21,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// rig is a KDC that knows bob, and a server with a Krb5LoginModule behind a proxy.
+// rig is a KDC that knows bob, and a server with a Krb5LoginModule, reached through a
+// proxy.
 type rig struct {
 	kdc   *kdctest.KDC
 	proxy *ensemble.Proxy
