@@ -145,8 +145,8 @@ func (s *Session) connect(epoch recipes.Epoch) {
 				zap.Error(err))
 		},
 	})
-	// The client itself sends no identities. Each dial asks for them anew, so that no
-	// expired token is sent again.
+	// The client itself sends no identities. Each dial asks for them again, so that no
+	// expired token is sent.
 	identities := func() []Auth { return s.cfg.Auth }
 	if s.cfg.Identities != nil {
 		identities = func() []Auth { return s.whoWeAre.dial(c) }

@@ -25,7 +25,7 @@ type directories struct {
 	mu    sync.Mutex
 	known map[string]recipes.DirectoryBook
 	sizes map[string]sizeRead                   // by the path of the size node
-	left  map[string]recipes.LeaverBook[string] // only of directories in which a seat of ours had to wait
+	left  map[string]recipes.LeaverBook[string] // only of directories in which one of our seats had to wait
 }
 
 // book returns what is known about the directory.

@@ -168,7 +168,7 @@ func (s *Session) isKnown(r *seatRequest) bool {
 	var in recipes.Input = recipes.Claimed{Epoch: r.epoch}
 	if advance, is := r.effect.(recipes.Advance); is {
 		if in = c.advanceKnown(r.seat, advance); in == nil {
-			return false // the directory's data have to be read
+			return false // the directory's data must be read
 		}
 	}
 	// No answer precedes this Grant, so the client may connect to a server with an older

@@ -18,12 +18,12 @@ import (
 
 // This file reads queues, and other nodes, for callers that look at locks.
 
-// A look reads only a little at a time. Its answers come on the connection that proves
-// the lease, one after the other, and the size of an answer is not known beforehand.
+// A look reads only a little at a time. Its answers arrive on the connection that proves
+// the lease, one after another, and the size of an answer is not known in advance.
 const (
 	// mostReadings limits the reads in progress of all looks together. A server executes
-	// the requests of a session one after the other, so a lock's request waits for at
-	// most that many reads.
+	// the requests of a session one after another, so a lock's request waits for at most
+	// that many reads.
 	mostReadings = 64
 	// mostBytes limits the bytes of their answers, as estimated from earlier answers. A
 	// longer answer is read alone.
@@ -445,9 +445,9 @@ func IsRootOnly(ctx context.Context) bool { return ctx.Value(rootOnlyKey{}) != n
 
 type watchedKey struct{}
 
-// WithWatched returns a context for the looks of a poll. A lock whose path watched
-// reports as watched by the caller is read only every few seconds; in between, it is
-// yielded as last seen.
+// WithWatched returns a context for the looks of a poll. If watched reports that the
+// caller watches a lock's path, the lock is read only every few seconds; in between, it
+// is yielded as last seen.
 func WithWatched(ctx context.Context, watched func(path string) bool) context.Context {
 	return context.WithValue(ctx, watchedKey{}, watched)
 }

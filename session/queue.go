@@ -231,8 +231,8 @@ const (
 )
 
 // The number of requests in progress is limited, because each takes a goroutine, and a
-// server executes the requests of one session one after the other. Urgent requests and
-// the others have separate limits. Otherwise one half could wait for the other forever:
+// server executes the requests of one session one after another. Urgent requests and the
+// others have separate limits. Otherwise one half could wait for the other forever:
 //
 //  1. A thousand callers each release a lock and request it again, in a loop.
 //  2. Each of these turnovers is urgent, because the release is.
@@ -451,7 +451,7 @@ func (s *Session) giveUp() bool {
 }
 
 // roomMade continues with the requests that wait for room, in order. If nodes that should
-// have been deleted stay, it decides anew for each request whether it may wait.
+// have been deleted stay, it decides again for each request whether it may wait.
 func (s *Session) roomMade() {
 	s.showFill()
 	for len(s.roomless) > 0 && s.budget.Fits(s.roomless[0].need) {

@@ -60,7 +60,7 @@
 //
 // # Order
 //
-// Requests of one connection are executed one after the other and answered in that order.
+// Requests of one connection are executed one after another, and answered in that order.
 // A watch event is written before any reply that reflects the change. A stalled peer of
 // one connection does not delay other connections. While many bytes wait for that peer,
 // the server reads nothing more from it.

@@ -134,9 +134,9 @@ func (x *Creation) apart() bool {
 }
 
 // Await tracks the next create of the path that is sent, until Forget is called. If
-// behind is not nil, the create is sent only on the same connection as that one. On a
-// later connection, where the client sends what was still in its queue, a read is sent
-// instead, and the client receives the answer that the node does not exist. The
+// behind is not nil, the create is sent only on the connection on which behind was sent.
+// On a later connection, where the client sends what was still in its queue, a read is
+// sent instead, and the client receives the answer that the node does not exist. The
 // connection is kept, because there may be a hundred such creates.
 func (l *Link) Await(path string, behind *Creation) *Creation {
 	l.mu.Lock()

@@ -100,7 +100,7 @@ func (q Silence) Next(now time.Time) (Move, time.Duration) {
 	case q.Others == OthersServe:
 		return MoveHangUp, 0
 	default:
-		return MoveWait, q.patience(now) // the answer of the others comes by itself, if at all
+		return MoveWait, q.patience(now) // an answer of another server triggers the next look
 	}
 }
 

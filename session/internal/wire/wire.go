@@ -731,8 +731,8 @@ func (w *wire) lifetime() (life time.Duration, good bool) {
 //     ends.
 //  3. The client requests the end of its session.
 //
-// With no request in progress, nothing waits for the news of step 2, so it may come after
-// step 3.
+// With no request in progress, nothing waits for the report of step 2, so it may come
+// after step 3.
 func (w *wire) leave() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

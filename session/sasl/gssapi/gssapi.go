@@ -44,7 +44,7 @@ func Keytab(principal, path string, options ...Option) (sasl.Mechanism, error) {
 // read. The tickets may be added later.
 //
 // The cache is read again at each connection and never written, so kinit, k5start or a
-// similar program has to renew it.
+// similar program must renew it.
 func CredentialCache(path string, options ...Option) (sasl.Mechanism, error) {
 	m, err := newMechanism(options)
 	if err != nil {
