@@ -2,23 +2,23 @@ package recipes
 
 // This file is about the questions of an advance and the meaning of the answers.
 
-// Part is one of the questions of an advance.
+// Part is one question of an advance.
 type Part uint8
 
 // The parts.
 const (
 	PartFloor Part = iota + 1 // the directory's data are read
 	PartNext                  // the next contender's node is read, and watched
-	PartClaim                 // the own node is claimed
+	PartClaim                 // the contender's own node is claimed
 )
 
 // Handoff is an advance in progress: its questions and the answers so far. It is a small
 // comparable value.
 //
 // It asks two questions in one batch, in any order: whether the directory's floor names
-// the missing node, and whether the own node exists. If the floor names another node, the
-// owner of the missing one left before it held the lock, or uses another library. Then a
-// third request reads and watches the next contender's node.
+// the missing node, and whether the contender's own node exists. If the floor names
+// another node, the owner of the missing one left before it held the lock, or uses
+// another library. Then a third request reads and watches the next contender's node.
 //
 // If the floor names the missing node, the contender is first, whenever the questions are
 // answered:
@@ -26,11 +26,11 @@ const (
 //  1. The owner of the missing node held the lock. It wrote the floor in the transaction
 //     that deleted its node.
 //  2. From that transaction on, no older contender is left.
-//  3. There was never a contender between that node and the own one.
+//  3. No contender was ever between that node and the contender's own.
 //
 // The floor need not be read if the missing node belonged to a contender of this session,
-// which knows whether it held the lock. The same goes for the owner of the next node, if
-// that node is gone, too; see [LeaverBook].
+// which knows whether it held the lock. The same is true of the owner of the next node,
+// if that node is gone, too; see [LeaverBook].
 type Handoff struct {
 	done   uint8 // the parts, as bits
 	free   bool  // no contender is ahead
@@ -38,7 +38,7 @@ type Handoff struct {
 	failed bool // the claim failed
 }
 
-// Wants reports whether to ask the part now.
+// Wants reports whether to ask this question now.
 func (a Handoff) Wants(p Part) bool {
 	switch {
 	case a.has(p):

@@ -3,7 +3,7 @@ package recipes
 import "github.com/zkgrant/zkgrant/events"
 
 // Contention is what a holder knows about the contenders that it keeps out. It is a
-// comparable value. The zero value is for a contender that does not hold.
+// comparable value. The zero value is for a contender that does not hold the lock.
 //
 // A holder without news knows that no other contender has arrived if:
 //
@@ -34,23 +34,23 @@ type Contention struct {
 	resting bool // the session renews no lease for the node
 }
 
-// Grant sets what the holder of the node knows at its Grant. It may have found another
-// contender while it waited.
+// Grant resets what the holder knows when its node is granted the lock, except for Found:
+// it may have found another contender while it waited.
 func (c *Contention) Grant(epoch Epoch, node string) {
 	*c = Contention{epoch: epoch, node: events.Name{Text: node}, Found: c.Found, up: true}
 }
 
-// Next reports whether every contender is known that arrived earlier than two probe
+// Next reports whether the holder knows every contender that arrived more than two probe
 // intervals ago, or before the last round trip if that took longer. If not, it returns
-// the next request needed to find out, or nil. Call it after each change. Once a
-// contender was found, only the proof is still missing.
+// the next request needed to find out, or nil. Call it after each change. Once another
+// contender has been found, only the proof is missing.
 //
 // waits means that a grant follows if all are known; without it, the directory is only
 // watched, and nothing is proven. proven reports whether the lease is alive, and whether
 // a write sent within two probe intervals was answered.
 func (c *Contention) Next(waits bool, proven func() (alive, recent bool)) (known bool, request Effect) {
 	proved := c.proved
-	c.proved = false // it was valid for one Grant, at once
+	c.proved = false // it is valid for one Grant only, and only now
 	switch {
 	case !c.up:
 	case c.armed || c.Found:
@@ -71,7 +71,8 @@ func (c *Contention) Next(waits bool, proven func() (alive, recent bool)) (known
 	return false, nil
 }
 
-// Rest reports whether the session should stop renewing a lease for the node.
+// Rest reports whether the session should stop renewing a lease for the node. If so, the
+// holder rests from now on.
 func (c *Contention) Rest() (rests bool) {
 	rests = c.up && !c.resting && !c.proving
 	c.resting = c.resting || rests
@@ -115,7 +116,7 @@ func (c *Contention) answered(op Op, held bool) (own bool) {
 	case op == OpArm:
 		own = c.arming
 		c.arming, c.missed = false, false
-	case op == OpClaim && !held: // otherwise the machine's, which adds no holder to the session
+	case op == OpClaim && !held: // a claim with Held is the machine's
 		own = c.proving
 		c.proving = false
 	}

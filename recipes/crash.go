@@ -6,7 +6,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about a lock that reports crashes. A Grant reports an earlier holder that
+// This file is about locks that report crashes. A Grant reports an earlier holder that
 // ended without a release, unless a later holder has released since.
 //
 // A holder leaves a record: a separate node that outlives its session. The transaction
@@ -15,15 +15,15 @@ import (
 // releases. The order of these transactions decides:
 //
 //  1. A claims. Its node exists, and from then on so does its record.
-//  2. A ends without a release. Its node goes, but nothing removes the record.
+//  2. A ends without a release. Its node is gone, but nothing removes the record.
 //  3. B claims, finds a record, and reads it after the claim. The record does not name
 //     B's node, so it is not B's. Hence a contender has held the lock since the last
 //     release, and has not released it.
 //  4. B releases, and the record is deleted with B's node. Or B crashes, too: then A's
 //     record stays until a holder releases.
 //
-// A claim of unknown outcome is sent again. If the record then names our own node, the
-// first claim created it. There was no other holder in between: we are first in the
+// A claim whose outcome is unknown is sent again. If the record then names our own node,
+// the first claim created it. There was no other holder in between: we are first in the
 // queue, and no node name is used twice.
 //
 // So every grant of such a lock is claimed, even if the answer to the create proves that
@@ -63,9 +63,9 @@ func (m *Machine) recording() Recording {
 }
 
 // leavesClean decides, when a caller leaves, whether the record is deleted with the node.
-// It is if the caller took the Grant and released, because its work is then done. It also
-// is if the caller never took the Grant and the record is our own. Both hold even after a
-// loss: the caller may have released before it knew.
+// It is if the caller took the Grant and has released, because its work is then done, or
+// if the caller never took the Grant and the record is our own. Both are true even after
+// a loss: the caller may have released before it knew.
 func (m *Machine) leavesClean(in Withdrawn) {
 	if m.recording() == RecordMade && (m.state == Held && m.why == 0 || m.state == Lapsed) {
 		m.clean = m.recorded
@@ -75,8 +75,8 @@ func (m *Machine) leavesClean(in Withdrawn) {
 	}
 }
 
-// claimPlan checks the own nodes. In the same transaction, it creates a record or checks
-// whether one exists.
+// claimPlan checks the contender's nodes. In the same transaction, it creates a record or
+// checks whether one exists.
 func (e *Errand) claimPlan() Plan {
 	if e.delayed.next != claims {
 		return e.delayPlan()
@@ -96,7 +96,8 @@ func (e *Errand) claimPlan() Plan {
 }
 
 // claimed handles the answer to a claim. If only the operation on the record was refused,
-// the claim is still proven: at that point in the servers' order, the own node existed.
+// the claim is still proven: at that point in the servers' order, the contender's node
+// existed.
 func (e *Errand) claimed(p Plan, a Answer) Meaning {
 	done, record := a.Result == ResultDone, p.Refused(a).On == OnRecord
 	switch {
@@ -131,7 +132,7 @@ func (e *Errand) recorded(left *events.Abandoned) Claimed {
 
 // Found is an existing record, as read after a claim.
 type Found struct {
-	Own    bool // the record names the own node: an earlier claim was executed, but its answer was lost
+	Own    bool // the record names our own node: the answer to an earlier claim was lost
 	Writer bool // the record is that of the writer whose place the contender has taken
 	Stands bool // and the writer's node still exists
 	Gone   bool // the record is gone, or was replaced by another one
@@ -139,11 +140,11 @@ type Found struct {
 	Delay  time.Duration // the longer of the record's lock-delay and the contender's; in a writer's place, the record's
 	Marked bool          // the delay has begun
 	Since  int64         // if Marked: when, by the servers' clock, in milliseconds since 1970
-	Taken  bool          // the own node, or the writer's in whose place the contender stands, has taken the record over
+	Taken  bool          // the contender, or the writer whose place it has, has taken it over
 
 	Version  int32  // of the record
 	Mark     []byte // the record with a mark; an existing mark keeps its time
-	TakeOver []byte // the record once the own node has taken it over
+	TakeOver []byte // the record once the contender has taken it over
 }
 
 // Read handles the record that the claim has found, and the crashed holder that it names.

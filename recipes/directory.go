@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// This file is about what a session knows of a lock's directory: what its data say, which
-// of the session's own holders have left it, and when it is renewed. Each book is a small
-// comparable value. The session keeps one per directory, and the explorer keeps the same
-// ones in its worlds.
+// This file is about what a session knows about a lock's directory: what its data say,
+// which of the session's own holders have left it, and when it is renewed. Each book is a
+// small comparable value. The session keeps one per directory, and the explorer keeps the
+// same ones in its worlds.
 
 // The data of a directory that this library created are a line with a magic word and,
 // possibly, a second line with a floor. A floor is the zxid that created the node of a
-// holder that has left, so no older contender is left. It is not the node's number,
-// because numbers start again at 0 when an empty directory was removed.
+// holder that has left: no contender older than that one remains. It is not the node's
+// number, because numbers start again at 0 when an empty directory was removed.
 const (
 	magic     = "zkgrant\n"
 	floorMark = "floor 0x"
@@ -113,7 +113,7 @@ func (b DirectoryBook) Saw(czxid int64, children, dataLength int32) (_ Directory
 	return b, b.czxid == 0 && !b.closed && int(dataLength) >= len(magic)
 }
 
-// Fewer notes that this many nodes have left.
+// Fewer notes that this many nodes are gone.
 func (b DirectoryBook) Fewer(nodes int32) DirectoryBook {
 	b.children = max(0, b.children-nodes)
 	b.contended = b.children > 1
@@ -181,7 +181,7 @@ type Renewal struct {
 	Version  int32
 	Data     DirectoryData
 	Children int32
-	Own      string // the own node in the directory, which is deleted with it, or ""
+	Own      string // the contender's node in the directory, deleted along with it, or ""
 	Stays    bool   // create the directory again at once
 }
 
@@ -190,8 +190,8 @@ type Renewal struct {
 func (e *Errand) Renews() bool { return e.Op == OpDelete && !e.Clean }
 
 // Plan returns the transaction to try, or none. It deletes only the version of the
-// directory that was read. If it is refused, nothing has changed, and the own node is
-// deleted separately.
+// directory that was read. If it is refused, nothing has changed, and the contender's
+// node is deleted separately.
 func (r Renewal) Plan() (p Plan) {
 	others := r.Children
 	if r.Own != "" {

@@ -1,5 +1,5 @@
-// Package recipes makes the decisions. It has the acquisition state machine and, for each
-// kind of lock, the one rule that differs: who blocks me.
+// Package recipes makes the decisions. It contains the state machine of an acquisition
+// and, for each kind of lock, the one rule that differs: who blocks me.
 //
 // Everything here is a plain value or a pure function: no goroutines, no channels, no
 // clock, no I/O. A [Machine] is comparable, and a copy of it is another machine.
@@ -31,9 +31,10 @@
 // A contender whose node disappears before its grant queues again: every state with a
 // node has a way back to Creating. A withdrawal or a refusal leads to Releasing from
 // every state that may have a node, and to Over from all others. The end of a session
-// sends waiters back to Idle, holders to Lapsed, and those that were releasing to Over.
+// sends waiters back to Idle, holders to Lapsed, and contenders that were releasing to
+// Over.
 //
-// An unfair lock is a single node, which one contender at a time owns. Its machine takes
+// An unfair lock is a single node, owned by one contender at a time. Its machine takes
 // other paths:
 //
 //	Idle --> Creating --> Held
@@ -50,7 +51,7 @@
 //
 // Try starts in Looking. Recovering follows a create whose reply was lost. A withdrawal
 // in Creating cancels the create (Cancel): if it was not sent, nothing was created, and
-// the acquisition is over. Advancing finds out whose turn it is when the node ahead is
+// the acquisition is over. Advancing finds out whose turn it is once the node ahead is
 // gone. Lapsed is a lost lock under which a function may still be running: the node stays
 // until Withdrawn reports that the function has returned. A caller without a function
 // sends Withdrawn at once.

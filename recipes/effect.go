@@ -20,9 +20,9 @@ type (
 		Back    events.Name
 	}
 
-	// Cancel withdraws a Create. If nothing was created, and that would take further
-	// requests, they are not sent, and the Create is answered with [Canceled]. Otherwise
-	// it is answered as usual. Cancel itself is not answered.
+	// Cancel withdraws a Create. If nothing has been created yet and the Create needs
+	// further requests, these are not sent, and the Create is answered with [Canceled].
+	// Otherwise it is answered as usual. Cancel itself is not answered.
 	Cancel struct{ Epoch Epoch }
 
 	// List reads the directory and searches it for the attempt's GUID, unless Attempt is
@@ -36,17 +36,17 @@ type (
 		Size    bool
 	}
 
-	// Watch requests a [Gone] as soon as the node does not exist, which may be at once.
-	// The watch may be lost with the connection.
+	// Watch requests a [Gone] once the node no longer exists, which may be at once. The
+	// watch may be lost with the connection.
 	Watch struct {
 		Epoch Epoch
 		Node  events.Name
 	}
 
-	// Claim sends a write that succeeds only if the own node exists. A warm session sends
-	// nothing; see [Warmth]. With a Record, the same write creates or checks the record,
-	// and an existing one is read after the write. The answer is then Claimed with
-	// Recorded.
+	// Claim sends a write that succeeds only if the contender's node exists. A warm
+	// session sends nothing; see [Warmth]. With a Record, the same write creates or
+	// checks the record, and an existing one is read after the write. The answer is then
+	// Claimed with Recorded.
 	Claim struct {
 		Epoch  Epoch
 		Node   events.Name
@@ -55,28 +55,28 @@ type (
 	}
 
 	// Advance finds out whose turn it is after the end of a blocker that was not the only
-	// contender ahead. In one batch, it reads the directory's floor and claims the own
-	// node; see [Claim]. If the floor does not name the blocker, it watches the next
-	// older node that is remembered; Gone reports its end, as for a Watch.
+	// contender ahead. In one batch, it reads the directory's floor and claims the
+	// contender's node; see [Claim]. If the floor does not name the blocker, it watches
+	// the next older node that is remembered; Gone reports its end, as for a Watch.
 	Advance struct {
 		Epoch Epoch
-		Node  events.Name // the own node
+		Node  events.Name // the contender's own node
 		Past  events.Name // the blocker that is gone
 		Next  events.Name // the nearest older node that may still exist
 	}
 
 	// Survey asks how many permits a semaphore has, and how many are in use. With Watch,
-	// [Changed] reports that either may have changed, and [Gone] that the own node is
-	// gone. If no size was written yet, the survey writes the acquisition's own. Without
-	// a Node, the acquisition is not in the queue yet.
+	// [Changed] reports that either may have changed, and [Gone] that the contender's
+	// node is gone. If no size was written yet, the survey writes the acquisition's own.
+	// Without a Node, the acquisition is not in the queue yet.
 	Survey struct {
 		Epoch Epoch
 		Node  events.Name
 		Watch bool
 	}
 
-	// Enter trades the own node, the first in the queue, for Permits permits: all or
-	// none, and only if the size node still has that version. Floor is as in [Delete].
+	// Enter trades the contender's node, the first in the queue, for Permits permits: all
+	// or none, and only if the size node still has that version. Floor is as in [Delete].
 	Enter struct {
 		Epoch   Epoch
 		Node    events.Name
@@ -85,9 +85,9 @@ type (
 		Floor   bool
 	}
 
-	// Delete deletes the own node, or whatever is left of the own permits. A missing node
-	// counts as deleted. With Floor, the same transaction leaves a floor in a directory
-	// of ours: no contender older than this node is left. With Clean, the same
+	// Delete deletes the contender's node, or whatever is left of its permits. A missing
+	// node counts as deleted. With Floor, the same transaction leaves a floor in a
+	// directory of ours: no contender older than this node is left. With Clean, the same
 	// transaction deletes the record; if the node is gone already, the record stays.
 	Delete struct {
 		Epoch Epoch
@@ -107,9 +107,9 @@ type (
 		For     time.Duration
 	}
 
-	// Arm lists the directory, and watches it and the own node. [Changed] reports that
-	// contenders may have arrived, and [Gone] that the own node is gone. No machine
-	// returns it; see [Contention].
+	// Arm lists the directory, and watches it and the holder's node. [Changed] reports
+	// that contenders may have arrived, and [Gone] that the holder's node is gone. No
+	// machine returns it; see [Contention].
 	Arm struct {
 		Epoch Epoch
 		Node  events.Name
@@ -119,9 +119,9 @@ type (
 	// timeout; see [Warmth]. It is not answered.
 	Warm struct{}
 
-	// Rest stops the renewal of the lease for the own node, and the report of the lease's
-	// end, until a [Claim] without Held is answered. It is not answered itself. No
-	// machine returns it; see [Contention].
+	// Rest stops the renewal of the lease for the holder's node, and the report of the
+	// lease's end, until a [Claim] without Held is answered. It is not answered itself.
+	// No machine returns it; see [Contention].
 	Rest struct{}
 
 	// Discard deletes a node that the machine no longer needs. It is not answered. The

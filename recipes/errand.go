@@ -10,8 +10,7 @@ import (
 // This file has the plan of each request, what its answer means, and which release and
 // acquire may share a transaction. Plans for one kind of lock are in that kind's file.
 
-// Plan returns the transaction to try, or none for a turnover in a directory whose marker
-// cannot be set: its two parts are then made one after the other.
+// Plan returns the transaction to try next, or none if the request has no plan.
 func (e *Errand) Plan(v View) Plan {
 	switch e.Op {
 	case OpCreate:
@@ -58,8 +57,8 @@ func (e *Errand) Means(p Plan, a Answer) Meaning {
 	}
 }
 
-// createPlan creates the own nodes. After the creates, it also sets the markers of
-// directories of ours that were empty when last seen: the answer then has the Stat of
+// createPlan creates the contender's nodes. After the creates, it also sets the markers
+// of directories of ours that were empty when last seen: the answer then has the Stat of
 // each directory, which shows whether the node is alone. In a turnover, the nodes of the
 // contender that leaves are deleted first.
 //
@@ -113,8 +112,8 @@ func (e *Errand) createPlan(v View) Plan {
 // the result.
 func (e *Errand) barrierPlan() Plan { return Plan{check(OnDirectory, e.Dir)} }
 
-// deletePlan deletes the own nodes. If the errand says so, it also leaves a floor and
-// removes the record.
+// deletePlan deletes the contender's nodes. If the errand says so, it also leaves a floor
+// and removes the record.
 func (e *Errand) deletePlan(v View) Plan {
 	if e.Doubts {
 		return e.barrierPlan()
@@ -132,8 +131,8 @@ func (e *Errand) deletePlan(v View) Plan {
 	return p
 }
 
-// floor returns the operation that leaves a floor in the directory: it says that no
-// contender older than the own node is left.
+// floor returns the operation that leaves a floor in the directory: no contender older
+// than this one remains.
 func (e *Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, floorData(v.Token)) }
 
 // created handles the answer to a create that was executed. The node is proven to be
@@ -187,7 +186,7 @@ func (e *Errand) notCreated(p Plan, a Answer) Meaning {
 	missing, at := a.Result == ResultNoNode, p.Refused(a)
 	switch {
 	case len(e.Leavers) > 0:
-		return Meaning{Then: ThenApart} // each part will show why
+		return Meaning{Then: ThenApart} // executed separately, each part shows why
 	case p.atOnce():
 		return e.notAtOnce(a, at)
 	case e.Layout == LayoutPlace:

@@ -145,8 +145,8 @@ type (
 	// the attempt's GUID, if it was found. With Entered, Own is not in the queue but is
 	// the first of the attempt's permits, without a Token, and InUse is how many permits
 	// are in use. Size is the semaphore's, or 0 if it was not requested. For a
-	// multi-lock, Queue has the queues of all members, and Own is the first of the own
-	// nodes that was found; Parted means that some of the others were not.
+	// multi-lock, Queue has the queues of all members, and Own is the first of the
+	// attempt's nodes that was found; Parted means that some of the others were not.
 	Listed struct {
 		Epoch
 		Queue   []events.Name
@@ -162,8 +162,8 @@ type (
 	// means that the lease is good at the time of the answer. Recorded means that the
 	// claim had a Record. Abandoned is then the holder that left a record without
 	// releasing; nil means that there is none, and that a record created by the claim is
-	// our own. Held is as in the claim: a claim with Held verifies what is held, and
-	// makes no holder of a contender for which the session renews no lease.
+	// our own. Held is as in the claim: a claim with Held only verifies a hold, so it
+	// does not end a holder's rest; see [Contention].
 	Claimed struct {
 		Epoch
 		Fresh     bool
@@ -217,8 +217,8 @@ type (
 		Spare   bool
 	}
 
-	// Armed answers [Arm]: the directory and the own node are watched. Others means that
-	// the directory has another contender.
+	// Armed answers [Arm]: the directory and the holder's node are watched. Others means
+	// that the directory has another contender.
 	Armed struct {
 		Epoch
 		Others bool

@@ -38,7 +38,7 @@ const (
 // containers created for this session, and identifies each by the zxid that created it:
 //
 //   - A bare directory has not had a child yet. Servers never delete it, so bare ones are
-//     deleted first. It is due if it stays bare.
+//     deleted first. It is due if it stays bare for a while.
 //   - Any other directory is due some time after the session's last contender has left
 //     it.
 //   - A path at which a directory was deleted may be used again. Its next directory is
@@ -73,7 +73,7 @@ type leftover struct {
 	due   time.Time
 	users int // contenders of the session in it; one not counted costs at most a needless read
 	in    *list.List
-	at    *list.Element // in there
+	at    *list.Element // its element in that list
 }
 
 // use is a directory in use.
@@ -215,8 +215,8 @@ func (l *Leftovers) Bare(most int) (all []Leftover) {
 	return all
 }
 
-// Wait returns the time until Next may return a directory. It returns false if that takes
-// another event.
+// Wait returns the time until Next may return a directory. It returns false if that
+// depends on another event.
 func (l *Leftovers) Wait(now time.Time) (_ time.Duration, ok bool) {
 	if l.underWay >= leftoverBurst {
 		return 0, false

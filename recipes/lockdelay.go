@@ -13,8 +13,8 @@ import (
 //
 // The delay is part of the record of crash.go, so a lock with a delay reports crashes.
 // The holder writes its delay there, and the next contender may ask for a longer one.
-// Possibly no contender sees the holder's node go, so the delay begins with a mark in the
-// record, and runs on while contenders come and go:
+// Perhaps no contender sees the holder's node disappear. So the delay begins with a mark
+// in the record, and keeps running while contenders come and go:
 //
 //  1. A holds, with its record, and ends without a release.
 //  2. B claims the lock, finds A's record, and marks it. The answer has the servers' time
@@ -26,10 +26,10 @@ import (
 //     mark.
 //  5. C releases, and the record is deleted. The next contender does not wait.
 //
-// Each of these writes checks the own node and the version of the record that was read.
-// So what was read is still true when the write is executed, and only the first in the
-// queue marks or takes over. If several readers mark at once, all but one fail and read
-// again. A reader enters after the delay and leaves the record as it is.
+// Each of these writes checks the contender's node and the version of the record that was
+// read. So what was read is still true when the write is executed, and only the first in
+// the queue marks or takes over. If several readers mark at once, all but one fail and
+// read again. A reader enters after the delay and leaves the record as it is.
 
 // delaying is the next transaction of a claim.
 type delaying uint8

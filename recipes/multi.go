@@ -154,9 +154,9 @@ func (m *Machine) usable(queue []events.Name) bool {
 	return usable(queue, m.own.Name)
 }
 
-// enqueued handles the answer to a create of all nodes and, if all directories could be
-// marked, the markers. It is a single transaction, so the Stats are from the moment at
-// which all nodes were created, and its zxid is their token. A contender that is not
+// enqueued handles the answer to the creates of all nodes and, if all directories could
+// be marked, to the markers. It is a single transaction, so the Stats are from the moment
+// at which all nodes were created, and its zxid is their token. A contender that is not
 // proven to be alone in every directory lists.
 func (e *Errand) enqueued(p Plan, a Answer) Meaning {
 	in := Enqueued{Epoch: e.Epoch, Alone: len(a.Stats) > 0}

@@ -9,9 +9,10 @@ import "path"
 // another plan to try. The session sends the transactions to a server, and the explorer
 // executes the same ones in its worlds.
 
-// Tries limits the transactions of an errand, each of which follows the creation of
-// something that was missing. A server may delete an empty container right after its
-// creation. Only a program that deletes on purpose makes that happen again and again.
+// Tries is the maximum number of transactions of an errand. Most retries follow the
+// creation of something that was missing. A server may delete an empty container right
+// after its creation, but only a program that deletes on purpose makes that happen again
+// and again.
 const Tries = 10
 
 // Errand is a request that writes, if only a barrier or a claim: the machine's request,
@@ -26,13 +27,13 @@ type Errand struct {
 	Record Recording // of Claim
 	Doubts bool      // of Delete: the lock's single node may belong to another contender by now
 
-	Dir   string   // the directory of the own node
-	Nodes []string // the own nodes; of Create, what their paths begin with
+	Dir   string   // the directory of the contender's node
+	Nodes []string // the contender's nodes; of Create, what their paths begin with
 	Data  []byte   // of the created nodes
 
 	Lent    int64    // of Create in a writer's place: the zxid that created the writer's node
 	Writer  string   // of Create in a writer's place: the writer's node
-	Made    bool     // of Create: the session has just made the directory; the Stat of an answer is the own node's
+	Made    bool     // of Create: the directory was just made; the Stat of an answer is the node's
 	Leavers []string // of Create: another contender's nodes, to be deleted in the same transaction
 
 	Holder  string // the record of the holder, if the lock has one
@@ -66,11 +67,11 @@ type Plan []Operation
 type Operation struct {
 	Do      Verb
 	On      Role   // what the node is to the contender
-	Member  int    // of DoCreate: which one of the own nodes
+	Member  int    // of DoCreate: which one of the contender's nodes
 	Path    string // of a node that the server numbers, the part before the number
 	Data    []byte // of DoCreate and DoSet
 	Flags   Flags  // of DoCreate
-	Version int32  // that the node must have, or AnyVersion; not of DoCreate
+	Version int32  // the version that the node must have, or AnyVersion; not of DoCreate
 
 	dir int64 // of DoSet on a directory: the zxid that created it, as far as the session knows
 }
@@ -95,7 +96,7 @@ type Role uint8
 // The roles.
 const (
 	OnOwn             Role = iota + 1 // a node of the contender
-	OnDirectory                       // the directory of an own node
+	OnDirectory                       // the directory of such a node
 	OnWriter                          // the node of the writer whose place the contender takes
 	OnLeaver                          // the node of the contender that leaves, in a turnover
 	OnRecord                          // the record of the holder
@@ -147,10 +148,10 @@ func (p Plan) Refused(a Answer) Operation {
 
 // View is what a session knows when it makes a plan.
 type View struct {
-	Dir     DirectoryBook   // of the own node's directory
-	Members []DirectoryBook // of a multi-lock: of the directories of all own nodes
+	Dir     DirectoryBook   // of the directory of the contender's node
+	Members []DirectoryBook // of a multi-lock: of the directories of all its nodes
 	Permits DirectoryBook   // of the permits' directory
-	Token   int64           // the zxid that created the own node, or 0
+	Token   int64           // the zxid that created the contender's node, or 0
 	Brief   bool            // a request has room for several paths
 	Plain   bool            // the data of the lock's single node may not be written, not even by us
 }
@@ -214,7 +215,7 @@ const (
 	ThenMakeParents             // create the missing directories, then try the next plan
 	ThenReadRecord              // read the record, whose content the answer to the machine depends on
 	ThenApart                   // execute the parts one after the other: those of a turnover, or of several nodes
-	ThenLook                    // read whose the single node is, or, for a list request, which nodes exist
+	ThenLook                    // read who owns the single node or, for a List, which nodes exist
 	ThenCount                   // count the permits in use, then pass In and the count to the machine
 )
 

@@ -88,7 +88,7 @@ func (e Claim) Marks(in Input) Input {
 
 // Joint reports whether a claim can share a transaction with others. Only claims of
 // holders do, which check that they still hold. The claim of a lock's single node cannot,
-// because it must find out whose the node is. Neither can a claim with a record, which
+// because it must find out who owns the node. Neither can a claim with a record, which
 // must read the record.
 func (e Claim) Joint(l Layout) bool { return e.Held && e.Record == RecordNothing && l != LayoutNode }
 
@@ -108,7 +108,7 @@ const (
 // The transaction is executed at a single point in the servers' order, so for each claim
 // it is as good as a transaction of its own. It fails at the first check that fails. The
 // checks before that one are proven, because a failed transaction went through the
-// quorum, too. About those after it, nothing is known.
+// quorum, too. Nothing is known about the checks after it.
 func JointVerdict(i, bad int) Verdict {
 	switch {
 	case bad < 0 || i < bad:

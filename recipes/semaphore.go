@@ -123,10 +123,10 @@ type Findings struct {
 	Size    int32 // 0 if the size node does not contain a number
 	Version int32
 	InUse   int32
-	Gone    bool // the own node does not exist
+	Gone    bool // the contender's node does not exist
 }
 
-// Looks reports whether the survey also reads the own node.
+// Looks reports whether the survey also reads the contender's node.
 func (e Survey) Looks() bool { return e.Watch && e.Node.Text != "" }
 
 // Means returns the answer to a survey.
@@ -214,9 +214,9 @@ func (m *Machine) giveBack(first string) []Effect {
 }
 
 // giveWay gives the permits back because more are in use than there should be, and queues
-// again. Another contender, like Curator's, has created one without being first in the
-// queue; see Semaphore. It waits until there is room, and our permits would be in its
-// way.
+// again. Another contender, such as one of Curator's, has created one without being first
+// in the queue; see Semaphore. That contender waits until there is room, and our permits
+// would be in its way.
 func (m *Machine) giveWay() []Effect {
 	if m.try {
 		return m.fail(WhyBusy)
@@ -268,7 +268,7 @@ func (p Plan) atOnce() bool {
 	return len(p) > 1 && p[len(p)-2].On == OnPermitDirectory && p[len(p)-1].On == OnDirectory
 }
 
-// enteredAtOnce handles the answer to such a plan.
+// enteredAtOnce handles the answer to a plan of atOncePlan.
 func (e *Errand) enteredAtOnce(p Plan, a Answer) Meaning {
 	if len(a.Nodes) == 0 || len(a.Stats) < 2 {
 		return e.unknown() // the permits may exist; a look-up finds them
@@ -288,7 +288,8 @@ func (e *Errand) enteredAtOnce(p Plan, a Answer) Meaning {
 	return Meaning{In: in, Note: NoteSeen, Dir: path.Dir(e.Permit), stat: permits}
 }
 
-// notAtOnce handles its refusal. Nothing was executed, and the contender queues up.
+// notAtOnce handles the refusal of such a plan. Nothing was executed, and the contender
+// queues up.
 func (e *Errand) notAtOnce(a Answer, at Operation) Meaning {
 	note := NoteGone
 	if a.Result != ResultNoNode {
@@ -302,9 +303,9 @@ func (e *Errand) notAtOnce(a Answer, at Operation) Meaning {
 	return m
 }
 
-// enterPlan trades the own node for the permits. The operations that the protocol expects
-// to fail at times come first. If the directory of the permits is ours, its marker is
-// written again, so that the answer has its Stat, which counts the permits.
+// enterPlan trades the contender's node for the permits. The operations that the protocol
+// expects to fail at times come first. If the directory of the permits is ours, its
+// marker is written again, so that the answer has its Stat, which counts the permits.
 func (e *Errand) enterPlan(v View) Plan {
 	p := Plan{check(OnSize, e.Size).of(e.Version), remove(OnOwn, e.Nodes[0])}
 	p = e.taking(p)

@@ -26,7 +26,7 @@ type Stay struct {
 	Spent  bool // the node is deleted when its holder leaves
 	Over   bool // no grant follows
 
-	watched bool  // the acquisition was told to watch for other contenders
+	watched bool  // the acquisition was asked to watch for other contenders
 	wanted  bool  // another contender is known or suspected; never cleared
 	left    int32 // if wanted: local grants that may still follow
 }
@@ -148,7 +148,7 @@ type Habit struct {
 
 const (
 	mostSteps = 6
-	fewTurns  = 3 // a stay with at most so many has not paid for its watch and the other contender's delay
+	fewTurns  = 3 // a stay with at most this many was not worth its watch and the other's delay
 )
 
 // Worth takes the number of a granted node, and reports whether the node is worth

@@ -21,7 +21,7 @@ func (m *Machine) Step(in Input) []Effect {
 		// A withdrawal may come before the start. Starting then would queue for a caller
 		// that is no longer there.
 		if m.started || m.state == Over {
-			return nil // it was withdrawn
+			return nil
 		}
 		m.started, m.try, m.strict, m.detect = true, in.Try, in.Strict, in.Detect
 		return m.begin()
@@ -222,12 +222,12 @@ func (m *Machine) looked(in Listed) []Effect {
 
 func (m *Machine) stepCreating(in Input) []Effect {
 	if all, several := in.(Enqueued); several {
-		// A multi-lock goes through the same states. From here on, its first node stands
-		// for all of them.
+		// A multi-lock goes through the same states. From here on, its first node
+		// represents all of them.
 		if len(all.Nodes) == 0 {
 			return nil
 		}
-		first := all.Nodes[0] // its name represents all
+		first := all.Nodes[0]
 		if m.why == 0 &&
 			slices.ContainsFunc(all.Nodes, func(n events.Name) bool { return n.Check() != nil }) {
 			m.own = Own{Name: first}
@@ -399,7 +399,7 @@ func (m *Machine) found(in Listed) []Effect {
 func (m *Machine) stepWaiting(in Input) []Effect {
 	switch in := in.(type) {
 	case Gone:
-		// Other nodes may go without its being our turn.
+		// The end of any other node does not make it our turn.
 		if in.Node.Same(m.blocker(0)) {
 			return m.passed()
 		}
@@ -537,7 +537,7 @@ func (m *Machine) stepSurveying(in Input) []Effect {
 		m.permits.changed = true // the answer may be older than this change
 		return nil
 	case Suspended, Reconnected:
-		m.permits.doubted = true // the news that made it the first may be of a connection between the two
+		m.permits.doubted = true // the news that we are first may be older than the connection
 		return nil
 	case Refused:
 		return m.refused(in)

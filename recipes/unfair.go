@@ -84,8 +84,8 @@ func (e *Errand) Looked(own bool) Meaning {
 //
 // So a session has one owner per path at a time. Until the outcome of A's create is
 // known, B's create is not sent, and B waits as if A held the lock. A node of this
-// session that is found then is A's, unless it is a former holder's that the servers
-// refused to delete.
+// session that is found then is A's, unless the servers refused to delete it for a former
+// holder.
 type OwnerBook[S comparable] struct {
 	owner S
 	past  int64 // the zxid that created a node which the servers refused to delete

@@ -16,7 +16,7 @@ package recipes
 // From z on, no node is ahead of the contender's. So no other contender is granted the
 // lock before this node goes or its session ends.
 //
-// A reconnect breaks 2, because events of the meantime are reported in any order. So the
+// A reconnect breaks 2, because events that were missed are reported in any order. So the
 // contender must have been listed on this connection.
 //
 // If an operator deletes the nodes of a queue one by one, each contender is granted the
@@ -50,7 +50,7 @@ func (w Warmth) Claims() bool { return w.Connected && w.Listed && w.Watched && w
 
 // Knowable reports whether a warm session can know the answer to the claim. It cannot for
 // a claim with a record, which is on the servers; for a lock's single node, whose watch
-// does not say whose the node is; or for several nodes, which have no common watch.
+// does not say who owns the node; or for several nodes, which have no common watch.
 func (e Claim) Knowable(l Layout) bool {
 	return !e.Held && e.Record == RecordNothing && (l == LayoutQueue || l == LayoutPlace)
 }
