@@ -2,7 +2,7 @@ package actors
 
 import "github.com/zkgrant/zkgrant/events"
 
-// Backlog tells how many events the stream keeps for the subscriber that is furthest
+// Backlog returns how many events the stream keeps for the subscriber that is furthest
 // behind, and how many entries they take.
 func (s *Stream) Backlog() (kept, entries int) {
 	s.mu.Lock()
@@ -21,8 +21,8 @@ func (s *Stream) Backlog() (kept, entries int) {
 	return kept, entries
 }
 
-// Kept returns how many entries the stream keeps for all subscribers. It is called while
-// the stream stands still.
+// Kept returns how many entries the stream keeps for all subscribers. It must be called
+// from within Hold.
 func (s *Stream) Kept() (entries int) {
 	for b := range s.subs {
 		entries += len(b.queue)
@@ -30,8 +30,8 @@ func (s *Stream) Kept() (entries int) {
 	return entries
 }
 
-// Hold runs f while the stream stands still. Meanwhile only the function that f is given
-// can publish, and the stream does not note what was received.
+// Hold runs f while the stream is stopped. Meanwhile, only the function passed to f can
+// publish, and the stream does not notice what subscribers receive.
 func (s *Stream) Hold(f func(publish func(events.Event))) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -81,10 +81,10 @@ func (l *Lookout) Contended() (found, blind bool) {
 	return l.book.Found, l.book.Blind
 }
 
-// Known reports whether the lock is held and every contender is known that arrived
-// earlier than two probe intervals ago, or before a round trip that took longer. If so,
-// the caller uses the lock. If not, the Lookout finds out, and passes the answer to tell:
-// only during that call does such a round trip count.
+// Known reports whether the lock is held and the Lookout knows every contender that
+// arrived more than two probe intervals ago, or before a round trip that took longer. If
+// so, the caller may use the lock. If not, the Lookout finds out, and passes the answer
+// to tell. Such a round trip counts only during that call.
 func (l *Lookout) Known() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

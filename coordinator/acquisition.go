@@ -173,7 +173,7 @@ func (a *Acquisition) Context(parent context.Context) context.Context {
 		}
 		cancel(err)
 	})
-	context.AfterFunc(ctx, forget) // of ctx, because parent may outlive any number of locks
+	context.AfterFunc(ctx, forget) // of ctx, not parent, which may outlive any number of locks
 	return context.WithValue(ctx, ownerKey{}, &owner{a, ownerOf(parent)})
 }
 

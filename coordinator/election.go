@@ -80,7 +80,7 @@ func (e *Election) term(
 		lasted, end := time.Since(began), a.giveBack(ctx)
 		return e.goesOn(ctx, end, yield) &&
 			e.pause(ctx, terms.Ended(lasted, errors.As(end, &lost), rand.Float64()), yield)
-	case ctx.Err() != nil: // comes before the loss: the cause may be the loss of another lock, and would stay one forever
+	case ctx.Err() != nil: // before the loss: if the cause is another lock's loss, Terms would retry forever
 		yield(nil, context.Cause(ctx))
 		return false
 	case errors.As(err, &lost):

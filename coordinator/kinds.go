@@ -7,8 +7,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// kind is what a path is used as, and what differs from other kinds apart from the rule.
-// A path is used as one kind at a time.
+// kind describes what a path is used as, and how that differs from other kinds, apart
+// from the rule. A path is used as one kind at a time.
 type kind struct {
 	name    string  // for an error, with its article
 	word    string  // for hooks and the log

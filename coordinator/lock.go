@@ -23,7 +23,8 @@ import (
 //nolint:gochecknoglobals // IDs are unique in the process, because a group has locks of several coordinators
 var lastID atomic.Uint64
 
-// overhead is more than a create takes in addition to the path, the data and the ACL.
+// overhead is an upper bound for what a create takes besides the path, the data and the
+// ACL.
 const overhead = 1 << 10
 
 // systemTree is where servers keep their configuration and quotas.
@@ -200,8 +201,8 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		a.actor.Fail(err)
 		return a
 	}
-	// Its own node would queue up after an idle node that this process keeps for a cached
-	// lock.
+	// The acquisition's node would queue up after an idle node that this process keeps
+	// for a cached lock.
 	if !again && a.seat != nil && c.caching.Load() {
 		l.evictCached() //nolint:contextcheck // it may start a watch, which lasts as long as the lock is held
 	}

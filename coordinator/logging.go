@@ -20,7 +20,7 @@ import (
 //     tickTime than configured, or have no containers, the session is full, the
 //     identities have changed, the boot-time clock cannot be read, an election cannot be
 //     read, a record could not be deleted, a holder cannot be revoked or is evicted,
-//     waiters learn late of a resize, nodes may be left at the end.
+//     waiters learn of a resize late, nodes may be left at the end.
 //   - Info: a session was established, resumed or closed; a wait has lasted for a session
 //     timeout, see waiting.go. For elections: a campaign, and a term from its beginning
 //     to its end.

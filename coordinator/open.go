@@ -77,7 +77,7 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 			Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Elects: true,
 			Level: zap.InfoLevel,
 		},
-		// The actors that keep cached nodes. No caller sees their events, and no log.
+		// The actors that keep cached nodes. Their events reach no caller and no log.
 		keepers: actors.House{Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop()},
 		caches:  caches,
 		live:    live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),

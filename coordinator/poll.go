@@ -238,8 +238,8 @@ func kept(locks []sighting) []sighting {
 	return locks
 }
 
-// shown returns what the caller gets of a lock: a copy, because the poll keeps the lock
-// and what was read of it.
+// shown returns a copy of the lock for the caller, because the poll keeps the lock and
+// its data.
 func (s sighting) shown() events.LockInfo {
 	info := s.info
 	info.Contenders = slices.Clone(info.Contenders)

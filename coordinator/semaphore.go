@@ -74,12 +74,12 @@ func (s *Semaphore) Resize(ctx context.Context, permits int) error {
 	zxid, err := s.lock.c.session.Resize(ctx, s.lock.path, int32(permits), s.lock.cfg.acl)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Of calls beside each other, the one whose size was written last may return first.
+	// Of concurrent calls, the one that wrote its size last may return first.
 	if err == nil && zxid > s.written {
 		s.size, s.written = int64(permits), zxid
 	}
 	if s.resizing--; s.resizing == 0 {
-		s.written = 0 // a later call writes later, also if an operator has reset the servers
+		s.written = 0 // a later call writes later, even if an operator has reset the servers
 	}
 	if err != nil {
 		return fmt.Errorf("zkgrant: size of %s: %w", s.lock.path, err)

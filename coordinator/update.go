@@ -69,7 +69,7 @@ func (a *Acquisition) Update(ctx context.Context, path string,
 		case fateOpen:
 			return w.failed(fmt.Errorf("zkgrant: %s has changed since", path))
 		case fateUnchanged:
-			w.before = now // others may have made nodes above
+			w.before = now // another client may have created parents
 		case fateNone:
 			var old []byte
 			old, w.before = bytes.Clone(now.Data), now
@@ -176,7 +176,7 @@ func (w write) fate(now session.Node) fate {
 	switch {
 	case w.unknown == nil:
 		return fateNone
-	case is == nil && was == nil && !w.shared: // else another holder may have deleted what was made
+	case is == nil && was == nil && !w.shared: // else another holder may have deleted what was created
 		return fateUnchanged
 	case is == nil || was != nil && was.Czxid != is.Czxid:
 		return fateOpen

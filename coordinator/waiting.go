@@ -50,8 +50,8 @@ func (c *Coordinator) watchWaits() {
 	time.AfterFunc(c.cfg.Timeout/2, func() { c.group.Go(c.logWaits) })
 }
 
-// logWaits logs a line for each path at which an acquisition has waited for a session
-// timeout, about the one of them that is first in the queue.
+// logWaits logs a line for each path at which acquisitions have waited for a session
+// timeout. The line is about the first of them in the queue.
 func (c *Coordinator) logWaits() {
 	all, again := c.live.waiters(c.cfg.Timeout)
 	// One line per path, not per waiter: a thousand waiters would flood the log.

@@ -21,8 +21,7 @@
 //
 // # Contender names
 //
-// Other libraries may use the same lock directory. [ParseName] takes a name for a
-// contender's if it ends in one of the eight forms in use. To overlook a foreign holder
-// would break exclusion. To count a stray node as a contender would block every waiter
-// forever.
+// Other libraries may use the same lock directory. [ParseName] recognizes a contender by
+// a name that ends in one of the eight forms in use. Overlooking a foreign holder would
+// break exclusion. Counting a stray node as a contender would block every waiter forever.
 package events

@@ -21,15 +21,14 @@ type Grant struct {
 	// Token is the fencing token: the zxid of the transaction that created the node. The
 	// token of an exclusive grant is greater than the token of every earlier grant of
 	// another acquisition on this path, for the life of the ensemble's data. Readers that
-	// hold together are granted in any order of their tokens. A holder that enters its
-	// lock again keeps its token, and so does a writer that becomes a reader. A
-	// semaphore's tokens are those of the places in its queue, and grow from grant to
-	// grant.
+	// hold together are granted in any order of their tokens. A holder that re-enters its
+	// lock keeps its token, and so does a writer that becomes a reader. A semaphore's
+	// tokens are those of the places in its queue, and grow from grant to grant.
 	Token int64
 
 	// Turn counts the grants under one node of a cached lock, from 0. The pair (Token,
-	// Turn) grows from grant to grant. It is 0 for every other lock. A holder that enters
-	// its lock again keeps the turn.
+	// Turn) grows from grant to grant. It is 0 for every other lock. A holder that
+	// re-enters its lock keeps the turn.
 	Turn uint64
 
 	Session   int64         // the ZooKeeper session that owns the node

@@ -19,7 +19,7 @@ func ExampleParseName() {
 }
 
 func ExampleName_Check() {
-	name, _ := events.ParseName("lock-2147483647") // servers hand this number out again and again
+	name, _ := events.ParseName("lock-2147483647") // servers assign this number again and again
 	fmt.Println(errors.Is(name.Check(), events.ErrSequenceEnd))
 	// Output: true
 }

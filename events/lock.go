@@ -42,7 +42,7 @@ func (k LockKind) String() string {
 // HeldError names the holder of an unfair lock that coordinator.Try found held.
 type HeldError struct {
 	Path string
-	// Holder held the lock when it was read, and may be gone since.
+	// Holder held the lock when it was read, and may be gone by now.
 	Holder Contender
 }
 

@@ -9,8 +9,8 @@ import (
 // Marks are properties of the owner in the names of this library's nodes. They are the
 // bits of one hexadecimal digit, the fourteenth of the GUID with which a name begins. The
 // GUID is a UUID of version 8, as its thirteenth digit says; RFC 9562 leaves the other
-// bits of that version to its maker. The GUIDs of Curator and kazoo have version 4, and
-// those of go-zookeeper look different.
+// bits of that version to the implementation. The GUIDs of Curator and kazoo have version
+// 4, and those of go-zookeeper look different.
 type Marks uint8
 
 const (

@@ -6,7 +6,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// The digits of the number stand behind the marks and at the end of the next group.
+// The digits of the number follow the marks and end the next group.
 func TestPermitsAreReadWhereTheMarkSaysSo(t *testing.T) {
 	for node, want := range map[string]int{
 		"_c_4f1c0a52-7c39-8203-9a00-d2b1c5a7e9f0-lock-0000000007":               0x300,
@@ -39,7 +39,7 @@ func TestMarksTellOurNodesFromOthers(t *testing.T) {
 		{"_c_4f1c0a52-7c39-800e-ca3c-d2b1c5a7e9f0-lock-0000000007", false, 0},   // another variant
 		{"_c_4f1c0a52-7c39-800e-9a3c-d2b1c5a7e9f-lock-0000000007", false, 0},    // too short
 		{"x_c_4f1c0a52-7c39-800e-9a3c-d2b1c5a7e9f0-lock-0000000007", false, 0},  // not at the beginning
-		{"/_c_4f1c0a52-7c39-800e-9a3c-d2b1c5a7e9f0-lock-1/lock-0001", false, 0}, // of a directory
+		{"/_c_4f1c0a52-7c39-800e-9a3c-d2b1c5a7e9f0-lock-1/lock-0001", false, 0}, // the directory's GUID
 		{"_c_4F1C0A52-7C39-800E-9A3C-D2B1C5A7E9F0-lock-0000000007", false, 0},   // not as we write it
 		{"lock-0000000000", false, 0}, {"", false, 0}, {"x-1-0000000001", false, 0},
 	} {

@@ -40,9 +40,8 @@ const (
 	KindUnfair
 )
 
-// forms lists the markers that stand right before the number. Longer markers
-// come before those that they end with, so that `__rlock__` is not read as
-// anything shorter.
+// forms lists the markers that come right before the number. No marker ends with another
+// one, so their order does not matter.
 //
 //nolint:gochecknoglobals // a constant table
 var forms = [...]struct {
@@ -133,8 +132,8 @@ var ErrSequenceEnd = errors.New("zkgrant: the sequence numbers of the lock direc
 
 // ParseName parses the name of a child of a lock directory. It returns false for a name
 // that does not end in one of the eight forms; such a child is not a contender. Any text
-// may precede the form, unless it makes another word of it: `thread-1234567890` is not a
-// contender. A number outside the usable range is parsed, too: see [Name.Check].
+// may precede the form, unless it turns it into another word: `thread-1234567890` is not
+// a contender. A number outside the usable range is parsed, too: see [Name.Check].
 func ParseName(text string) (Name, bool) {
 	if text == "" || text[len(text)-1] < '0' || text[len(text)-1] > '9' {
 		return Name{}, false // most names of other nodes, without an allocation
@@ -163,14 +162,15 @@ func ParseName(text string) (Name, bool) {
 	return Name{}, false
 }
 
-// kindOf returns the kind by what stands before the number; 0 if it is no contender's.
+// kindOf returns the kind of a contender, given the text before the number, or 0 if it is
+// not a contender.
 func kindOf(head string) Kind {
 	for _, f := range forms {
 		before, ok := strings.CutSuffix(head, f.marker)
 		if !ok {
 			continue
 		}
-		// A letter or digit right before `lock-` makes another word of it.
+		// A letter or digit right before `lock-` makes it part of another word.
 		last, _ := utf8.DecodeLastRuneInString(before)
 		if f.marker[0] == '_' || !unicode.IsLetter(last) && !unicode.IsDigit(last) {
 			return f.kind

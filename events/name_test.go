@@ -28,7 +28,7 @@ func TestParseNameRecognisesEveryForm(t *testing.T) {
 		{"4f1c0a527c394a0e9a3cd2b1c5a7e9f0__rlock__0000000011", events.KindKazooRead, 11},
 		{"_c_" + uuid + "-__READ__0000000012", events.KindRead, 12},
 		{"_c_" + uuid + "-__WRIT__0000000013", events.KindWrite, 13},
-		{"_c_" + uuid + "-x-__WRIT__0000000018", events.KindWrite, 18}, // what stands before the marker says nothing
+		{"_c_" + uuid + "-x-__WRIT__0000000018", events.KindWrite, 18}, // the text before the marker does not matter
 		{"g-read-0000000014", events.KindRecipeRead, 14},
 		{"g-write-0000000015", events.KindRecipeWrite, 15},
 		{"x-72057594037927936-0000000016", events.KindWriteLock, 16},
@@ -137,8 +137,8 @@ func TestReasonsAreTextInJSON(t *testing.T) {
 	}
 }
 
-// FuzzParseName: any name that a server or a foreign client writes is either no
-// contender, or can be put together again from its parts.
+// FuzzParseName: any name that a server or a foreign client writes either is not a
+// contender or can be rebuilt from its parts.
 func FuzzParseName(f *testing.F) {
 	for _, s := range []string{"", "lock-0000000001", "x--1--000000005", "a__rlock__2147483647", "lock--2147483648", "_c_x", "-__WRIT__0000000001"} {
 		f.Add(s)
@@ -157,7 +157,8 @@ func FuzzParseName(f *testing.F) {
 		}
 		head, found := strings.CutSuffix(text, fmt.Sprintf("%010d", name.Seq))
 		if !found {
-			// Ten digits behind a minus sign are accepted though no server pads so far.
+			// Ten digits after a minus sign are accepted, although no server pads that
+			// far.
 			head, found = strings.CutSuffix(text, fmt.Sprintf("%011d", name.Seq))
 		}
 		if !found || !slices.ContainsFunc(markers, func(m string) bool { return strings.HasSuffix(head, m) }) {

@@ -14,9 +14,9 @@ import (
 // Bubble runs the test in virtual time, as synctest.Test does, with a watchdog. The
 // watchdog panics if the test is not over after Limit of virtual time. It also panics if
 // the test waits in the same line from one round to the next, while no goroutine is in
-// time.Sleep. The panic shows the lines that the test's goroutines wait in: a test that
-// waits for a channel cannot be ended in another way. A test that passes more time than a
-// round calls time.Sleep, because a timer or ticker looks like any other channel.
+// time.Sleep. The panic shows the lines that the test's goroutines wait in; nothing else
+// can end a test that waits for a channel. A test that lets more time than a round pass
+// must call time.Sleep, because a timer or ticker looks like any other channel.
 func Bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -28,17 +28,17 @@ func Bubble(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// Case runs a part of the test, as Bubble does.
+// Case runs a subtest in virtual time, as Bubble does.
 func Case(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { Bubble(t, test) })
 }
 
-// doing maps the names of tests in virtual time to what they have said that they do.
+// doing maps the name of a test in virtual time to what it last passed to Doing.
 var doing sync.Map
 
-// Doing notes for the watchdog what the test does. It is for a test whose line in the
-// source does not say it.
+// Doing notes for the watchdog what the test is doing, for a test whose source line does
+// not show that.
 func Doing(tb testing.TB, what string) {
 	tb.Helper()
 	doing.Store(tb.Name(), what)
@@ -75,7 +75,8 @@ func watch(name string, over <-chan struct{}) {
 	}
 }
 
-// bubble keeps the stacks of the caller's bubble. The caller's own stack comes first.
+// bubble returns the stacks of the caller's bubble. The caller's own stack must come
+// first.
 func bubble(stacks string) (of []string) {
 	name := regexp.MustCompile(`synctest bubble \d+`).FindString(stacks)
 	for stack := range strings.SplitSeq(stacks, "\n\n") {
@@ -86,8 +87,8 @@ func bubble(stacks string) (of []string) {
 	return of
 }
 
-// awaited returns the calls of the test that a bubble runs, or nothing while one of its
-// goroutines sleeps.
+// awaited returns the calls of the test that runs in the bubble, or nothing while one of
+// the bubble's goroutines sleeps.
 func awaited(bubble []string) (test string) {
 	for _, stack := range bubble {
 		head, calls, _ := strings.Cut(stack, "\n")
@@ -112,8 +113,8 @@ func stacks() string {
 
 var frame = regexp.MustCompile(`(?m)^\t((?:\S+_test|\S+/internal/[a-z]+test/\w+)\.go:\d+)`)
 
-// waiting names the innermost line of a test, or of a package of test support, in each
-// stack.
+// waiting returns, for each stack, the innermost line in a test or a test-support
+// package.
 func waiting(bubble []string) string {
 	var lines []string
 	for _, stack := range bubble {

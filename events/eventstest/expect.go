@@ -16,8 +16,8 @@ func Expect(tb testing.TB, holds bool, format string, args ...any) {
 	}
 }
 
-// Equal fails the test unless both are deeply equal. what names the value, and when it is
-// looked at.
+// Equal fails the test unless both are deeply equal. what says which value it is, and
+// when it was read.
 func Equal[T any](tb testing.TB, got, want T, what string, args ...any) {
 	tb.Helper()
 	form := "%s: got %+v, want %+v"
@@ -30,7 +30,7 @@ func Equal[T any](tb testing.TB, got, want T, what string, args ...any) {
 	}
 }
 
-// Contains fails the test unless the text has the part in it.
+// Contains fails the test unless the text contains the part.
 func Contains(tb testing.TB, text, part, what string, args ...any) {
 	tb.Helper()
 	if !strings.Contains(text, part) {
@@ -38,7 +38,7 @@ func Contains(tb testing.TB, text, part, what string, args ...any) {
 	}
 }
 
-// ErrorIs fails the test unless err is the wanted error, or both are nil.
+// ErrorIs fails the test unless err matches want, or both are nil.
 func ErrorIs(tb testing.TB, err, want error, what string, args ...any) {
 	tb.Helper()
 	if !errors.Is(err, want) {

@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// failures counts those of a test that is to fail.
+// failures counts the failures of a test that is expected to fail.
 type failures struct {
 	testing.TB
 	n int

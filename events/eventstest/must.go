@@ -2,7 +2,7 @@ package eventstest
 
 import "testing"
 
-// Must ends the test on an error of a step that only prepares the next one.
+// Must ends the test if a step that only prepares the next one has failed.
 func Must(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {

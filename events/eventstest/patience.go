@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// ErrNever is why a Patient context ends.
+// ErrNever is the cause of a Patient context that has run out of patience.
 var ErrNever = errors.New("eventstest: what is waited for does not happen")
 
-// tick is how often a Patient context counts.
+// tick is the interval at which a Patient context counts.
 const tick = 50 * time.Millisecond
 
 // Patient returns a context that ends with ErrNever as its cause: after most on an idle
@@ -23,7 +23,7 @@ func Patient(most time.Duration) (ctx context.Context, cancel context.CancelFunc
 	return ctx, func() { end(context.Canceled) }
 }
 
-// count calls over after so many ticks, unless the context ends before.
+// count calls over after this many ticks, unless the context ends first.
 func count(ctx context.Context, ticks int, over func()) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Process is a program that runs beside the test. What it prints is on its screen.
+// Process is a program that runs during the test. Its Screen has what it prints.
 type Process struct {
 	*Screen
 
@@ -18,13 +18,13 @@ type Process struct {
 }
 
 // Begin starts the command, whose output must not be redirected yet. The process is
-// killed at the end of the test. The test fails if a child of the process is still there
-// then.
+// killed at the end of the test. The test fails if a child of the process is still
+// running then.
 func Begin(tb testing.TB, cmd *exec.Cmd) *Process {
 	tb.Helper()
 	p := &Process{&Screen{}, tb, cmd, make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p, p
-	cmd.WaitDelay = 10 * time.Second // a child that is still there may hold them open
+	cmd.WaitDelay = 10 * time.Second // a remaining child may hold them open
 	if err := cmd.Start(); err != nil {
 		tb.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func Begin(tb testing.TB, cmd *exec.Cmd) *Process {
 	return p
 }
 
-// Pid is the number of the process.
+// Pid returns the process ID.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Send sends the process a signal.
@@ -55,8 +55,7 @@ func (p *Process) Send(sig os.Signal) {
 	}
 }
 
-// Exits waits for the end of the process, and fails the test unless the exit code is this
-// one.
+// Exits waits for the end of the process, and fails the test if it has another exit code.
 func (p *Process) Exits(code int) {
 	p.tb.Helper()
 	if got := p.ExitCode(); got != code {

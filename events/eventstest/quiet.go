@@ -1,6 +1,6 @@
 package eventstest
 
-// Quiet is a logger of a plain ZooKeeper client that keeps its remarks out of a test's
+// Quiet is a logger for a plain ZooKeeper client that keeps its messages out of a test's
 // output.
 type Quiet struct{}
 

@@ -2,5 +2,5 @@
 
 package eventstest
 
-// Raced is whether the race detector watches.
+// Raced reports whether the race detector is enabled.
 const Raced = true

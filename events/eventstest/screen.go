@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Screen takes what a program prints. The zero Screen is empty. Its methods may be
+// Screen collects what a program prints. The zero Screen is empty. Its methods may be
 // called from any goroutine.
 type Screen struct {
 	mu      sync.Mutex
@@ -15,15 +15,15 @@ type Screen struct {
 	waiting []cue
 }
 
-// cue is a function to call when a text was printed so many times.
+// cue is a function to call once a text was printed count times.
 type cue struct {
 	text  string
 	count int
 	then  func()
 }
 
-// When has then called once, as soon as the text was printed so many times. The program
-// waits for then in its Write.
+// When calls then once, as soon as the text was printed count times. The program waits
+// for then in its Write.
 func (s *Screen) When(text string, count int, then func()) {
 	s.mu.Lock()
 	s.waiting = append(s.waiting, cue{text, count, then})
@@ -32,8 +32,8 @@ func (s *Screen) When(text string, count int, then func()) {
 	run(due)
 }
 
-// Await returns when the text was printed so many times. It fails the test if that does
-// not happen.
+// Await returns once the text was printed count times. It fails the test if that never
+// happens.
 func (s *Screen) Await(tb testing.TB, text string, count int) {
 	tb.Helper()
 	come := make(chan struct{})
@@ -41,7 +41,7 @@ func (s *Screen) Await(tb testing.TB, text string, count int) {
 	Receive(tb, come, fmt.Sprintf("%q to be printed %d times", text, count))
 }
 
-// Write is for the program.
+// Write implements io.Writer for the program.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	s.printed.Write(p)
@@ -51,7 +51,8 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// due takes out the cues whose text was printed often enough; s.mu is held.
+// due removes the cues whose text was printed often enough, and returns their functions.
+// It is called with mu held.
 func (s *Screen) due() (due []func()) {
 	text := s.printed.String()
 	kept := s.waiting[:0]

@@ -8,7 +8,7 @@ import (
 
 // Serve listens on 127.0.0.1 until the test ends, and returns the address. It calls serve
 // for each connection, in a goroutine of its own, and then closes the connection. The
-// test closes its end of each one.
+// test must close its own end of each one.
 func Serve(tb testing.TB, serve func(net.Conn)) (addr string) {
 	tb.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")

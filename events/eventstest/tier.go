@@ -17,7 +17,7 @@ const (
 // Full reports whether tests run at full length.
 func Full() bool { return os.Getenv(fullVariable) == "1" }
 
-// Amount returns how many trials a test has: quick by default, full at full length.
+// Amount returns how many trials a test runs: quick by default, full at full length.
 func Amount(quick, full int) int {
 	if Full() {
 		return full
@@ -34,8 +34,8 @@ func Many(quick, full int) int {
 	return Amount(quick, full)
 }
 
-// NeedsServers skips a test of real servers unless they are asked for. `make test` runs
-// it for one commit in three.
+// NeedsServers skips a test that needs real servers unless they are enabled. `make test`
+// runs it for one commit in three.
 func NeedsServers(tb testing.TB) {
 	tb.Helper()
 	NeedsServersEachTime(tb)
@@ -44,7 +44,7 @@ func NeedsServers(tb testing.TB) {
 	}
 }
 
-// NeedsServersEachTime is NeedsServers for what `make test` runs for each commit.
+// NeedsServersEachTime is NeedsServers for tests that `make test` runs for every commit.
 func NeedsServersEachTime(tb testing.TB) {
 	tb.Helper()
 	if os.Getenv(realVariable) != "1" {
@@ -52,9 +52,9 @@ func NeedsServersEachTime(tb testing.TB) {
 	}
 }
 
-// InTurn reports whether it is the turn of the named test, or part of one: one commit in
-// so many. `make test` names the commit; at full length, and where none is named, it is
-// always its turn.
+// InTurn reports whether it is the turn of the named test, or part of a test. Its turn
+// comes for one commit in `of`. `make test` names the commit. At full length, or if no
+// commit is named, it is always its turn.
 func InTurn(name string, of uint32) bool {
 	commit := os.Getenv(turnVariable)
 	hash := fnv.New32a()

@@ -8,8 +8,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestTurns counts for how many commits a test runs: for each at full length and where no
-// commit is named, and for about one in three in `make test`.
+// TestTurns counts the commits for which a test runs: all of them at full length or if no
+// commit is named, and about one in three in `make test`.
 func TestTurns(t *testing.T) {
 	const commits = 900
 	runs := func(full string, named int) (n int) {

@@ -9,16 +9,16 @@ const (
 	// Limit is how much virtual time a test may take. No promise of the library takes
 	// hours.
 	Limit = 48 * time.Hour
-	// round is how often the watchdog of a bubble looks.
+	// round is the interval at which the watchdog of a bubble looks.
 	round = 10 * time.Minute
-	// patience is how much virtual time it may wait for one thing.
+	// patience is how much virtual time a test waits for one thing.
 	patience = round - time.Minute
-	// polls is how often a test looks before it gives up. Outside of virtual time 6,000
+	// polls is how often a test looks before it gives up. Outside of virtual time, 6,000
 	// polls take a minute or more.
 	polls = 6000
 	// interval is the time between two looks, outside of virtual time.
 	interval = 10 * time.Millisecond
-	// quick is the time between the first ones: most conditions are a matter of
+	// quick is the time between the first looks: most conditions become true within
 	// microseconds.
 	quick = time.Millisecond
 )
@@ -33,8 +33,8 @@ func step() time.Duration {
 }
 
 // Receive returns the next value of the channel, or the zero value once it is closed. It
-// fails the test if nothing comes. what names the value that is awaited: "a Grant of the
-// second waiter".
+// fails the test if nothing arrives. what names the awaited value: "a Grant of the second
+// waiter".
 func Receive[T any](tb testing.TB, from <-chan T, what string) T {
 	tb.Helper()
 	began, tick := time.Now(), time.NewTicker(step())
@@ -50,9 +50,9 @@ func Receive[T any](tb testing.TB, from <-chan T, what string) T {
 	panic("unreachable")
 }
 
-// Eventually returns as soon as the condition holds. It fails the test if that does not
-// happen. what names the condition: "the waiter is queued". The failure prints what the
-// functions behind it return: the state that was seen last.
+// Eventually returns as soon as the condition holds, and fails the test if it never does.
+// what names the condition: "the waiter is queued". The failure message ends with the
+// last state, as the functions in state return it.
 func Eventually(tb testing.TB, what string, holds func() bool, state ...func() string) {
 	tb.Helper()
 	began := time.Now()

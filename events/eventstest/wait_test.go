@@ -16,11 +16,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hangs is set in the process in which a test is to hang.
+// hangs is the variable that is set in the process in which the test hangs.
 const hangs = "ZKGRANT_TEST_HANGS"
 
-// TestAHangIsToldByTheLineThatWaits: a test that hangs in virtual time ends soon, and
-// says in which line it waits. Exception: a goroutine in time.Sleep keeps it until the
+// TestAHangIsToldByTheLineThatWaits: a test that hangs in virtual time is ended soon,
+// with the line in which it waits. If a goroutine is in time.Sleep, it is ended at the
 // limit.
 func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 	if os.Getenv(hangs) != "" {
