@@ -21,8 +21,8 @@ func (s *Stream) Backlog() (kept, entries int) {
 	return kept, entries
 }
 
-// Kept returns how many entries the stream keeps for all subscribers. It must be called
-// from within Hold.
+// Kept returns how many entries the stream keeps for all subscribers. The stream must be
+// locked, as it is for the function of Overhear.
 func (s *Stream) Kept() (entries int) {
 	for b := range s.subs {
 		entries += len(b.queue)

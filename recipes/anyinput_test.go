@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// everyInput has each kind of input, in the current epoch and in others.
+// everyInput returns inputs of every kind, in the current epoch and in others.
 func everyInput() []Input {
 	all := []Input{
 		Started{}, Started{Try: true}, Started{Detect: true}, Withdrawn{Why: WhyReleased}, Withdrawn{Why: WhyContext},
@@ -47,7 +47,7 @@ func everyInput() []Input {
 	return all
 }
 
-// epochOf is the epoch of an answer, or of news that concern one.
+// epochOf returns the epoch of an answer, or of news about one epoch.
 func epochOf(in Input) (epoch Epoch, has bool) {
 	if _, opened := in.(Opened); opened || in == nil {
 		return 0, false
@@ -115,8 +115,8 @@ func TestAnyInputInAnyState(t *testing.T) {
 	}
 }
 
-// hear has the machine take an input, and says what is wrong with the step. It does
-// without t, because it is called a million times.
+// hear passes an input to the machine, and describes what is wrong with the step. It
+// takes no t, because it is called a million times.
 func (h *heard) hear(in Input) (_ heard, wrong string) {
 	m := h.Machine
 	next, effects := after(m, in)
@@ -141,8 +141,8 @@ func (h *heard) hear(in Input) (_ heard, wrong string) {
 	return heard{next, h.told}, wrong
 }
 
-// tell notes what a caller is told, and whether it may be: a grant, then a loss, then the
-// end, each once at most.
+// tell notes what is reported to the caller, and returns whether that is in order: a
+// grant, then a loss, then the end, each at most once.
 func (h *heard) tell(e Effect) bool {
 	var bit, needed, excluded uint8
 	switch e.(type) {

@@ -8,7 +8,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about the books of a session, in all histories of some length.
+// This file tests the books of a session in all histories up to some length.
 
 func TestParseDirectoryData(t *testing.T) {
 	for _, c := range []struct {
@@ -38,9 +38,9 @@ func TestAFloorNamesOneNode(t *testing.T) {
 	}
 }
 
-// A page is one event in the life of a directory's book.
+// A page is one entry in a directory's book.
 type page struct {
-	kind     byte // s: a Stat is seen; o, t: the data are read, and are ours or theirs; x: they may not be written
+	kind     byte // s: a Stat arrives; o, t: the data are read, and are ours or theirs; x: they may not be written
 	czxid    int64
 	children int32
 }
@@ -57,8 +57,8 @@ func (p page) enter(b DirectoryBook) DirectoryBook {
 	return b
 }
 
-// TestADirectoryIsKnownByItsCreation goes through all histories of two directories of the
-// same name.
+// TestADirectoryIsKnownByItsCreation goes through all histories of two directories with
+// the same name.
 func TestADirectoryIsKnownByItsCreation(t *testing.T) {
 	pages := []page{{'s', 7, 1}, {'s', 7, 2}, {'s', 8, 1}, {'s', 8, 2}, {'o', 7, 0}, {'o', 8, 0}, {'t', 7, 0}, {'t', 8, 0}, {'x', 0, 0}}
 	var visit func(b DirectoryBook, history []page)
@@ -139,7 +139,8 @@ func TestOnlyAHolderThatLeftMakesAPlaceFree(t *testing.T) {
 	visit(LeaverBook[byte]{}, "", 0, 0)
 }
 
-// TestWhatEndsTheClaimToANode has each input that a contender may hear of its node.
+// TestWhatEndsTheClaimToANode tries each input about a node that its contender may
+// receive.
 func TestWhatEndsTheClaimToANode(t *testing.T) {
 	own := Own{Name: events.Name{Text: "lock"}, Owner: 7, Token: 5}
 	for _, c := range []struct {
@@ -163,7 +164,8 @@ func TestWhatEndsTheClaimToANode(t *testing.T) {
 }
 
 // TestOneOwnerAtAPath goes through all histories of two contenders of a session at one
-// path. In each the owner is the first to enter since the last owner left.
+// path. In each history, the owner is the first contender to enter since the last owner
+// left.
 func TestOneOwnerAtAPath(t *testing.T) {
 	var visit func(b OwnerBook[byte], history string, owner byte, past int64)
 	visit = func(b OwnerBook[byte], history string, owner byte, past int64) {
@@ -200,15 +202,15 @@ func TestOneOwnerAtAPath(t *testing.T) {
 	visit(OwnerBook[byte]{}, "", 0, 0)
 }
 
-// ends are the ways in which a holder of a lock with a record leaves.
+// ends are the ways in which a holder of a lock with a record can leave.
 var ends = []Withdrawn{
 	{WhyReleased, true, false}, {WhyReleased, false, false}, {WhyPanicked, true, true}, {WhyClosed, true, true}, {WhyLost, true, false},
 	{WhyLost, false, false},
 }
 
-// TestTheLastHolderLeavesForAll has three holders leave, in every way. The machine hears
-// of the last only. Then the record goes if each that had taken its Grant has released,
-// and if none had taken it, too.
+// TestTheLastHolderLeavesForAll makes three holders leave, in every way. The machine sees
+// only the last one. The record is then deleted if every holder that had taken its Grant
+// has released, and also if none had taken it.
 func TestTheLastHolderLeavesForAll(t *testing.T) {
 	held, _ := run(NewMachine(Mutex{}), crashSituations()["held"]...)
 	for _, a := range ends {

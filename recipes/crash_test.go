@@ -6,10 +6,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// somebody has crashed; a machine does not care which contender it was.
+// somebody is a crashed holder; a machine does not care which contender it was.
 var somebody = events.Abandoned{Node: "somebody's"}
 
-// crashSituations are machines of a lock that tells of crashes, in the states in which
+// crashSituations are machines of a lock that reports crashes, in the states in which
 // that makes a difference.
 func crashSituations() cases {
 	s := cases{}
@@ -64,12 +64,12 @@ func TestCrashTransitions(t *testing.T) {
 		{"verifying", Unknown{Epoch: 1, Op: OpClaim, Held: true}, Held, "claim #5"},
 		{"releasing uncleanly", Unknown{Epoch: 1, Op: OpDelete}, Releasing, "delete #5"},
 		{"releasing uncleanly", Withdrawn{Why: WhyReleased, Taken: true}, Releasing, ""},
-		{"held, of another node", Withdrawn{Why: WhyContext}, Releasing, "delete #6"}, // and not that one's record
+		{"held, of another node", Withdrawn{Why: WhyContext}, Releasing, "delete #6"}, // and not the crashed holder's record
 	})
 }
 
-// TestReadersMakeNoRecord, and remove none. A reader that gives up while it claims has
-// nothing to wait for.
+// TestReadersMakeNoRecord, and remove none. A reader that gives up while it claims need
+// not wait for the answer.
 func TestReadersMakeNoRecord(t *testing.T) {
 	crashSituations().follow(t, Read{}, []row{
 		{"creating", Created{1, ours, true, true, 500}, Claiming, "claim #5 and read the record"},

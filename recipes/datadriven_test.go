@@ -11,51 +11,54 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestTranscripts plays the scripts in testdata. After a change of behaviour run it with
-// -rewrite and read the difference. Commit it only if you understand what caused it.
+// TestTranscripts plays the scripts in testdata. After a change of behaviour, run it with
+// -rewrite and read the diff. Commit it only if you understand what caused it.
 //
-// Each command is carried out. Then the servers and the connections do what is left to
-// do, unless the command says hold. The test prints what the machines hear, where they
-// go, what they ask for and what they tell. The last line says where each contender
-// stands.
+// The test executes each command. Then the servers and the connections do everything that
+// is left to do, unless the command says hold. The test prints the machines' inputs,
+// their new states, their requests and their reports. The last line shows the state of
+// each contender.
 //
-//	queue clients=3    all ask for the lock, one after the other. The words are those of a
+//	queue clients=3    all request the lock, one after the other. The words are those of a
 //	                   spec, see specVariable; a is the first contender. With first=7 the
 //	                   numbers of the nodes begin there
-//	world clients=2    as queue, but before any has asked. In both, a contender that takes the
-//	                   place of another one asks when it is told to start
-//	start a            a asks
+//	world clients=2    like queue, but none has requested it. In both, a contender that takes
+//	                   another's place requests the lock when a command starts it
+//	start a            a requests the lock
 //	execute a          a server executes a's oldest request, and no more
 //	answer a           the oldest answer reaches a, and no more
 //	deliver            nothing but what is left to do
 //	paused a           a's pause is over
 //	delay-over         the lock-delay has passed
-//	release a          a's caller is done (panic: its function did not return; untaken: it did not take the grant)
+//	release a          a's caller is done (panic: its function panicked; untaken: it did not
+//	                   take the grant)
 //	withdraw a         a's caller gives up
 //	cancel a           a's create, which was withdrawn, was not sent yet
 //	cut a              a's connection breaks; reply-lost: after its request was executed
 //	reconnect a        the same session has a connection again
 //	lapse a            a's lease runs out
-//	expire a           a's session ends, and a new one begins (hold: at the leader only; silent: none begins)
-//	hear a             a hears that its session has ended, and begins a new one
+//	expire a           a's session ends, and a new one begins (hold: only at the leader;
+//	                   silent: none begins)
+//	hear a             a learns that its session has ended, and begins a new one
 //	remove #0          another process deletes a node
-//	asked #0           each session with a connection hears that a node's owner is asked for the lock (soon, late: by when)
-//	overdue a          the time is over by which a was to give the lock back
-//	foreign joins      another library's contender queues up (leaves: it holds, and leaves)
+//	asked #0           each session with a connection learns of a revocation request for a
+//	                   node (soon, late: its deadline)
+//	overdue a          the deadline of a's revocation has passed
+//	foreign joins      a contender of another library queues up (leaves: it holds, and leaves)
 //	guest joins        a contender of ours queues up, with a marker
 //	reap               the directory is removed, because it is empty
-//	downgrade          with writer, the foreign writer makes its read node
+//	downgrade          with writer, the foreign writer creates its read node
 //	catch-up c         the replica of c catches up by one transaction, and no more
 //	gone c             the watch of c that has fired is delivered, and no more
 //	refuse a           a server refuses a's oldest request
 //
-// Scripts in testdata/multi are of two directories, p and q. The nodes of one attempt
-// have the same number in both: p1 and q1.
+// Scripts in testdata/multi have two directories, p and q. The nodes of one attempt have
+// the same number in both: p1 and q1.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
 		if path == worldsFile {
-			return // no transcript
+			return // not a transcript
 		}
 		p := &play{}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -92,7 +95,7 @@ func has(d *datadriven.TestData, key string) bool {
 	return slices.ContainsFunc(d.CmdArgs, func(a datadriven.CmdArg) bool { return a.Key == key && len(a.Vals) == 0 })
 }
 
-// begin begins the play. From then on it notes what the machines hear and do.
+// begin begins the play. From then on, it records what the machines receive and do.
 func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	t.Helper()
 	var first int64
@@ -114,7 +117,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	p.clients = cfg.clients
 	p.env, p.w = cfg.begin(after, first)
 	p.env.log = func(c int, text string) {
-		if !strings.HasSuffix(text, ": Over") { // which listens to nothing any more
+		if !strings.HasSuffix(text, ": Over") { // it ignores everything
 			p.lines = append(p.lines, fmt.Sprintf("%c: %s", 'a'+c, text))
 		}
 	}
@@ -129,7 +132,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 	}
 }
 
-// take carries out one step. The budget is always sufficient.
+// take executes one step. The budget is always sufficient.
 func (p *play) take(kind stepKind, c uint8) { p.takeStep(step{kind: kind, client: c}) }
 
 func (p *play) takeStep(s step) {
@@ -156,7 +159,7 @@ func (p *play) settle() {
 	}
 }
 
-// commands are those of one step. Others are in command.
+// commands are the commands that take one step. The others are in the method command.
 var commands = map[string]stepKind{
 	"start": stepStart, "execute": stepExecute, "answer": stepAnswer, "release": stepRelease, "withdraw": stepWithdraw,
 	"panic": stepCrash, "untaken": stepUntaken, "cancel": stepCancel, "cut": stepCut, "expire": stepExpire,
@@ -209,7 +212,8 @@ func (p *play) command(t *testing.T, d *datadriven.TestData) {
 	}
 }
 
-// hear tells the client that its session has ended, as the server has done before.
+// hear makes the client learn that its session has ended, once the server has closed its
+// connection.
 func (p *play) hear(c uint8, again bool) {
 	if p.w.clients[c].conn == connUp {
 		p.w.raise(int(c))
@@ -221,7 +225,7 @@ func (p *play) hear(c uint8, again bool) {
 	}
 }
 
-// standing says where each contender stands, and which nodes exist at the leader.
+// standing describes the state of each contender, and the nodes that exist at the leader.
 func (p *play) standing() string {
 	var parts []string
 	for c := range p.clients {

@@ -2,7 +2,7 @@ package recipes
 
 import "math/bits"
 
-// answer delivers an answer. Whether it is fresh was noted on the way.
+// answer delivers an answer, which is fresh if the lease is good.
 func (e *environment) answer(w *world, c, i int) {
 	cl := &w.clients[c]
 	r := cl.requests[i]
@@ -43,7 +43,7 @@ func (e *environment) answer(w *world, c, i int) {
 	e.proof = 0
 }
 
-// proves is 1 + the node that an answer proves to be first, or 0.
+// proves returns 1 + the node that an answer proves to be first, or 0.
 func (e *environment) proves(c int, r request) uint8 {
 	switch {
 	case r.flags&reqFirst == 0, e.several != nil && r.op == OpAdvance:
@@ -105,7 +105,7 @@ func (e *environment) reply(w *world, c int, r request) Input {
 	case op == OpEnter:
 		in := Entered{Epoch: epoch, Permits: []string{e.nameOf(w, r.own-1).Text}}
 		if r.flags&reqStands != 0 {
-			in.InUse = 9 // more than there are
+			in.InUse = 9 // more than the semaphore has
 		}
 		return in
 	case op == OpDelete:
@@ -115,7 +115,7 @@ func (e *environment) reply(w *world, c int, r request) Input {
 	}
 }
 
-// listing is the answer to a list request, the youngest contender first.
+// listing returns the answer to a list request, the youngest contender first.
 func (e *environment) listing(w *world, r request) Input {
 	in := Listed{Epoch: Epoch(r.epoch), Entered: r.flags&reqFloor != 0, Size: int32(r.arg >> 4)}
 	for m := r.mask; m != 0; {
@@ -126,7 +126,7 @@ func (e *environment) listing(w *world, r request) Input {
 	if id := r.own & 0xf; id != 0 {
 		in.Own = Own{Name: e.nameOf(w, id-1), Owner: sessionID(r.own >> 4), Token: tokenBase + int64(id-1)}
 		if in.Entered {
-			in.Own.Token = 0 // it is not known
+			in.Own.Token = 0 // unknown
 		}
 	}
 	return in
@@ -140,9 +140,8 @@ func (cl *client) unwant(epoch uint8) {
 	}
 }
 
-// cancelable returns a create that is to be taken back and may not have been sent, or -1.
-// Of a request under way only the session knows whether it waits for a connection, or for
-// room.
+// cancelable returns the index of a canceled create that may not have been sent yet, or
+// -1. Only the session knows whether a request still waits for a connection or for room.
 func (cl *client) cancelable() int {
 	return cl.where(func(r request) bool {
 		waits := r.status == parked || r.status == sent && r.own == 0
@@ -176,8 +175,8 @@ func (e *environment) fail(w *world, c int) {
 	e.feed(w, c, r.marked(Unknown{Epoch: Epoch(r.epoch), Op: r.op}))
 }
 
-// gone returns what is left of a request that will not be answered: what its Unknown
-// says.
+// gone returns what is left of a request that will not be answered: the contents of its
+// Unknown.
 func (r request) gone() request {
 	left := request{op: r.op, status: lost, epoch: r.epoch, arg: r.arg}
 	if r.op == OpClaim {

@@ -1,8 +1,8 @@
 package recipes
 
-// A directory is what a snapshot has of the locks' directory: which one it is, and its
-// data. It is 0 if there is none. Directories that are reaped and made again have
-// different numbers, as real ones have different zxids of their creation.
+// A directory is the locks' directory in a snapshot: its identity and its data. It is 0
+// if there is none. A directory that is reaped and created again gets another number, as
+// a real one gets another zxid.
 type directory uint8
 
 const (
@@ -28,7 +28,7 @@ func (d directory) with(data directory) directory {
 	return d&^dataMask | data
 }
 
-// says is what a reader makes of the data. A node's zxid is 1 + its index.
+// says returns the data as a reader parses them. A node's zxid is 1 + its index.
 func (d directory) says() DirectoryData {
 	return DirectoryData{Ours: d.ours(), Floor: int64(d.floor() + 1)}
 }
@@ -40,7 +40,7 @@ func (d directory) floor() uint8 {
 	return uint8(d.data() - dataFloor)
 }
 
-// born makes the next directory, by a session of ours or by another process.
+// born creates the next directory, for a session of ours or for another process.
 func (w *world) born(ours bool) { w.commit(w.past[0], w.unborn(ours)) }
 
 func (w *world) unborn(ours bool) directory {
@@ -53,8 +53,8 @@ func (w *world) unborn(ours bool) directory {
 	return d
 }
 
-// A knowledge is what a client believes of the directory: which one it takes for one of
-// ours, or 0, and which one it was shown last.
+// A knowledge is what a client believes about the directory: which one it takes for one
+// of ours, or 0, and which one it saw last.
 type knowledge uint8
 
 func knows(ours, shown uint8) knowledge { return knowledge(ours | shown<<numbered) }
@@ -64,8 +64,8 @@ func (k knowledge) book() DirectoryBook { return DirectoryBook{czxid: int64(k.ou
 func (k knowledge) ours() uint8  { return uint8(k) & 0xf }
 func (k knowledge) shown() uint8 { return uint8(k) >> numbered }
 
-// saw shows a session which directory there is. It reports whether the data could tell it
-// something new.
+// saw shows a session which directory exists, and reports whether the data may contain
+// something new for it.
 func (w *world) saw(c int, d directory) (unknown bool) {
 	book, unknown := w.clients[c].knows.book().Saw(int64(d.identity()), 0, int32(len(magic)))
 	w.learn(c, d, book)
@@ -82,11 +82,11 @@ func (w *world) learn(c int, d directory, b DirectoryBook) {
 	w.each(c, func(_ int, cl *client) { cl.knows = knows(uint8(b.Writable()), d.identity()) })
 }
 
-// overwrites notes if a client sets the directory's data and should not. A client sets
-// them if it takes the directory for one of ours. That knowledge may be old, once: the
-// first answer tells a client of a new directory. Another program may write data into a
-// directory of ours. A client that overwrites those is not to blame, because it does not
-// read data again each time.
+// overwrites notes a violation if a client sets the directory's data and should not. A
+// client sets them if it takes the directory for one of ours. That knowledge may be
+// outdated, but only once: the first answer shows the client a new directory. Another
+// program may write data into a directory of ours. A client that overwrites those is not
+// to blame, because it does not read the data again each time.
 func (e *environment) overwrites(w *world, cl *client) {
 	d, ours := w.dirs[0], cl.knows.ours()
 	known := cl.knows.shown() == d.identity()

@@ -7,7 +7,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestThePauseAfterAShortTerm goes over every row of six short, long and lost terms.
+// TestThePauseAfterAShortTerm tries every sequence of six short, long and lost terms.
 func TestThePauseAfterAShortTerm(t *testing.T) {
 	type term struct {
 		lasted time.Duration

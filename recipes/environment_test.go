@@ -64,49 +64,49 @@ const (
 
 func (*environment) Progress(s step) bool { return s.kind <= stepDelayOver }
 
-// An environment carries out steps, and checks what must hold in every world.
+// An environment executes steps, and checks what must hold in every world.
 type environment struct {
 	*interpreter
 	options
 
-	several *multiEnv // the directories, if there are several
+	several *multiEnv // not nil if there are several directories
 
 	perm   permutation           // how the latest step sorted the clients
-	log    func(c int, s string) // if set, hears what the machines do
-	listed bool                  // the machine that is fed is told of a listing
-	news   bool                  // the answer being delivered rests on news alone
-	proof  uint8                 // 1 + the node that the answer being delivered proves to be first
+	log    func(c int, s string) // if set, called with what the machines do
+	listed bool                  // the machine's current input is a listing
+	news   bool                  // the answer in delivery rests on news alone
+	proof  uint8                 // 1 + the node that the answer in delivery proves to be first
 	bad    violation             // what the latest step broke
 }
 
 type options struct {
-	eager     bool // all have asked for the lock when it begins
+	eager     bool // all have requested the lock at the beginning
 	ghost     bool // a dead session's create may be executed in the next session
 	loose     bool // requests of one machine overtake each other
 	rearm     bool // watches are set again after a reconnect; else they are lost
-	ownWatch  bool // the own node is watched from its creation on
-	late      bool // an answer that came before the connection broke may be delivered behind that, or behind the next connection
-	dated     bool // with late: the session knows the connection of each answer, and takes answers of earlier ones for lost
-	early     bool // with late: a survey that finds the new connection is answered before the news of that
-	clings    bool // a holder whose node was deleted while it had no connection does not release: it waits to be told
+	ownWatch  bool // each contender's own node is watched from its creation on
+	late      bool // an answer that came before the connection broke may be delivered after that, or after the next connection
+	dated     bool // with late: the session knows the connection of each answer, and treats answers of earlier ones as lost
+	early     bool // with late: a survey sent on the new connection is answered before the news of that connection
+	clings    bool // a holder whose node was deleted while it had no connection does not release before it is notified
 	plain     bool // check only that there are not two holders
 	tokens    bool // and check the order of their tokens
 	keepOrder bool // keep the clients in order, for transcripts
-	whole     bool // keep what a machine should not listen to
+	whole     bool // keep what a machine should ignore
 	dir       start
-	either    bool // a client that may write or read a marker or a floor need not
-	single    bool // the lock is one node: it is created only if there is none. Here each has a name of its own, as the shell tells them apart
-	writer    bool // at the beginning a foreign writer holds, and may trade its node for a read node
+	either    bool // a client may write or read a marker or a floor, but need not
+	single    bool // the lock is one node, created only if there is none. Here each has its own name, because the shell can distinguish them
+	writer    bool // a foreign writer holds at the beginning, and may trade its node for a read node
 	sharing   bool // contenders of ours from outside are writers
 	readers   bool // contenders of another library are readers
 	kazoos    bool // and have kazoo's names
 	mixes     bool // contenders with kazoo's names may meet others
 	permits   bool // it is a semaphore
 	sizes     bool // and opinions on its size may differ
-	detect    bool // holders leave a record, which tells others of a crash
+	detect    bool // holders leave a record, which shows a crash to others
 	renews    bool // the numbers of all nodes are late
-	together  bool // a listing serves every request of its session that has come by then
-	writes    bool // holders write data, each time on the condition that their node exists
+	together  bool // a listing serves every request that its session has received by then
+	writes    bool // holders write data, on the condition that their node exists
 }
 
 type start uint8

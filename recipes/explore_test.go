@@ -15,16 +15,16 @@ import (
 	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
-// bigRun names the environment variable that asks for more faults at a time, and for a
-// visit of the everyday worlds without the simplifications of what no machine listens to.
-// For mutexes alone that is 249 million worlds: eight minutes of one core, and 6 GB of
-// memory. At full length without it there are 147 million worlds of all kinds of locks:
-// four minutes of two cores, and 3.3 GB.
+// bigRun names the environment variable that enables more faults at a time, and visits
+// the everyday worlds without leaving out what every machine ignores. For mutexes alone,
+// that is 249 million worlds: eight minutes on one core, and 6 GB of memory. A
+// full-length run without it visits 147 million worlds of all kinds of locks: four
+// minutes on two cores, and 3.3 GB.
 const bigRun = "ZKGRANT_EXPLORE_BIG"
 
-// These bound the worlds of a configuration. At full length the test fails beyond the
-// bound, because a visit that is cut short proves nothing. By default a configuration is
-// left after its first worlds, which are those that the fewest steps lead to.
+// These bound the number of worlds of a configuration. At full length, the test fails
+// beyond the bound, because an incomplete visit proves nothing. By default, a visit stops
+// after the first worlds of a configuration, which are those with the fewest steps.
 const (
 	most      = 20_000_000
 	mostBig   = 30_000_000
@@ -57,7 +57,7 @@ func TestExploreMulti(t *testing.T) {
 	exploreAll(t, 2, eventstest.Amount(mostQuick, most), worlds(t, "multi"))
 }
 
-// exploreAll visits the worlds of some configurations, at most so many of each.
+// exploreAll visits the worlds of the configurations, at most limit worlds of each.
 func exploreAll(t *testing.T, workers, limit int, all []config) {
 	t.Helper()
 	began := time.Now()
@@ -91,7 +91,7 @@ func inTurn(all []config) []config {
 	return slices.DeleteFunc(slices.Clone(all), func(cfg config) bool { return !eventstest.InTurn(cfg.name, 3) })
 }
 
-// atATime calls do for each item, for several items at a time, and returns when all calls
+// atATime calls do for each item, for several items at a time, and returns once all calls
 // have returned.
 func atATime[T any](workers int, items []T, do func(T)) {
 	room := make(chan struct{}, workers)
@@ -106,9 +106,9 @@ func atATime[T any](workers int, items []T, do func(T)) {
 	working.Wait()
 }
 
-// TestExploreLosesNothing checks the explorer's simplifications: with them and without,
-// the machines take the very same steps. By default it does not go to the end of the
-// largest worlds without simplifications.
+// TestExploreLosesNothing checks the explorer's simplifications: with and without them,
+// the machines take exactly the same steps. By default, it does not finish the largest
+// worlds without simplifications.
 func TestExploreLosesNothing(t *testing.T) {
 	atATime(2, inTurn(worlds(t, "both ways")), func(cfg config) {
 		cfg.limit = most
@@ -141,7 +141,7 @@ func TestWorldsHaveNoPadding(t *testing.T) {
 	}
 }
 
-// A finding is the result of a visit, and what made a difference to the machines on it.
+// A finding is the result of a visit, with all steps that made a difference to a machine.
 type finding struct {
 	searchtest.Finding
 
@@ -149,7 +149,7 @@ type finding struct {
 }
 
 // A change is a step of a machine that makes a difference. Steps of a machine that is
-// over count for nothing.
+// over do not count.
 type change struct {
 	Machine
 
@@ -180,8 +180,8 @@ func explore(machine stepFunc, cfg config) (f finding) {
 	return f
 }
 
-// begin returns the first world of a configuration, and its environment. The nodes are
-// numbered from a number on.
+// begin returns the first world of a configuration, and its environment. first is the
+// number of the first node.
 func (f *config) begin(machine stepFunc, first int64) (*environment, world) {
 	e := &environment{interpreter: newInterpreter(machine, first), options: f.options}
 	w := newWorld(f.clients, f.left, f.flags, f.roles)
@@ -198,7 +198,7 @@ func (f *config) begin(machine stepFunc, first int64) (*environment, world) {
 type narrator struct {
 	*environment
 
-	names permutation // which caller each client of the present world is
+	names permutation // which caller each client of the current world is
 }
 
 func (e *environment) Narrate() searchtest.Narrator[world, step] { return &narrator{e, identity} }

@@ -6,8 +6,9 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// A form is what a node's name says beside its number: what its owner asks for, and in
-// whose place it stands. The zero value is a lock in a place of its own.
+// A form is what a node's name says besides its number: what its owner requests, and
+// whether it has the number of another node. The zero value is a lock with its own
+// number.
 type form uint8
 
 const (
@@ -22,7 +23,7 @@ const (
 
 const formMask form = 0xf
 
-// inPlace is how many bits the kind takes. Above them stands 1 + the write node whose
+// inPlace is how many bits the kind takes. The bits above are 1 + the write node whose
 // number a read node has.
 const inPlace = 4
 
@@ -30,7 +31,7 @@ func twinOf(writer uint8) form { return formRead | form(writer+1)<<inPlace }
 
 func (f form) reads() bool { return f&formMask == formRead || f&formMask == formKazooRead }
 
-// writer returns the write node in whose place a read node stands, or noNode.
+// writer returns the write node whose number a read node has, or noNode.
 func (f form) writer() uint8 {
 	if f&formMask != formRead {
 		return noNode
@@ -38,8 +39,8 @@ func (f form) writer() uint8 {
 	return uint8(f>>inPlace) - 1
 }
 
-// forms are those of the nodes of a world. A node's number is its index, unless it stands
-// in the place of another node.
+// forms are the forms of a world's nodes. A node's number is its index, unless it has the
+// number of another node.
 type forms [maxNodes]form
 
 // plain reports whether all nodes are locks, as in the worlds of a mutex.
@@ -52,7 +53,7 @@ func (fs *forms) number(id uint8) uint8 {
 	return id
 }
 
-// older returns the nodes of smaller numbers, whether they exist or not.
+// older returns the nodes with smaller numbers, whether or not they exist.
 func (fs *forms) older(id uint8) uint8 {
 	if fs.plain() {
 		return 1<<id - 1
@@ -73,7 +74,7 @@ func (fs *forms) older(id uint8) uint8 {
 	return mask
 }
 
-// blocking returns the nodes that, if they exist, keep a node's owner from the lock.
+// blocking returns the nodes that block a node's owner if they exist.
 func (fs *forms) blocking(id uint8) uint8 {
 	mask := fs.older(id)
 	if !fs[id&7].reads() {
@@ -87,7 +88,7 @@ func (fs *forms) blocking(id uint8) uint8 {
 	return mask
 }
 
-// beside returns the nodes that have the same number as another one.
+// beside returns the other nodes with the same number.
 func (fs *forms) beside(id uint8) uint8 {
 	if fs.plain() {
 		return 0
@@ -108,8 +109,8 @@ func (fs *forms) together(a, b uint8) bool {
 	return fs[a&7].reads() && fs[b&7].reads() || fs.beside(a)&(1<<b) != 0
 }
 
-// name returns the name of a node of a form. Names with the same number differ in what
-// stands before it.
+// name returns the name of a node with the form. Names with the same number differ in the
+// text before it.
 func (it *interpreter) name(id uint8, f form) events.Name {
 	known := &it.names[id][f]
 	if known.Text != "" {

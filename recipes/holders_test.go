@@ -31,8 +31,8 @@ func TestKeepsOut(t *testing.T) {
 	}
 }
 
-// TestBeyond: those in a semaphore's queue that free permits do not suffice for, and all
-// behind them.
+// TestBeyond: the contenders in a semaphore's queue for which the free permits are not
+// enough, and all contenders after them.
 func TestBeyond(t *testing.T) {
 	var queue []events.Name
 	for _, text := range []string{"c-lock-0000000003", "a-lock-0000000001", "b-lock-0000000002"} {

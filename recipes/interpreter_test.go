@@ -2,10 +2,11 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// A stepFunc is [after], or a change of it.
+// A stepFunc is [after], or a modified version of it.
 type stepFunc func(Machine, Input) (Machine, []Effect)
 
-// The flags of a client, as words of Started; keep: its function runs on behind a loss.
+// The flags of a client, like those of Started. With keep, its function continues after a
+// loss.
 const (
 	flagTry uint8 = 1 << iota
 	flagKeep
@@ -19,7 +20,7 @@ const (
 )
 
 // An interpreter runs machines by number. It interns each machine, and computes each of
-// its steps once, so a world is small, and its successors are quick to find. A node's
+// its steps once. So a world is small, and its successors are found quickly. A node's
 // number is its index in the order of creation.
 type interpreter struct {
 	step     stepFunc
@@ -32,7 +33,7 @@ type interpreter struct {
 	names    [maxNodes][1 << 8]events.Name // by form
 }
 
-// traits are what a world needs to know of a machine.
+// traits are what a world needs to know about a machine.
 type traits struct {
 	state State
 	epoch uint8
@@ -42,7 +43,7 @@ type traits struct {
 	kazoo bool
 }
 
-// A move is a machine, and the key of an input that it takes.
+// A move is a machine and the key of its input.
 type move struct {
 	machine uint32
 	in      any
@@ -53,7 +54,7 @@ type result struct {
 	effects []Effect
 }
 
-// newInterpreter numbers the nodes from a number on.
+// newInterpreter returns an interpreter that numbers the nodes from first on.
 func newInterpreter(step stepFunc, first int64) *interpreter {
 	it := &interpreter{
 		step: step, first: first, index: map[Machine]uint32{}, memo: map[move]result{}, nodes: map[string]uint8{},
@@ -62,7 +63,7 @@ func newInterpreter(step stepFunc, first int64) *interpreter {
 	over.state, over.finished = Over, true
 	it.intern(over) // machineOver
 	for _, rule := range []Rule{Mutex{}, Read{}, Write{}, Mutex{Kazoo: true}, Read{Kazoo: true}, Write{Kazoo: true}} {
-		it.intern(NewMachine(rule)) // machineNew and those that follow
+		it.intern(NewMachine(rule)) // machineNew and the following ones
 	}
 	return it
 }
@@ -111,7 +112,7 @@ func (it *interpreter) run(machine uint32, in Input) result {
 	return r
 }
 
-// A flat stands for an input with a slice, so that it can be part of a key.
+// A flat represents an input that has a slice, so that it can be part of a key.
 type flat struct {
 	of    string
 	epoch Epoch
@@ -121,7 +122,7 @@ type flat struct {
 	n     [2]int64
 }
 
-// keyOf is the input itself, if it is comparable.
+// keyOf returns a comparable form of the input: the input itself, unless it has a slice.
 func keyOf(in Input) any {
 	switch in := in.(type) {
 	case Listed:

@@ -12,8 +12,8 @@ func named(kind events.Kind, seq int64) events.Name {
 }
 
 // TestKazoosNamesKeepToThemselves: a contender with one of kazoo's names ends when it
-// sees a name that kazoo does not see. That name stands before or behind it, holds or
-// waits. The contender leaves no node. It does not mind any name of kazoo's.
+// sees a name that kazoo does not see, whether that contender is before or after it,
+// holds or waits. It leaves no node. It accepts every name of kazoo's.
 func TestKazoosNamesKeepToThemselves(t *testing.T) {
 	for _, rule := range []Rule{Mutex{Kazoo: true}, Write{Kazoo: true}, Read{Kazoo: true}} {
 		for kind := events.KindLock; kind <= events.KindWriteLock; kind++ {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// dueBy does what the words say to one directory, and returns the directories that are
-// due, one after the other. The clock goes by LeftoverAfter with "wait".
+// dueBy does what the words say to one directory, and returns the directories that become
+// due, one after the other. "wait" advances the clock by LeftoverAfter.
 func dueBy(words string) (due []Leftover) {
 	var l Leftovers
 	fates := map[string]Fate{"used": FateUsed, "gone": FateGone, "unknown": FateUnknown, "other": FateOther}
@@ -76,7 +76,7 @@ func TestWhenALeftoverIsDue(t *testing.T) {
 	}
 }
 
-// TestAParentIsDueAfterItsLastChild, and not while there is another one.
+// TestAParentIsDueAfterItsLastChild, and not while it has another one.
 func TestAParentIsDueAfterItsLastChild(t *testing.T) {
 	var l Leftovers
 	now := time.Unix(1000, 0)
@@ -117,8 +117,8 @@ func TestWhatALeftoverMayBe(t *testing.T) {
 	}
 }
 
-// TestLeftoversKeepToTheirRate of 1,000 in any second, however fast they are answered,
-// and to a bound under way if they are not.
+// TestLeftoversKeepToTheirRate of 1,000 in any second, however fast the answers come, and
+// to a bound on those in progress if none comes.
 func TestLeftoversKeepToTheirRate(t *testing.T) {
 	const all, most = 5000, 1000
 	var l Leftovers

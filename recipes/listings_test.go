@@ -1,14 +1,15 @@
 package recipes
 
-// This file is about what a listing tells, and to which clients: clients of one session
-// share a listing.
+// This file is about the results of a listing, and the clients that get them: clients of
+// one session share a listing.
 
-// listings are those that a session makes for its contenders. A request is served by a
-// listing that begins after it, so the listing has the contender's own node. One listing
-// is under way at a time. Requests that come meanwhile wait for the next one, together.
+// listings are the listings that a session makes for its contenders. A request is served
+// by a listing that begins after it, so the listing has the contender's own node. One
+// listing is in progress at a time. Requests that arrive meanwhile wait for the next one,
+// together.
 type listings struct {
 	now  listingStage
-	next bool // a listing is to follow that, or waits for room
+	next bool // another listing follows that one, or waits for room
 }
 
 type listingStage uint8
@@ -16,10 +17,10 @@ type listingStage uint8
 const (
 	listingNone listingStage = iota
 	listingGiven
-	listingBegun // no request can join it any more
+	listingBegun // no further request can join it
 )
 
-// list answers a listing by what exists in a view.
+// list answers a list request with the nodes that exist in a view.
 func (e *environment) list(w *world, c int, r *request, view uint8) {
 	cl := &w.clients[c]
 	permits := w.forms.permits()
@@ -37,7 +38,7 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 		for id, n := range w.nodes {
 			if n.owner == uint8(c)+1 && n.attempt == r.arg && view&permits&(1<<id) != 0 {
 				r.own = uint8(id) + 1 | n.epoch<<4
-				r.flags |= reqFloor // the node is a permit's
+				r.flags |= reqFloor // the node is a permit
 			}
 		}
 	}
@@ -52,15 +53,15 @@ func (e *environment) list(w *world, c int, r *request, view uint8) {
 	}
 }
 
-// shares reports whether a client's request is a list request that the listings of its
-// session serve. A request with a barrier, or for a semaphore's size, has a listing of
-// its own.
+// shares reports whether a client's request is a list request that is served by the
+// listings of its session. A request with a barrier, or for a semaphore's size, gets a
+// listing of its own.
 func (e *environment) shares(cl *client, r *request) bool {
 	return e.together && cl.role&roleShares != 0 && r.op == OpList && r.epoch == cl.epoch && r.flags&(reqBarrier|reqStands) == 0 &&
 		(r.status == sent || r.status == parked)
 }
 
-// members calls do for each request that the listings of a session are to serve.
+// members calls do for each request that is to be served by the listings of a session.
 func (e *environment) members(w *world, c int, do func(c int, r *request)) {
 	w.each(c, func(c int, cl *client) {
 		for i := range cl.requests {
@@ -71,7 +72,7 @@ func (e *environment) members(w *world, c int, do func(c int, r *request)) {
 	})
 }
 
-// joinsListing has a listing serve a request.
+// joinsListing assigns a request to a listing.
 func (e *environment) joinsListing(w *world, c int, r *request) {
 	if !e.shares(&w.clients[c], r) {
 		return
@@ -86,7 +87,7 @@ func (e *environment) joinsListing(w *world, c int, r *request) {
 	}
 }
 
-// listForAll makes the listing that was given out, for all requests that it serves.
+// listForAll makes the pending listing, for all requests that it serves.
 func (e *environment) listForAll(w *world, c int) {
 	w.lists.now = listingBegun
 	e.members(w, c, func(c int, r *request) {
@@ -98,8 +99,8 @@ func (e *environment) listForAll(w *world, c int) {
 	})
 }
 
-// listingEnds notes that a listing was answered, or will not be made. The next one is
-// given out.
+// listingEnds notes that a listing was answered, or will not be made, and begins the next
+// one.
 func (e *environment) listingEnds(w *world, c int) {
 	w.lists.now = listingNone
 	if w.lists.next {
@@ -108,7 +109,7 @@ func (e *environment) listingEnds(w *world, c int) {
 	}
 }
 
-// unlisted drops the listings of a session that no request waits for any more.
+// unlisted drops the listings of a session for which no request waits any more.
 func (e *environment) unlisted(w *world, c int) {
 	if !e.together || w.clients[c].role&roleShares == 0 {
 		return

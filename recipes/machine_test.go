@@ -13,7 +13,7 @@ func contender(seq int64) events.Name {
 	return events.Name{Text: fmt.Sprintf("lock-%010d", seq), Kind: events.KindLock, Seq: seq}
 }
 
-// The cast of the tables: #5 is ours and #3 stands ahead; #4 came between.
+// The cast of the tables: #5 is ours, #3 is ahead of it, and #4 is between the two.
 var (
 	ours    = contender(5)
 	ahead3  = contender(3)
@@ -27,22 +27,21 @@ var (
 	reading = events.Name{Text: "__READ__0000000002", Kind: events.KindRead, Seq: 2}
 	twin    = events.Name{Text: "__READ__0000000005", Kind: events.KindRead, Seq: 5}
 
-	// One contender more than is remembered stands ahead; the rest of the queue is
-	// foreign.
+	// One contender more than is remembered is ahead.
 	behindMany = Listed{Epoch: 1, Queue: []events.Name{ahead3, ours, ahead4, contender(0), contender(1), contender(2)}, Own: ownNode}
 	opened     = Opened{Epoch: 1, Session: 77}
 	reopened   = Opened{Epoch: 2, Session: 78}
 )
 
-// cases are machines in some situations, each by the inputs that have led there.
+// cases are machines in some situations. Each is given by the inputs that lead to it.
 type cases map[string][]Input
 
-// from adds a situation that more inputs lead to.
+// from adds the situation that results from more inputs.
 func (s cases) from(name, base string, more ...Input) {
 	s[name] = append(slices.Clip(s[base]), more...)
 }
 
-// A row says what a machine does with an input: where it goes, and its effects.
+// A row says what a machine does with an input: its new state and its effects.
 type row struct {
 	when string
 	in   Input
@@ -68,7 +67,7 @@ func run(m Machine, inputs ...Input) (_ Machine, effects []Effect) {
 	return m, effects
 }
 
-// after returns the machine behind one input. It is Step on a copy.
+// after returns the machine after one input: it calls Step on a copy.
 func after(m Machine, in Input) (Machine, []Effect) {
 	effects := m.Step(in)
 	return m, effects
@@ -242,7 +241,7 @@ func TestMachineTransitions(t *testing.T) {
 		{"held", Gone{1, ahead3}, Held, ""},
 		{"verifying", Claimed{Epoch: 1, Fresh: false, Held: true}, Held, ""},
 		{"verifying", Unknown{Epoch: 1, Op: OpClaim, Held: true}, Held, "claim #5"},
-		{"verifying", Unknown{Epoch: 1, Op: OpClaim}, Held, ""}, // to another claim, which is not the machine's
+		{"verifying", Unknown{Epoch: 1, Op: OpClaim}, Held, ""}, // the answer to another claim, not the machine's
 		{"verifying", Refused{Epoch: 1, Op: OpClaim, Held: true}, Held, ""},
 		{"verifying", Refused{Epoch: 1, Op: OpClaim, Missing: true}, Lapsed, `LOST "node removed"`},
 		{"verifying", Reconnected{}, Held, ""},

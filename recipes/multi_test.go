@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// place is a node of an attempt, in a member of a multi-lock.
+// place returns the node of an attempt in a member of a multi-lock.
 func place(member int, id string, kind events.Kind, seq int64) events.Name {
 	n := contender(seq)
 	return events.Name{Text: "_c_" + id + "-" + kind.Marker() + n.Text[len(n.Text)-10:], Kind: kind, Member: int32(member), Seq: seq}
@@ -114,7 +114,7 @@ func TestAMultiLockIsHeldWhenItIsFirstEverywhere(t *testing.T) {
 		{"behind a writer", Gone{1, writer}, Listing, "list"},
 		{"alone", Expired{}, Lapsed, `LOST "session expired"`},
 		{"held after waiting", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
-		// Some of its nodes are gone. All are given up, and others are made.
+		// Some of its nodes are gone. It gives up all of them and creates new ones.
 		{"joined", parted, Creating, "discard #9, create attempt 2, REQUEUED"},
 		{"recovering, withdrawn", parted, Releasing, "delete #9"},
 	})
@@ -147,7 +147,7 @@ func TestEachMemberHasItsOwnContenders(t *testing.T) {
 
 func (e *multiEnv) enabledOutside(w *world, steps []step) []step {
 	for m := w.outsiders(); m != 0; m &= m - 1 {
-		if id := uint8(bits.TrailingZeros8(m)); id != 2 || w.past[0]&1 == 0 { // its reader leaves behind its writer
+		if id := uint8(bits.TrailingZeros8(m)); id != 2 || w.past[0]&1 == 0 { // its reader leaves after its writer
 			steps = append(steps, step{kind: stepLeaves, node: id})
 		}
 	}
@@ -157,8 +157,8 @@ func (e *multiEnv) enabledOutside(w *world, steps []step) []step {
 	return steps
 }
 
-// told is the name by which a client's machine hears of a node. For each of its own nodes
-// that is the name of the first.
+// told returns the name that a client's machine gets for a node. For each of its own
+// nodes, that is the name of the first one.
 func (e *multiEnv) told(w *world, c int, id uint8) events.Name {
 	if own := w.clients[c].known; own&(1<<id) != 0 {
 		id = uint8(bits.TrailingZeros8(e.first(c, own)))
@@ -166,8 +166,8 @@ func (e *multiEnv) told(w *world, c int, id uint8) events.Name {
 	return e.name(w, c, id/2, id%2)
 }
 
-// about returns the nodes of which a machine names one: with one of its attempt's nodes,
-// all that the shell knows.
+// about returns the nodes that a machine means by a name. A node of its own attempt means
+// all of the attempt's nodes that the shell knows.
 func (e *multiEnv) about(w *world, c int, name events.Name) uint8 {
 	g, d, ok := e.node(c, name)
 	switch bit := multiNode(g, d); {
@@ -180,7 +180,7 @@ func (e *multiEnv) about(w *world, c int, name events.Name) uint8 {
 	}
 }
 
-// requestOf fills in which nodes a request is about. It reports false if the machine
+// requestOf fills in the nodes that a request is about. It returns false if the machine
 // names none.
 func (e *multiEnv) requestOf(w *world, c int, ef Effect, r request) (_ request, ok bool) {
 	r.arg, ok = 0, true

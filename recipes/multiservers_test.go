@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// This file is about what the servers do in the world of multi-locks, and what the shell
-// makes of that.
+// This file is about what the servers do in the world of multi-locks, and how the shell
+// handles it.
 
-// transact makes what a request writes.
+// transact executes the writes of a request.
 func (e *multiEnv) transact(w *world, c int, r *request) {
 	role := e.roles[c]
 	switch r.op {
@@ -55,7 +55,7 @@ func (e *multiEnv) look(w *world, c int, r *request, part, view uint8) (done boo
 	}
 	r.own |= 1 << part
 	r.mask |= view & (dirsP << part)
-	if r.own == 1 { // the first, whether barred or not
+	if r.own == 1 { // the first one
 		r.age = cl.lag
 	}
 	r.age = max(r.age, cl.lag)
@@ -82,7 +82,7 @@ func (r multiRole) layout() Layout {
 	return LayoutSeveral
 }
 
-// paths are the paths that a client's nodes have, or begin with.
+// paths returns the paths of a client's nodes, or their beginnings.
 func (r multiRole) paths() (nodes []string) {
 	for _, d := range r.dirs {
 		nodes = append(nodes, fmt.Sprintf("/%d/lock-", d))
@@ -90,8 +90,8 @@ func (r multiRole) paths() (nodes []string) {
 	return nodes
 }
 
-// upon is what a transaction about existing nodes means: all of them exist, or it is
-// refused.
+// upon returns the meaning of a transaction about existing nodes: it is refused unless
+// all of them exist.
 func (r multiRole) upon(w *world, nodes uint8, op Op) Meaning {
 	x, a := Errand{Op: op, Layout: r.layout(), Nodes: r.paths()}, Answer{Result: ResultDone}
 	if w.past[0]&nodes != nodes || nodes == 0 {
@@ -100,8 +100,8 @@ func (r multiRole) upon(w *world, nodes uint8, op Op) Meaning {
 	return x.Means(x.Plan(View{}), a)
 }
 
-// alone reports whether a group of nodes that has just been made is proven to be alone.
-// All directories are ours, and their zxid is 1.
+// alone reports whether a group of nodes that was just created is proven to be alone. All
+// directories are ours, and their zxid is 1.
 func (r multiRole) alone(w *world) bool {
 	x, ours := Errand{Op: OpCreate, Layout: r.layout(), Nodes: r.paths()}, DirectoryBook{czxid: 1}
 	p, a := x.Plan(View{Dir: ours, Members: []DirectoryBook{ours, ours}, Brief: true}), Answer{Result: ResultDone}
@@ -120,7 +120,7 @@ func (r multiRole) alone(w *world) bool {
 	return one.Alone || several.Alone
 }
 
-// first returns the node, of some, that the client names first.
+// first returns the node among these that comes first in the client's order.
 func (e *multiEnv) first(c int, nodes uint8) uint8 {
 	for _, d := range e.roles[c].dirs {
 		if n := nodes & (dirsP << d); n != 0 {
@@ -130,7 +130,7 @@ func (e *multiEnv) first(c int, nodes uint8) uint8 {
 	return 0
 }
 
-// created is the answer to a create, from which the shell knows its nodes.
+// created returns the answer to a create, from which the shell learns its nodes.
 func (e *multiEnv) created(w *world, c int, r request) Input {
 	role, g := e.roles[c], r.own-1
 	if r.epoch == w.clients[c].epoch {

@@ -8,19 +8,19 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file has several directories, p and q, in the world of the explorer. A step of the
-// leader makes or removes nodes of both at once. A create makes a group: a node in each
-// of the directories that its client wants, all with the group's number. A node's index
+// This file adds two directories, p and q, to the world of the explorer. A step of the
+// leader creates or removes nodes of both at once. A create makes a group: a node in each
+// of the directories that its client needs, all with the group's number. A node's index
 // is twice that number, and one more in the second directory.
 const dirsP = 0x55 // the nodes in the first directory
 
 func multiNode(group, dir uint8) uint8 { return 1 << (2*group + dir) }
 
-// A multiRole is what a client of the world wants: places in directories, in an order.
+// A multiRole is what a client of the world requests: places in directories, in order.
 type multiRole struct {
 	dirs  []uint8
 	kinds []events.Kind
-	plain bool // the machine of a mutex, reader or writer in one directory, not of a multi-lock
+	plain bool // the machine is that of a mutex, reader or writer in one directory, not of a multi-lock
 	flags uint8
 }
 
@@ -59,8 +59,8 @@ func inDirectories(e *environment, w *world, roles []multiRole) {
 	}
 }
 
-// openWriter has a foreign writer hold the first directory. The second group has the read
-// node in its place.
+// openWriter makes a foreign writer hold the first directory. The second group is the
+// read node in its place.
 func (e *multiEnv) openWriter(w *world) {
 	w.next, w.past[0] = 4, multiNode(0, 0)
 	for id := range w.next {
@@ -68,7 +68,7 @@ func (e *multiEnv) openWriter(w *world) {
 	}
 }
 
-// join makes a group, of which no node exists yet.
+// join makes a group. None of its nodes exists yet.
 func (w *world) join(n node) (group uint8) {
 	group = w.next / 2
 	w.next += 2
@@ -76,8 +76,8 @@ func (w *world) join(n node) (group uint8) {
 	return group
 }
 
-// seq is a group's number in each of its directories. The read node that takes a writer's
-// place has the writer's.
+// seq returns a group's number in each of its directories. The read node that takes a
+// writer's place has the writer's number.
 func (e *multiEnv) seq(group uint8) int64 {
 	if e.writer && group == 1 {
 		return 0
@@ -85,7 +85,7 @@ func (e *multiEnv) seq(group uint8) int64 {
 	return int64(group)
 }
 
-// kindOf is the kind that a node's name says.
+// kindOf returns the kind in a node's name.
 func (e *multiEnv) kindOf(w *world, group, dir uint8) events.Kind {
 	switch o := w.nodes[2*group].owner; {
 	case o == foreign && group == 0:
@@ -121,8 +121,8 @@ func (e *multiEnv) node(c int, name events.Name) (group, dir uint8, ok bool) {
 	return group, e.roles[c].dirs[name.Member], ok
 }
 
-// blocking returns the nodes, of those that exist at the leader, that keep a node from
-// being the first in its queue.
+// blocking returns the nodes at the leader that keep a node from being the first in its
+// queue.
 func (e *multiEnv) blocking(w *world, group, dir uint8) (mask uint8) {
 	mine := e.kindOf(w, group, dir)
 	for g := range w.next / 2 {
@@ -135,7 +135,7 @@ func (e *multiEnv) blocking(w *world, group, dir uint8) (mask uint8) {
 	return mask
 }
 
-// leads reports whether a group's nodes all exist, and are the first of their queues.
+// leads reports whether all nodes of a group exist and are the first in their queues.
 func (e *multiEnv) leads(w *world, nodes uint8) bool {
 	for m := nodes; m != 0; m &= m - 1 {
 		id := uint8(bits.TrailingZeros8(m))
@@ -181,8 +181,8 @@ func (e *multiEnv) granted(w *world, c int, grant Grant) violation {
 	return ""
 }
 
-// check holds in every world: in each directory the clients that believe that they hold
-// may hold together, and all of their nodes exist, unless one was deleted by hand.
+// check is called in every world: in each directory, the clients that believe that they
+// hold may hold together, and all of their nodes exist, unless one was deleted by hand.
 func (e *multiEnv) check(w *world) violation {
 	for c := range e.roles {
 		switch cl := &w.clients[c]; {
