@@ -22,8 +22,8 @@ import (
 //	queue clients=3    all request the lock, one after the other. The words are those of a
 //	                   spec, see specVariable; a is the first contender. With first=7 the
 //	                   numbers of the nodes begin there
-//	world clients=2    like queue, but none has requested it. In both, a contender that takes
-//	                   another's place requests the lock when a command starts it
+//	world clients=2    like queue, but none has requested it. In both, a contender that
+//	                   takes another's place requests the lock when a command starts it
 //	start a            a requests the lock
 //	execute a          a server executes a's oldest request, and no more
 //	answer a           the oldest answer reaches a, and no more
@@ -41,10 +41,10 @@ import (
 //	                   silent: none begins)
 //	hear a             a learns that its session has ended, and begins a new one
 //	remove #0          another process deletes a node
-//	asked #0           each session with a connection learns of a revocation request for a
-//	                   node (soon, late: its deadline)
+//	asked #0           each session with a connection learns of a revocation request for
+//	                   a node (soon, late: its deadline)
 //	overdue a          the deadline of a's revocation has passed
-//	foreign joins      a contender of another library queues up (leaves: it holds, and leaves)
+//	foreign joins      another library's contender queues up (leaves: it holds, and leaves)
 //	guest joins        a contender of ours queues up, with a marker
 //	reap               the directory is removed, because it is empty
 //	downgrade          with writer, the foreign writer creates its read node

@@ -55,7 +55,7 @@ func (e *multiEnv) look(w *world, c int, r *request, part, view uint8) (done boo
 	}
 	r.own |= 1 << part
 	r.mask |= view & (dirsP << part)
-	if r.own == 1 { // the first one
+	if r.own == 1 { // only the first directory was read
 		r.age = cl.lag
 	}
 	r.age = max(r.age, cl.lag)

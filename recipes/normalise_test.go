@@ -2,8 +2,8 @@ package recipes
 
 import "math/bits"
 
-// This file brings a world into its normal form. It forgets whatever can have no
-// influence any more, so that worlds with the same future are the same.
+// This file brings a world into its normal form: it forgets whatever has no influence any
+// more, so that worlds with the same future are the same.
 
 func (e *environment) normalise(w *world) {
 	if e.several != nil {
@@ -11,7 +11,7 @@ func (e *environment) normalise(w *world) {
 		return
 	}
 	var owns, named uint8
-	var asked uint8 // nodes that the floor may yet be compared with
+	var asked uint8 // nodes that the floor may still be compared with
 	need := uint8(0)
 	for c := range w.clients {
 		e.normaliseClient(w, c)
@@ -63,7 +63,7 @@ func (e *environment) normalise(w *world) {
 		w.wrote = 0
 	}
 	w.wished &= owns
-	clear(w.records[1:]) // the record is only read behind a write
+	clear(w.records[1:]) // the record is read only after a write
 	exist := w.past[0]
 	w.spare &= exist | owns
 	for i := range w.past {
@@ -88,7 +88,7 @@ func (e *environment) normalise(w *world) {
 			}
 		}
 	}
-	// A floor counts as none if no client remembers its node, or can list it any more.
+	// A floor whose node no client remembers or can still list counts as none.
 	asked |= exist
 	for i, d := range w.dirs {
 		if f := d.floor(); f != noNode && asked&(1<<f) == 0 {
@@ -118,8 +118,8 @@ func (e *environment) normaliseClient(w *world, c int) {
 	}
 }
 
-// normaliseSession forgets what concerns all clients of a session, if it has no influence
-// on any of them.
+// normaliseSession forgets what all clients of a session share, if it has no influence on
+// any of them.
 func (e *environment) normaliseSession(w *world, c int) {
 	sees, stale := false, false
 	for m := w.mates(c); m != 0; m &= m - 1 {
@@ -144,38 +144,38 @@ func (e *environment) normaliseSession(w *world, c int) {
 	}
 }
 
-// blind reports whether it no longer matters to a client how far its replica is.
-// TestExploreLosesNothing checks this, and what unheard leaves out, and seeded bugs are
-// explored without it. Nothing that another client, the leader or the caller could notice
-// is left out: only steps that change nothing but themselves.
+// blind reports whether the state of its replica no longer matters to a client.
+// TestExploreLosesNothing checks this, and what unheard leaves out. Seeded bugs are
+// explored without either. Nothing is left out that another client, the leader or the
+// caller could notice.
 func (e *environment) blind(cl *client) bool {
 	switch e.traits[cl.machine].state {
 	case Held, Lapsed, Releasing, Over:
-		// The next request is a write, if any. After that nothing is read but the own
-		// watch under way.
+		// If there is another request, it is a write. After that, the client reads only
+		// through its own watch.
 		return !cl.reads()
 	case Creating, Recovering, Claiming:
-		// A write will bring the replica up to date. If it has been executed, the replica
-		// may fall behind again before the answer comes.
+		// A write will bring the replica up to date. Once it was executed, the replica
+		// may fall behind again before the answer arrives.
 		return !cl.reads() && cl.find(executed) < 0
 	default:
-		return false // its next news depend on its replica
+		return false // its next news depends on its replica
 	}
 }
 
-// reads reports whether the client sees how far its replica is, or will: by a watch, or
-// by an answer under way.
+// reads reports whether the state of the client's replica matters to it, because of a
+// watch or an answer in progress.
 func (cl *client) reads() bool {
 	return cl.armed|cl.fired|cl.look != 0 || cl.where(func(r request) bool { return r.op != 0 && r.read() }) >= 0
 }
 
-// unheard drops watches and requests whose news the machine will not listen to.
+// unheard drops watches and requests whose results the machine will ignore.
 //
-//   - If a request of a past epoch has an unknown outcome, that news changes nothing.
-//     Exception: the request may still be executed.
+//   - If a request of a past epoch has an unknown outcome, that changes nothing, unless
+//     the request may still be executed.
 //   - A machine that is releasing waits only for its delete. One that is over waits for
 //     nothing.
-//   - A holder listens to the end of its own node.
+//   - A holder watches only its own node.
 func (e *environment) unheard(cl *client, t *traits) {
 	hears := uint8(0xff)
 	switch t.state {

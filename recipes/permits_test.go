@@ -2,13 +2,13 @@ package recipes
 
 import "math/bits"
 
-// This file has what a semaphore's worlds have beside those of a mutex: permits, which
-// are nodes outside the queue; the size, of which the leader and each replica have a
-// version; and watches on both.
+// This file has what the worlds of a semaphore have in addition to those of a mutex:
+// permits, which are nodes outside the queue; the size, of which the leader and each
+// replica have a version; and watches on both.
 //
-// All permits of an acquisition are one node with a weight, because one transaction makes
-// them, and the first of them is their name. If one of several is deleted by hand, that
-// is the first, and the rest is another node.
+// All permits of an acquisition are one node with a weight, because one transaction
+// creates them and the machine knows only the name of the first. If one of several is
+// deleted by hand, it is the first one, and the rest becomes another node.
 
 const (
 	formPermit form = iota + 3 // the bits above inPlace are how many permits the node takes
@@ -45,7 +45,7 @@ func (fs *forms) taken(nodes uint8) (taken uint8) {
 	return taken
 }
 
-// A size is what a snapshot has of how many permits there are; 0 if that was never
+// A size is the number of permits in a snapshot, and its version; 0 if it was never
 // written.
 type size uint8
 
@@ -54,7 +54,7 @@ func sizeOf(permits, version uint8) size { return size(permits | version<<4) }
 func (s size) permits() uint8 { return uint8(s) & 0xf }
 func (s size) version() uint8 { return uint8(s) >> 4 }
 
-// Watches of a client on the permits and on the size.
+// A client's watches on the permits and on the size.
 const (
 	lookPermits uint8 = 1 << iota
 	lookSize
@@ -70,7 +70,7 @@ func (w *world) resize(permits uint8) {
 	w.sizes[0] = s
 }
 
-// look fires a client's watches for the changes of a transaction that its replica has
+// look fires a client's watches for what the transaction has changed that its replica has
 // just applied.
 func (w *world) look(cl *client) {
 	if cl.look&(lookPermits|lookSize) == 0 {
@@ -108,7 +108,7 @@ const (
 	partOwn
 )
 
-// nobody stands for no node in a request.
+// nobody represents no node in a request.
 const nobody = 8
 
 // executeSurvey executes one part, and reports whether it was the last.
@@ -158,12 +158,12 @@ func (e *environment) finishSurvey(w *world, c int) {
 	}
 }
 
-// permitsBook is what every session knows of the directory of the permits, which is there
-// from the beginning.
+// permitsBook is what every session knows about the directory of the permits, which
+// exists from the beginning.
 var permitsBook = DirectoryBook{czxid: 1}
 
-// entersAtOnce is the transaction that makes a client's permits without a place in the
-// queue.
+// entersAtOnce executes the transaction that creates a client's permits without a place
+// in the queue.
 func (e *environment) entersAtOnce(w *world, c int, r *request, beside uint8, dir directory) {
 	cl := &w.clients[c]
 	rule := e.semaphore(cl)
@@ -183,8 +183,8 @@ func (e *environment) entersAtOnce(w *world, c int, r *request, beside uint8, di
 	r.flags |= reqFirst
 }
 
-// enters is the transaction that makes a client's permits. beside are the other nodes
-// that exist behind it.
+// enters executes the transaction that trades a client's node for permits. beside are the
+// other nodes that exist after it.
 func (e *environment) enters(w *world, c int, r *request, beside uint8, dir directory) {
 	cl, own, permits := &w.clients[c], r.arg&7, r.mask&0xf
 	switch {
@@ -200,7 +200,7 @@ func (e *environment) enters(w *world, c int, r *request, beside uint8, dir dire
 	r.own = 1 + w.add(n, permitOf(permits), beside, dir)
 	r.flags |= reqFirst
 	if w.forms.taken(w.past[0]) > w.sizes[0].permits() {
-		r.flags |= reqStands // it counts some that are to be given back
+		r.flags |= reqStands // the count includes permits that are about to be given back
 	}
 }
 
@@ -218,7 +218,7 @@ func (w *world) removePermit(id uint8) {
 	}
 }
 
-// guestEnters has a guest that is the first take one permit.
+// guestEnters makes a guest that is first in the queue take one permit.
 func (w *world) guestEnters(id uint8) {
 	w.add(node{owner: guest}, permitOf(1), w.past[0]&^(1<<id), w.dirs[0])
 }

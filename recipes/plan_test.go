@@ -70,7 +70,8 @@ func about(e Errand) *Errand {
 	return &e
 }
 
-// TestWhatARequestMeans: the transaction of each request, by what the session knows.
+// TestWhatARequestMeans: the transaction of each request depends on what the session
+// knows.
 func TestWhatARequestMeans(t *testing.T) {
 	full := known
 	full.Dir.contended = true
@@ -123,8 +124,8 @@ func TestWhatARequestMeans(t *testing.T) {
 	}
 }
 
-// TestAnOperationIsWhatAServerGets: what a request means, with the path, data, flags and
-// version. 1 is ephemeral, and 3 numbered as well.
+// TestAnOperationIsWhatAServerGets checks plans with paths, data, flags and versions.
+// Flags 1 means ephemeral, and 3 ephemeral and numbered.
 func TestAnOperationIsWhatAServerGets(t *testing.T) {
 	const (
 		creates = `create own /d/lock- "data" 3 of 0`
@@ -215,7 +216,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		want Meaning
 	}{
 		{list, done, Meaning{Then: ThenLook}},
-		{list, Answer{Result: ResultNoNode}, Meaning{Then: ThenLook}}, // the quorum has said so, too
+		{list, Answer{Result: ResultNoNode}, Meaning{Then: ThenLook}}, // the quorum has answered, too
 		{list, Answer{Result: ResultRefused}, list.refused(false)},
 		{list, Answer{Result: ResultUnknown}, list.unknown()},
 		{advance, done, tell(Claimed{Epoch: 1})},
@@ -223,7 +224,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{create, named(alone), tell(Created{Epoch: 1, Node: node, Alone: true, Token: 40}).seeing("/d", alone)},
 		{create, named(beside), tell(Created{Epoch: 1, Node: node}).seeing("/d", beside)},
 		{create, named(other), tell(Created{Epoch: 1, Node: node}).seeing("/d", other)},
-		{create, done, create.unknown()}, // the answer was cut short
+		{create, done, create.unknown()}, // the answer was truncated
 		{create, named(), create.unknown()},
 		{create, Answer{Result: ResultDone, Stats: []Stat{alone}}, create.unknown()},
 		{create, Answer{Result: ResultUnknown}, create.unknown()},
@@ -243,7 +244,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{turns, named(alone), tell(Created{Epoch: 1, Node: node, Alone: true, Token: 40}).seeing("/d", alone)},
 		{turns, Answer{Result: ResultNoNode}, Meaning{Then: ThenApart}},
 		{turns, Answer{Result: ResultUnknown}, turns.unknown()},
-		{remove, Answer{Result: ResultDone, Stats: []Stat{alone}}, tell(Deleted{1}).seeing("/d", beside)}, // as it was with the own node
+		{remove, Answer{Result: ResultDone, Stats: []Stat{alone}}, tell(Deleted{1}).seeing("/d", beside)}, // as it was before the delete
 		{remove, Answer{Result: ResultNoNode, At: first}, tell(Deleted{1})},
 		{remove, Answer{Result: ResultRefused, At: second}, Meaning{Then: ThenAgain}.noting(NoteShut, at(remove, second))},
 		{remove, Answer{Result: ResultRefused, At: first}, remove.refused(false)},
@@ -340,7 +341,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	}
 }
 
-// TestWhatTheBookNotes: what an answer says of a directory.
+// TestWhatTheBookNotes: what an answer says about a directory.
 func TestWhatTheBookNotes(t *testing.T) {
 	seen := Meaning{}.seeing("/d", Stat{Czxid: 9, Mzxid: 40, Children: 3})
 	for _, c := range []struct {
@@ -356,8 +357,8 @@ func TestWhatTheBookNotes(t *testing.T) {
 	}
 }
 
-// TestWhoseTheOneNodeIs: a claim, and a delete of a contender in doubt, depend on a look
-// behind the transaction.
+// TestWhoseTheOneNodeIs: a claim, and a delete in doubt, depend on a read after the
+// transaction.
 func TestWhoseTheOneNodeIs(t *testing.T) {
 	claim := about(Errand{Op: OpClaim, Epoch: 1, Layout: LayoutNode})
 	doubts, sure := about(Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode, Doubts: true}), about(Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode})

@@ -4,20 +4,20 @@ import (
 	"math/bits"
 )
 
-// This file is about how the explorer carries out requests that write: it makes the
-// transactions of their plans in a world.
+// This file is about how the explorer executes requests that write: it applies the
+// transactions of their plans to a world.
 
-// errand is a client's request as its session carries it out.
+// errand returns a client's request as its session executes it.
 func (e *environment) errand(w *world, cl *client, r *request) *Errand {
 	x := &Errand{Op: r.op, Epoch: Epoch(r.epoch), Dir: "/lock", Nodes: []string{"/lock/own"}, Holder: "/lock.holder"}
 	x.Size, x.Permit = "/size", "/leases/permit-"
 	switch x.Op {
 	case OpCreate:
 		if w.left.once > 0 {
-			s := e.semaphore(cl) // the session has read the size at the beginning
+			s := e.semaphore(cl) // the session read the size at the beginning
 			x.Permits, x.Count, x.Version = s.Permits, s.Size, 0
 		}
-		if e.permits && r.mask != 0 { // it gives back, and takes none at once
+		if e.permits && r.mask != 0 { // it gives permits back, and takes none at once
 			x.Leavers, x.Count = []string{"/leases/leaver"}, 0
 		}
 		x.Made = r.flags&reqMade != 0
@@ -47,10 +47,10 @@ func (e *environment) errand(w *world, cl *client, r *request) *Errand {
 	return x
 }
 
-// carryOut makes one transaction after the other, as the session does, and reports
-// whether the request is answered. A transaction that has made something for the next one
-// is a step of its own; one that was refused is not. Without a connection only one
-// transaction is made, and its answer is not heard. With closed the directory's data may
+// carryOut executes one transaction after the other, as the session does, and reports
+// whether the request is answered. A transaction that has created something for the next
+// one is a step of its own; one that was refused is not. Without a connection, only one
+// transaction is executed, and its answer is lost. With closed, the directory's data may
 // not be written; the session of a client without a connection knows that.
 func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool) (done bool) {
 	cl := &w.clients[c]
@@ -77,7 +77,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 		switch m.Then {
 		case ThenReadRecord:
 			m = w.readRecord(c, r, x)
-		case ThenLook: // here each node has a name of its own
+		case ThenLook: // here, each node has its own name
 			m = x.Looked(w.past[0]&(1<<(r.arg&7)) != 0)
 		default:
 		}
@@ -112,8 +112,8 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 	}
 }
 
-// renew removes the directory with a request's own node, as far as the client's replica
-// knows it. It reports whether it has.
+// renew removes the directory along with a request's own node, by what the client's
+// replica knows. It reports whether that succeeded.
 func (e *environment) renew(w *world, c int, r *request, zombie bool) bool {
 	cl := &w.clients[c]
 	d, view := w.dirs[cl.lag], w.past[cl.lag]&^w.forms.permits()
@@ -149,12 +149,12 @@ func keepIn(r *request, in Input) {
 	case Delayed:
 		r.mask |= maskDelay
 	case Occupied:
-		r.flags |= reqMissing // in fact there is one too many
+		r.flags |= reqMissing // in fact, the node exists
 	case Refused:
 		switch {
 		case in.Missing:
 			r.flags |= reqMissing
-		case in.Stale: // it has made no permits
+		case in.Stale: // it has created no permits
 		default:
 			r.flags |= reqRefused
 		}
@@ -162,7 +162,7 @@ func keepIn(r *request, in Input) {
 	}
 }
 
-// turnsOver makes a delete, and the create of another contender of its session, in one
+// turnsOver executes a delete, and the create of another contender of its session, in one
 // transaction, if a create may join. It reports whether both are answered.
 func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answered bool) {
 	cl := &w.clients[c]
@@ -200,16 +200,16 @@ func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answe
 	return answered
 }
 
-// claims claims a request's own node at the leader.
+// claims claims the node of a request at the leader.
 func (e *environment) claims(w *world, c int, r *request) Input {
 	x := Errand{Op: OpAdvance, Nodes: []string{"/lock/own"}}
 	p := x.Plan(View{})
 	return x.Means(p, e.transact(w, c, r, p, false)).In
 }
 
-// claimTogether makes a claim in one transaction with all claims of its session that can
-// be made so. It reports whether this claim can. This claim comes first, because any of
-// them may.
+// claimTogether executes a claim in one transaction with all other claims of its session
+// that can share one. It reports whether this claim can. This claim comes first, because
+// any of them may be the first.
 func (e *environment) claimTogether(w *world, c int, r *request) (together bool) {
 	joint := func(cl *client, r *request) bool {
 		held, record := r.flags&reqHeld != 0, Recording(r.mask&maskRecord)
@@ -247,8 +247,8 @@ func (e *environment) claimTogether(w *world, c int, r *request) (together bool)
 	return true
 }
 
-// barrier makes the write that comes before a listing. A server always answers that there
-// is something to read.
+// barrier executes the write that precedes a listing. Whatever the answer, the listing
+// follows.
 func (e *environment) barrier(w *world, c int, r *request) {
 	x := Errand{Op: OpList, Epoch: Epoch(r.epoch), Dir: "/lock"}
 	p := x.Plan(View{})
@@ -257,7 +257,7 @@ func (e *environment) barrier(w *world, c int, r *request) {
 	}
 }
 
-// transact makes one transaction at the leader, all of it or nothing. With closed the
+// transact executes one transaction at the leader, all of it or nothing. With closed, the
 // directory's data may not be written.
 func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool) (a Answer) {
 	cl := &w.clients[c]
@@ -303,7 +303,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		case deed{DoSet, OnDirectory}:
 			dir = dir.with(dataMarker)
 			if floor := ParseDirectoryData(o.Data).Floor; floor != 0 {
-				dir = dir.with(dataFloor + directory(floor-1)&7) // see carryOut for the token
+				dir = dir.with(dataFloor + directory(floor-1)&7) // carryOut chose the token
 			}
 		case deed{DoDelete, OnDirectory}:
 			switch missing(dir == 0); {
@@ -369,13 +369,13 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		if first {
 			r.flags |= reqFirst
 		}
-		a.Nodes = []string{"/lock/lock-0000000001"} // the delivery knows the name
+		a.Nodes = []string{"/lock/lock-0000000001"} // answer uses the real name
 		if w.virgin {
 			a.Nodes[0] = "/lock/lock-0000000000"
 		}
 		r.own = 1 + w.add(node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: r.arg}, f, alive, dir)
 		if !sets {
-			a.Stats = []Stat{{Czxid: tokenBase + int64(r.own)}} // as the reply to the create says
+			a.Stats = []Stat{{Czxid: tokenBase + int64(r.own)}} // as in the reply to the create
 		}
 	case atOnce:
 		e.entersAtOnce(w, c, r, alive, dir)
@@ -403,7 +403,7 @@ type deed struct {
 
 const markedRecord = "marked"
 
-// heads notes whether a claim has found no contender before the own node.
+// heads notes whether a claim has found no contender ahead of its node.
 func (w *world) heads(r *request, p Plan, a Answer) Answer {
 	claims := r.op == OpClaim || r.op == OpAdvance
 	if claims && p.Refused(a).On != OnOwn && w.past[0]&w.forms.blocking(r.arg&7) == 0 {

@@ -47,7 +47,7 @@ func (e *environment) fails(v violation) {
 	}
 }
 
-// feed has a client's machine take an input, and carries out its effects.
+// feed passes an input to a client's machine, and executes the effects.
 func (e *environment) feed(w *world, c int, in Input) {
 	cl := &w.clients[c]
 	before := cl.machine
@@ -72,11 +72,11 @@ func (e *environment) feed(w *world, c int, in Input) {
 	e.over(w, c)
 	_, withdrawn := in.(Withdrawn)
 	if e.traits[cl.machine].state == Lapsed && cl.flags&flagKeep == 0 && !withdrawn {
-		e.feed(w, c, e.parting(cl, WhyLost)) // its side says at once that the loss came first
+		e.feed(w, c, e.parting(cl, WhyLost)) // the caller reports at once that the loss came first
 	}
 }
 
-// tellsLoss reports whether the input means that the owner of a node holds no longer.
+// tellsLoss reports whether the input means that the owner of a node no longer holds.
 func tellsLoss(in Input, own events.Name) bool {
 	switch in := in.(type) {
 	case Expired, LeaseRanOut:
@@ -88,8 +88,8 @@ func tellsLoss(in Input, own events.Name) bool {
 	}
 }
 
-// over checks what is due when a machine is over: its caller knows, and none of its nodes
-// is left.
+// over checks a machine that is over: its caller must know, and none of its nodes may be
+// left.
 func (e *environment) over(w *world, c int) {
 	switch cl := &w.clients[c]; {
 	case e.traits[cl.machine].state != Over:
@@ -100,7 +100,7 @@ func (e *environment) over(w *world, c int) {
 	}
 }
 
-// describe tells what a machine made of an input.
+// describe describes what a machine did with an input.
 func (e *environment) describe(before uint32, in Input) string {
 	m := e.machines[before]
 	next, effects := e.step(m, in)
@@ -149,7 +149,7 @@ func (e *environment) perform(w *world, c int, ef Effect) violation {
 	return e.send(w, c, r)
 }
 
-// about returns the nodes of which a machine names one.
+// about returns the nodes that a machine means by a name.
 func (e *environment) about(w *world, c int, name events.Name) (nodes uint8, ok bool) {
 	if e.several != nil {
 		return e.several.about(w, c, name), true
@@ -164,7 +164,7 @@ func (e *environment) about(w *world, c int, name events.Name) (nodes uint8, ok 
 	return nodes, true
 }
 
-// tell notes what a caller hears. Behind the end it hears nothing.
+// tell notes what is reported to the caller. After the end, nothing is.
 func (e *environment) tell(w *world, c int, ef Effect) violation {
 	cl := &w.clients[c]
 	told := cl.told
@@ -198,7 +198,7 @@ func (e *environment) tell(w *world, c int, ef Effect) violation {
 			return outOfOrder
 		case ef.Why == WhyMixed && !e.mixes, (ef.Why == WhySizeMismatch || ef.Why == WhyPermits) && !e.sizes:
 			return unfounded
-		case ef.Why == WhySequenceEnd && e.first == 0: // no world comes near the end of the numbers
+		case ef.Why == WhySequenceEnd && e.first == 0: // no other world comes near the end of the numbers
 			return unfounded
 		}
 	}
@@ -215,20 +215,20 @@ func (e *environment) granted(w *world, c int, ef Grant) violation {
 	if v := e.takes(w, c, ef); v != "" {
 		return v
 	}
-	shared := own < maxNodes && w.forms[own].reads() // their tokens are not in order
+	shared := own < maxNodes && w.forms[own].reads() // their tokens are in no order
 	node := uint8(ef.Token - tokenBase)
 	token := node
 	if own < maxNodes && w.forms[own].permit() && token <= own {
-		// The token is that of the place in the queue, and in order there, or of the
-		// permits, see entersAtOnce.
+		// The token is either that of the place in the queue, in whose order tokens grow,
+		// or that of the permits; see entersAtOnce.
 		shared, token = true, own
 	}
 	switch {
 	case told&(toldGrant|toldWithdrawn|toldStart) != toldStart:
 		return outOfOrder
 	case (!e.plain || e.tokens) && (token != own || !shared && node < w.token[0] && w.byHand&(1<<own) == 0):
-		// A node that was deleted by hand between its claim and the claim's answer makes
-		// room for a younger grant, which may be told first.
+		// If a node is deleted by hand between its claim and the answer to the claim, a
+		// younger contender may be granted the lock, and may learn of it first.
 		return tokenOrder
 	case own < maxNodes && w.spare&(1<<own) != 0:
 		return overfull
@@ -236,7 +236,7 @@ func (e *environment) granted(w *world, c int, ef Grant) violation {
 		return overtook
 	case !e.plain && e.proof != own+1:
 		return unproven
-	case w.wrote != 0 && w.byHand&(1<<own) == 0 && (cl.lag >= w.wrote || !e.news && cl.seen >= w.wrote): // by hand: or a later holder wrote
+	case w.wrote != 0 && w.byHand&(1<<own) == 0 && (cl.lag >= w.wrote || !e.news && cl.seen >= w.wrote): // if it was deleted by hand, a later holder may have written
 		return outdated
 	}
 	if !shared {
@@ -245,7 +245,7 @@ func (e *environment) granted(w *world, c int, ef Grant) violation {
 	return e.watchOwn(w, c)
 }
 
-// watchOwn sets the shell's own watch on a machine's node, if there is none.
+// watchOwn arms the shell's own watch on a machine's node, unless it is armed.
 func (e *environment) watchOwn(w *world, c int) violation {
 	cl := &w.clients[c]
 	own := e.traits[cl.machine].own
@@ -256,8 +256,8 @@ func (e *environment) watchOwn(w *world, c int) violation {
 	return e.send(w, c, request{op: OpWatch, epoch: cl.epoch, arg: own})
 }
 
-// requestOf is the request that a machine asks for. It reports false if that names no
-// node.
+// requestOf returns the request that an effect asks for. It returns false if the effect
+// names no node.
 func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool) {
 	flag := func(is bool, flag uint8) {
 		if is {
@@ -319,7 +319,7 @@ func (e *environment) send(w *world, c int, r request) violation {
 		w.leaves(c, r.arg, r.flags&reqFloor != 0)
 	}
 	switch r.status = sent; {
-	case cl.conn == connNone || r.epoch != cl.epoch: // meant for a session that is over
+	case cl.conn == connNone || r.epoch != cl.epoch: // for a session that is over
 		if r.status, r.flags = lost, r.gone().flags; e.several != nil {
 			r.mask, r.own = 0, 0
 		}
@@ -340,15 +340,15 @@ func (e *environment) send(w *world, c int, r request) violation {
 	case op == OpList:
 		e.joinsListing(w, c, &r)
 	}
-	// Machines of multi-locks have one request less under way than others.
+	// Machines of multi-locks have one request fewer in progress than others.
 	if !cl.push(e.knows(w, c, r)) || e.several != nil && cl.requests[maxRequests-1].op != 0 {
 		return overflow
 	}
 	return ""
 }
 
-// check holds in every world: at most one client believes that it holds the lock, and it
-// is right. Exception: its node was deleted by hand.
+// check is called in every world. At most one client may believe that it holds the lock,
+// and it must be right, unless its node was deleted by hand.
 func (e *environment) check(w *world) violation {
 	if e.several != nil {
 		return e.several.check(w)
@@ -420,8 +420,8 @@ func (w *world) compatible(holders uint8) bool {
 	return true
 }
 
-// keptApart reports whether a reader waits though no contender ahead excludes it, and
-// nothing is under way that could end the wait.
+// keptApart reports whether a reader waits although no contender ahead excludes it and
+// nothing in progress could end the wait.
 func (e *environment) keptApart(w *world, cl *client) bool {
 	t := &e.traits[cl.machine]
 	if !t.reads || t.state != Waiting || cl.conn != connUp || cl.closed != 0 || cl.lag > 0 || cl.fired != 0 || cl.requests[0].op != 0 {
@@ -440,7 +440,7 @@ func (e *environment) Goal(w *world) bool {
 }
 
 // mingles reports whether a contender with kazoo's names has seen a node that kazoo does
-// not see, and goes on.
+// not see, and continues.
 func mingles(before, after *traits, in Listed) bool {
 	waits := after.state == Waiting || after.state == Claiming || before.state == Looking
 	if !before.kazoo || uint8(in.Epoch) != before.epoch || !waits || before.state == after.state || after.state == Over {

@@ -1,14 +1,14 @@
 package recipes
 
-// This file has what a world has of the record of crashed holders: the record, and the
-// truth that it should tell.
+// This file has the parts of a world for the record of crashed holders: the record, and
+// the truth that it should show.
 
-// A truth is what has become of the holders since the last release.
+// A truth is what has happened to the holders since the last release.
 type truth uint8
 
 const (
-	truthCrashed truth = 1 << iota // a holder that heard of its grant has ended without a release
-	truthClaimed                   // or one whose claim was executed, though its caller may never have heard of it
+	truthCrashed truth = 1 << iota // a holder that knew of its grant has ended without a release
+	truthClaimed                   // or one whose claim was executed, although its caller may never have known
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 
 const maskClean uint8 = 1
 
-// readRecord is the answer to a claim that has found a record, or none.
+// readRecord returns the meaning of a claim that has read the record.
 func (w *world) readRecord(c int, r *request, x *Errand) Meaning {
 	record, writer := w.records[0], w.forms[r.arg&7].writer()
 	f := Found{Own: record == r.arg+1, Writer: writer != noNode && record == writer+1, Mark: []byte(markedRecord)}
@@ -35,8 +35,8 @@ func (w *world) readRecord(c int, r *request, x *Errand) Meaning {
 	return x.Read(w.foundDelay(c, r.arg, writer, f), &somebody)
 }
 
-// parting is what a machine hears of a caller that ends its tenure. A caller that was
-// told of a loss before has not released.
+// parting returns the input for a caller that ends its tenure. A caller that was notified
+// of a loss before has not released.
 func (e *environment) parting(cl *client, why Why) Withdrawn {
 	lost := cl.told&toldLost != 0
 	in := Withdrawn{Why: why, Taken: e.detect && cl.told&toldGrant != 0, Ran: lost && cl.flags&flagKeep != 0}
@@ -46,7 +46,7 @@ func (e *environment) parting(cl *client, why Why) Withdrawn {
 	return in
 }
 
-// parts notes that a node is about to go by its owner's delete. The truth is what the
+// parts notes that a node is about to be deleted by its owner. The truth is what the
 // owner's caller did.
 func (e *environment) parts(w *world, c int, r *request) {
 	cl, bit := &w.clients[c], uint8(1)<<(r.arg&7)
@@ -54,7 +54,7 @@ func (e *environment) parts(w *world, c int, r *request) {
 		return
 	}
 	switch {
-	case w.forms[r.arg&7].reads(): // a reader's end says nothing
+	case w.forms[r.arg&7].reads(): // a reader's end does not matter
 	case cl.told&toldClean != 0:
 		w.truth, w.delay.behind = 0, behindAll
 	case cl.told&(toldWithdrawn|toldLost) == toldWithdrawn && w.acted&bit == 0: // its caller did nothing under the lock
@@ -77,9 +77,9 @@ func (w *world) ended(nodes uint8) {
 	w.claimed &^= nodes
 }
 
-// takes notes that the lock was granted, and checks that the caller was told the truth.
-// Two grants are not checked: one whose node is gone by then, and one of a reader in the
-// place of a writer, which may have ended since the claim.
+// takes notes that the lock was granted, and checks that the Grant reports the truth. Two
+// grants are not checked: one whose node is gone by then, and that of a reader in the
+// place of a writer that may have ended since the claim.
 func (e *environment) takes(w *world, c int, ef Grant) violation {
 	own := e.node(ef.Node)
 	if !e.detect || own >= maxNodes || w.past[0]&(1<<own) == 0 {
@@ -102,8 +102,8 @@ func (e *environment) takes(w *world, c int, ef Grant) violation {
 	}
 }
 
-// tellsTruth holds in every world: behind a crash there is a record, and any other record
-// is of a node whose claim has made it.
+// tellsTruth is called in every world. After a crash there must be a record, and any
+// other record must be that of a node whose claim has created it.
 func (e *environment) tellsTruth(w *world) violation {
 	switch {
 	case w.truth&truthCrashed != 0 && w.records[0] == 0:
@@ -115,8 +115,8 @@ func (e *environment) tellsTruth(w *world) violation {
 	}
 }
 
-// This part is about a world's lock-delay: what the record says of it, and the truth,
-// which is how much has passed since a crash.
+// This part is about a world's lock-delay: what the record says about it, and the truth,
+// which is how much of it has passed since a crash.
 
 type delay struct {
 	taken  uint8 // 1 + the node that has taken the record over
@@ -133,13 +133,14 @@ const (
 	markOver // the delay has passed since the mark
 )
 
-// behind is how much of the delay has passed since the latest crashed holder's node went.
+// behind is how much of the delay has passed since the latest crashed holder's node was
+// gone.
 type behind uint8
 
 const (
 	behindAll   behind = 0 // or no holder has crashed
 	behindCrash behind = 1 << iota
-	behindMark         // only the time since a mark that was made behind the crash
+	behindMark         // only the time since a mark that was made after the crash
 	behindSays         // with one of these: the holder had the delay
 )
 
@@ -147,8 +148,7 @@ const early violation = "a grant within the lock-delay"
 
 func (cl *client) delays() bool { return cl.role&roleDelays != 0 }
 
-// foundDelay is what a client's session finds in the record, and looks up in its own
-// option.
+// foundDelay adds what a client's session finds in the record, and in its own option.
 func (w *world) foundDelay(c int, own, writer uint8, f Found) Found {
 	if w.delay.says || w.clients[c].delays() && w.clients[c].role&roleTakes == 0 {
 		f.Delay = 1
@@ -158,7 +158,7 @@ func (w *world) foundDelay(c int, own, writer uint8, f Found) Found {
 	return f
 }
 
-// marked returns the record with a mark. Without one it makes it now.
+// marked returns the record with a mark, which is made now if there is none.
 func (w *world) marked(on delay) delay {
 	if on.mark == markNone {
 		on.mark = markMade
@@ -169,7 +169,7 @@ func (w *world) marked(on delay) delay {
 	return on
 }
 
-// since is how much of the delay, whose whole is 1, has passed since the mark.
+// since returns how much of the delay, which is 1 in all, has passed since the mark.
 func (d delay) since() (passed int64) {
 	if d.mark == markOver {
 		return 1
@@ -196,7 +196,7 @@ func (w *world) delayedBy(nodes uint8) {
 	}
 }
 
-// within reports whether a client that is granted the lock should have waited.
+// within reports whether a client that was granted the lock should have waited.
 func (w *world) within(c int) bool {
 	return w.delay.behind&(behindCrash|behindMark) != 0 && (w.delay.behind&behindSays != 0 || w.clients[c].delays())
 }

@@ -1,6 +1,6 @@
 package recipes
 
-// execute has a server execute a request, or a part of it. Reads see the client's
+// execute makes a server execute a request, or a part of it. Reads see the client's
 // replica.
 func (e *environment) execute(w *world, c, i int, part uint8, plain bool) {
 	cl := &w.clients[c]
@@ -89,7 +89,7 @@ func (e *environment) executeAdvance(w *world, c int, r *request, part Part, pla
 	return !a.Wants(PartFloor) && !a.Wants(PartClaim) && !a.Wants(PartNext)
 }
 
-// handoff is how far an advance has come, as noted in its request.
+// handoff returns the progress of an advance, as noted in its request.
 func (r request) handoff() Handoff {
 	return Handoff{done: r.mask, free: r.flags&reqFloor != 0, stands: r.flags&reqStands != 0, failed: r.flags&reqMissing != 0}
 }
@@ -118,7 +118,7 @@ func (e *environment) executions(w *world, cl *client, r request, s step, steps 
 			}
 		}
 		return steps
-	case e.several != nil: // other requests as one
+	case e.several != nil: // other requests are executed as a whole
 	case r.op == OpAdvance && cl.conn == connUp:
 		cl.shortcut(&r)
 		for part := PartFloor; part <= PartClaim; part++ {
@@ -146,8 +146,8 @@ func (e *environment) executions(w *world, cl *client, r request, s step, steps 
 	return append(steps, s)
 }
 
-// pick is what a step says about the i-th request. A part of the request stands in the
-// bits above.
+// pick returns what a step says about the i-th request. The bits above are for a part of
+// the request.
 func pick(i int, first bool) uint8 {
 	if first {
 		return 0
@@ -176,7 +176,7 @@ func (e *environment) executes(cl *client) int {
 	r := cl.requests[i]
 	switch {
 	case cl.conn == connUp && e.several == nil && !cl.knowsEnd() && !r.write():
-		return i // the leader has ended the session; a replica that does not know yet answers reads
+		return i // the leader has ended the session, but a replica that does not know yet answers reads
 	case cl.conn == connUp || cl.closed != 0:
 		return -1
 	case e.several == nil:
@@ -200,13 +200,13 @@ func (e *environment) refusable(cl *client) bool {
 	return r.op != OpDelete && (r.op != OpList || r.flags&reqBarrier == 0)
 }
 
-// ghosts returns a create of an earlier session that the client library would send again
-// in this one, or -1.
+// ghosts returns the index of a create of an earlier session that the client library
+// would send again in this one, or -1.
 func (cl *client) ghosts() int {
 	return cl.where(func(r request) bool { return r.op == OpCreate && r.epoch < cl.epoch && r.status == lost })
 }
 
-// mayGoStale reports whether an answer under way would still renew a session's lease.
+// mayGoStale reports whether an answer in progress would still renew a session's lease.
 func (w *world) mayGoStale(c int) (may bool) {
 	renews := func(r request) bool {
 		return r.op != 0 && r.write() && (r.status == sent || r.status == executed) && r.flags&reqStale == 0

@@ -11,7 +11,7 @@ import (
 
 const most7 = 7 // contenders in the exhaustive test
 
-// The kinds of contenders of any library that read, and of those that do not.
+// The kinds of contenders, of any library, that read, and the kinds that do not.
 var (
 	readKinds  = []events.Kind{events.KindRead, events.KindKazooRead, events.KindRecipeRead}
 	writeKinds = []events.Kind{
@@ -19,8 +19,8 @@ var (
 	}
 )
 
-// queues are those of up to seven contenders, of which some read, in some order. Their
-// names are in the reverse order of their numbers.
+// queues yields queues of up to seven contenders, in some order. Some of the contenders
+// read. Their names are in the reverse order of their numbers.
 func queues(yield func(queue []events.Name) bool) {
 	for mix := range 1 << most7 {
 		for set := mix % 3; set < 1<<most7; set += 3 { // all sets, each with a third of the mixes
@@ -43,7 +43,7 @@ func queues(yield func(queue []events.Name) bool) {
 	}
 }
 
-// inTheWay returns the older contenders that exclude me, the nearest first.
+// inTheWay returns the older contenders that exclude me, nearest first.
 func inTheWay(rule Rule, queue []events.Name, me events.Name) (all []string) {
 	for seq := me.Seq - 1; seq >= 0; seq-- {
 		for _, n := range queue {
@@ -55,9 +55,9 @@ func inTheWay(rule Rule, queue []events.Name, me events.Name) (all []string) {
 	return all
 }
 
-// TestTheNearestOlderContenderBlocks, of those that exclude me. While it exists I am
-// blocked, whichever others leave or stay, and each waiter for a mutex watches another
-// node.
+// TestTheNearestOlderContenderBlocks: of the contenders that exclude me, the nearest
+// older one blocks me while it exists, whichever others leave or stay. Each waiter for a
+// mutex watches another node.
 func TestTheNearestOlderContenderBlocks(t *testing.T) {
 	for queue := range queues {
 		for seq := range int64(most7) {
@@ -112,8 +112,8 @@ func TestWhoHoldsIsNotBlocked(t *testing.T) {
 	}
 }
 
-// TestAWriterThatBecomesAReaderHolds by both of its nodes, and keeps out the others until
-// the first is gone.
+// TestAWriterThatBecomesAReaderHolds with both of its nodes, and keeps the others out
+// until the first is gone.
 func TestAWriterThatBecomesAReaderHolds(t *testing.T) {
 	write, read := events.Name{Text: "w", Kind: events.KindWrite, Seq: 3}, events.Name{Text: "r", Kind: events.KindRead, Seq: 3}
 	queue := []events.Name{{Text: "x", Kind: events.KindRead, Seq: 4}, read, write}
@@ -123,8 +123,8 @@ func TestAWriterThatBecomesAReaderHolds(t *testing.T) {
 	}
 }
 
-// TestUsableFailsClosed: the numbers are in range, and no two contenders have one, but
-// for a writer and its readers.
+// TestUsableFailsClosed: the numbers are in range, and no two contenders have the same
+// one, except a writer and its readers.
 func TestUsableFailsClosed(t *testing.T) {
 	at5 := func(text string, k events.Kind) events.Name { return events.Name{Text: text, Kind: k, Seq: 5} }
 	write, read := at5("a", events.KindWrite), at5("c", events.KindRead)
@@ -185,8 +185,8 @@ func TestWaiterWalksBack(t *testing.T) {
 	}
 }
 
-// TestHolderRemembersNoContender: a machine remembers of others only what it may still
-// ask for, so locks that are held for long keep no queues in memory.
+// TestHolderRemembersNoContender: a machine remembers only contenders that it may still
+// need, so locks that are held for long keep no queues in memory.
 func TestHolderRemembersNoContender(t *testing.T) {
 	for name, inputs := range situations() {
 		m, _ := run(NewMachine(Mutex{}), inputs...)
@@ -196,8 +196,8 @@ func TestHolderRemembersNoContender(t *testing.T) {
 	}
 }
 
-// TestWhichPlaceMayBeTaken: a reader takes that of a write node. A contender that readers
-// do not block need not know.
+// TestWhichPlaceMayBeTaken: a reader takes the place of a write node. That does not
+// matter to a contender that readers do not block.
 func TestWhichPlaceMayBeTaken(t *testing.T) {
 	for kind := range events.KindWriteLock + 1 {
 		for _, c := range []struct {
@@ -211,7 +211,7 @@ func TestWhichPlaceMayBeTaken(t *testing.T) {
 	}
 }
 
-// TestAListedQueueIsNeverWrittenTo: many machines are given the same queue.
+// TestAListedQueueIsNeverWrittenTo: many machines share one queue.
 func TestAListedQueueIsNeverWrittenTo(t *testing.T) {
 	const contenders = 40
 	rules := []Rule{

@@ -15,7 +15,7 @@ var (
 	room       = Surveyed{Epoch: 1, Size: 4, Version: 2, InUse: 1}
 	noRoom     = Surveyed{Epoch: 1, Size: 4, Version: 2, InUse: 2}
 
-	// atOnce is got without a place in the queue, and spare has to be given back.
+	// atOnce was taken without a place in the queue, and spare must be given back.
 	atOnce = Entered{Epoch: 1, Permits: ownPermits, Size: 4, Token: 7, Fresh: true}
 	spare  = Entered{Epoch: 1, Permits: ownPermits, Size: 4, Token: 7, Fresh: true, Spare: true}
 
@@ -109,12 +109,12 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"surveying", Surveyed{Epoch: 1, Size: 5}, Releasing, "delete #5"},
 		{"surveying", Refused{Epoch: 1, Op: OpSurvey, Missing: true}, Creating, "create attempt 2, REQUEUED"},
 		{"surveying, own gone", room, Creating, "create attempt 2, REQUEUED"},
-		// A replica that is behind the news of being first is not believed.
+		// A replica that may be older than the news of being first is not trusted.
 		{"surveying", Unknown{Epoch: 1, Op: OpSurvey}, Listing, "list"},
 		{"surveying, no connection", room, Listing, "list"}, // the next connection may have answered, before it is announced
 		{"surveying, reconnected", room, Listing, "list"},
 		{"surveying, reconnected", noRoom, Listing, "list"},
-		{"surveying, first before the news", room, Listing, "list"}, // the news is of a connection that is gone again
+		{"surveying, first before the news", room, Listing, "list"}, // the news is from a connection that has ended since
 		{"watching", noRoom, Full, "QUEUED behind 0"},
 		{"watching", room, Entering, "enter #5 for 3 at version 2"},
 		{"watching, changed", noRoom, Surveying, "survey #5"}, // the answer may be older than the change
@@ -123,7 +123,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"full, no connection", Reconnected{}, Surveying, "survey #5 and watch"},
 		{"full", Gone{1, ours}, Creating, "create attempt 2, REQUEUED"},
 		{"full", Withdrawn{Why: WhyReleased}, Releasing, "delete #5"},
-		{"watching", Surveyed{Epoch: 1, Size: 2}, Releasing, "delete #5"}, // shrunk below what it wants
+		{"watching", Surveyed{Epoch: 1, Size: 2}, Releasing, "delete #5"}, // smaller than what it needs
 		{"entering after waiting", Refused{Epoch: 1, Op: OpEnter, Stale: true}, Surveying, "survey #5"},
 		{"surveying after waiting", room, Entering, "enter #5 for 3 at version 2 with a floor"},
 		{"surveying after waiting", Withdrawn{Why: WhyReleased}, Releasing, "delete #5 with a floor"},
@@ -157,7 +157,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"held", Expired{}, Lapsed, `LOST "session expired"`},
 		{"lapsed, one gone", Withdrawn{Why: WhyReleased, Ran: true}, Releasing, "delete leases/a-0000000007"},
 		{"lapsed, expired", Withdrawn{Why: WhyReleased}, Over, `END "lost"`},
-		// Another size counts at the first look. From then on the size is followed.
+		// Another size is an error at the first look. Later changes are accepted.
 		{"listing", sized(5), Releasing, "delete #5"},
 		{"surveying, settled", Surveyed{Epoch: 1, Size: 5, InUse: 2}, Entering, "enter #5 for 3 at version 0 with a floor"},
 	})
