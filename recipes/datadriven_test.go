@@ -30,8 +30,8 @@ import (
 //	deliver            nothing but what is left to do
 //	paused a           a's pause is over
 //	delay-over         the lock-delay has passed
-//	release a          a's caller is done (panic: its function panicked; untaken: it did not
-//	                   take the grant)
+//	release a          a's caller is done (panic: its function panicked; untaken: it did
+//	                   not take the grant)
 //	withdraw a         a's caller gives up
 //	cancel a           a's create, which was withdrawn, was not sent yet
 //	cut a              a's connection breaks; reply-lost: after its request was executed

@@ -99,8 +99,8 @@ func (e *environment) listForAll(w *world, c int) {
 	})
 }
 
-// listingEnds notes that a listing was answered, or will not be made, and begins the next
-// one.
+// listingEnds notes that a listing was answered, or will not be made. The next one is
+// pending from then on.
 func (e *environment) listingEnds(w *world, c int) {
 	w.lists.now = listingNone
 	if w.lists.next {

@@ -369,7 +369,7 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 		if first {
 			r.flags |= reqFirst
 		}
-		a.Nodes = []string{"/lock/lock-0000000001"} // answer uses the real name
+		a.Nodes = []string{"/lock/lock-0000000001"} // reply has the real name
 		if w.virgin {
 			a.Nodes[0] = "/lock/lock-0000000000"
 		}

@@ -1,6 +1,6 @@
 package recipes
 
-// do carries out a step: of servers, connections, callers or other processes.
+// do executes a step of servers, connections, callers or other processes.
 func (e *environment) do(w *world, s step) {
 	c := int(s.client)
 	cl := &w.clients[c]
@@ -90,7 +90,7 @@ func (e *environment) do(w *world, s step) {
 		e.lapse(w, c)
 	case stepExpire:
 		w.left.expire--
-		e.lapse(w, c) // the leader waits for as long, too
+		e.lapse(w, c) // the leader waits that long, too
 		w.end(c)
 	case stepKill:
 		w.left.kill--
@@ -198,7 +198,7 @@ func (e *environment) outside(w *world, s step) {
 	}
 }
 
-// end is the leader's end of a session: one transaction for all of its nodes.
+// end makes the leader end a session: one transaction removes all of its nodes.
 func (w *world) end(c int) {
 	w.without(w.ends(c))
 	w.each(c, func(_ int, cl *client) { cl.closed = 1 })
@@ -211,9 +211,9 @@ func (w *world) ends(c int) (mask uint8) {
 
 func (w *world) renewed(c int) { w.each(c, func(_ int, cl *client) { cl.lease = true }) }
 
-// proven returns the nodes of holders, and of clients with news under way that they may
-// enter, if only that no contender is before them. If such a node is deleted by hand, its
-// owner cannot know yet.
+// proven returns the nodes of holders, and of clients that will learn from an answer in
+// progress that they may enter, or at least that no contender is ahead. If such a node is
+// deleted by hand, its owner cannot know that yet.
 func (e *environment) proven(w *world) uint8 {
 	if e.several != nil {
 		return 0xff
@@ -236,14 +236,14 @@ func (e *environment) proven(w *world) uint8 {
 	return mask
 }
 
-// raise brings a client's replica up to the leader, as the client's writes do.
+// raise brings a client's replica up to date with the leader, as the client's writes do.
 func (w *world) raise(c int) {
 	for w.clients[c].lag > 0 {
 		w.catchUp(c)
 	}
 }
 
-// lose gives up the requests of a status. Watches are not answered.
+// lose gives up the requests with a status. Watches are not answered.
 func (cl *client) lose(s status) {
 	cl.forget(func(r request) bool { return r.status == s && r.op == OpWatch })
 	for i := range cl.requests {
@@ -266,8 +266,8 @@ func (e *environment) cut(w *world, c int) {
 	})
 }
 
-// disconnect does what a broken connection does to one client: answers under way are
-// lost, and watches perhaps.
+// disconnect does to one client what a broken connection does: answers in progress are
+// lost, and watches may be.
 func (e *environment) disconnect(cl *client) {
 	cl.conn, cl.lag, cl.look = connDown, 0, 0
 	if !e.late {
@@ -275,7 +275,7 @@ func (e *environment) disconnect(cl *client) {
 	}
 	for _, r := range cl.requests {
 		if r.status == executed || e.late && r.begun() && r.op != OpList {
-			cl.seen = min(cl.seen, r.age) // the answer has come, and is only delivered late
+			cl.seen = min(cl.seen, r.age) // the answer has arrived, and is only delivered late
 		}
 	}
 	cl.forget(func(r request) bool { return r.op == OpWatch })
@@ -285,8 +285,8 @@ func (e *environment) disconnect(cl *client) {
 	cl.armed, cl.fired = cl.armed|cl.fired, 0
 }
 
-// reconnect finds a replica that has at least what the client has seen. Requests that
-// were sent on the old connection are not executed any more.
+// reconnect finds a replica that is at least as new as what the client has seen. Requests
+// that were sent on the old connection are no longer executed.
 func (e *environment) reconnect(w *world, c int) {
 	w.each(c, func(c int, cl *client) {
 		lingers := e.early && cl.survey(sent) >= 0
@@ -301,9 +301,8 @@ func (e *environment) reconnect(w *world, c int) {
 	w.each(c, func(c int, _ *client) { e.feed(w, c, Reconnected{}) })
 }
 
-// outdate takes answers that have come, and are not delivered, for lost, unless what they
-// say stays true. So no grant rests on an answer whose node was deleted by hand
-// meanwhile.
+// outdate treats answers that have arrived and were not delivered as lost, unless they
+// stay true. So no grant rests on an answer whose node was deleted by hand meanwhile.
 func (e *environment) outdate(w *world, c int) {
 	cl := &w.clients[c]
 	for i := range cl.requests {
@@ -323,7 +322,7 @@ func (e *environment) outdate(w *world, c int) {
 func (e *environment) connect(w *world, cl *client) {
 	for i := range cl.requests {
 		if r := &cl.requests[i]; e.late && e.several == nil && r.status == sent && (r.op == OpAdvance || r.op == OpSurvey) {
-			r.status = parked // a part of it was sent late, and goes out on the new connection
+			r.status = parked // a part of it was not sent in time, and is sent on the new connection
 		}
 	}
 	cl.lose(sent)
@@ -333,7 +332,7 @@ func (e *environment) connect(w *world, cl *client) {
 		}
 	}
 	cl.conn, cl.lag, cl.lease, cl.told = connUp, cl.seen, true, cl.told&^toldPlace
-	if e.several == nil { // with several, the shell has asked for its own nodes since the cut
+	if e.several == nil { // with several, the shell has looked for its own nodes since the cut
 		cl.fired = cl.armed &^ w.past[cl.lag]
 		cl.armed &^= cl.fired
 	}
@@ -349,8 +348,8 @@ func (e *environment) expired(w *world, c int) {
 	w.each(c, func(c int, _ *client) { e.feed(w, c, Expired{}) })
 }
 
-// lapse lets T pass for one client: what it has sent so far proves nothing any more, and
-// a good lease runs out.
+// lapse lets T pass for one client: what it has sent so far no longer proves anything,
+// and a good lease runs out.
 func (e *environment) lapse(w *world, c int) {
 	good := w.clients[c].lease
 	w.each(c, func(_ int, cl *client) {

@@ -2,17 +2,16 @@ package recipes
 
 import "math/bits"
 
-// This file is about several clients in one session. They have the session's fate, its
-// connection and replica, and its memory in common. A reader among them may take the
-// place of a writer.
+// This file is about several clients in one session. They share its fate, its connection
+// and replica, and its memory. A reader among them may take the place of a writer.
 
 const (
-	roleRead   uint8 = 1 << iota // asks for the read side of a read/write lock
-	roleWrite                    // asks for the write side
-	roleShares                   // is in one session with all others that share
+	roleRead   uint8 = 1 << iota // requests the read side of a read/write lock
+	roleWrite                    // requests the write side
+	roleShares                   // shares a session with all other clients that have this role
 	roleTrades                   // a writer whose place a reader of the same session may take
 	roleTakes                    // the reader that may take it
-	roleClaims                   // for a lock that is one node: it has the node, or may have made it
+	roleClaims                   // for a lock that is one node: it has the node, or may have created it
 	roleKazoo                    // has kazoo's names
 	roleDelays                   // has a lock-delay
 )
@@ -41,7 +40,8 @@ func (w *world) each(c int, do func(c int, cl *client)) {
 	}
 }
 
-// trader returns the writer whose place a client may take, or -1 if that has ended.
+// trader returns the writer whose place a client may take, or -1 if that writer has
+// ended.
 func (w *world) trader(c int) int {
 	if w.clients[c].role&roleTakes != 0 {
 		for i := range w.clients {
@@ -53,8 +53,7 @@ func (w *world) trader(c int) int {
 	return -1
 }
 
-// never reports whether the writer in whose place a reader was to stand will not hold
-// again.
+// never reports whether the writer whose place a reader would take will not hold again.
 func (w *world) never(c int) bool {
 	t := w.trader(c)
 	return t < 0 || w.clients[t].told&(toldWithdrawn|toldLost|toldFinish) != 0
@@ -70,21 +69,21 @@ func (w *world) pending(c int) bool {
 	return false
 }
 
-// mayTake reports whether there is a writer that holds, whose place a reader may ask for.
+// mayTake reports whether a writer holds whose place a reader may request.
 func (w *world) mayTake(c int) bool {
 	t := w.trader(c)
 	return t >= 0 && w.clients[t].holds()
 }
 
-// orphaned reports whether a reader waits for a place whose writer does not hold any
-// more. Its caller hears of that, and gives up.
+// orphaned reports whether a reader waits for the place of a writer that no longer holds.
+// The reader's caller learns of that, and gives up.
 func (w *world) orphaned(c int) bool {
 	cl := &w.clients[c]
 	return cl.role&roleTakes != 0 && cl.told&(toldStart|toldGrant|toldWithdrawn|toldFinish) == toldStart && !w.mayTake(c)
 }
 
-// takePlace asks for a place, as the session does for a create of a reader that is to
-// take one.
+// takePlace requests a writer's place, as the session does for the create of a reader
+// that takes one.
 func (e *environment) takePlace(w *world, c int, r *request) {
 	t := w.trader(c)
 	if t < 0 || w.clients[t].hold&holdProven == 0 {
@@ -96,8 +95,8 @@ func (e *environment) takePlace(w *world, c int, r *request) {
 }
 
 // claimNode enters a client in its session's book of a lock that is one node, as the
-// session does before it sends the create. If the book has another owner, the client is
-// told at once that the node exists.
+// session does before it sends the create. If the book has another owner, the client
+// learns at once that the node exists.
 func (e *environment) claimNode(w *world, c int, r *request) {
 	book, entered := w.owners(c).Enter(c + 1)
 	if !entered {
@@ -106,7 +105,7 @@ func (e *environment) claimNode(w *world, c int, r *request) {
 	w.own(c, book)
 }
 
-// owners is the book of a session, in which a client is 1 + its index.
+// owners returns the book of a session, in which a client is 1 + its index.
 func (w *world) owners(c int) (b OwnerBook[int]) {
 	w.each(c, func(c int, cl *client) {
 		if cl.role&roleClaims != 0 {
@@ -125,15 +124,16 @@ func (w *world) own(c int, b OwnerBook[int]) {
 	})
 }
 
-// heardOwn notes what a client is told about its node.
+// heardOwn notes what a client learns about its node.
 func (e *environment) heardOwn(w *world, c int, in Input) {
 	if e.single && w.clients[c].role&roleClaims != 0 {
 		w.own(c, w.owners(c).Heard(c+1, in, 0))
 	}
 }
 
-// ours finds the node of a lock that is one node. Its name does not tell its maker: a
-// node of the client's session is the client's, if the client may have made it.
+// ours finds the client's node of a lock that is one node. The name does not identify its
+// creator: a node of the client's session is the client's if the client may have created
+// it.
 func (e *environment) ours(w *world, c int, view uint8) uint8 {
 	cl := &w.clients[c]
 	for m := w.mates(c); e.single && m != 0; m &= m - 1 {
@@ -147,8 +147,8 @@ func (e *environment) ours(w *world, c int, view uint8) uint8 {
 	return 0
 }
 
-// leaves notes that a client of a session gives up its node. A client that is alone in
-// its session does not tell.
+// leaves notes in the session's book that a client gives up its node. A client that is
+// alone in its session needs no book.
 func (w *world) leaves(c int, id uint8, floor bool) {
 	if w.clients[c].role&roleShares != 0 {
 		w.each(c, func(_ int, cl *client) { cl.left = cl.left.Leaves(id+1, floor) })
@@ -161,7 +161,7 @@ func (w *world) removed(c int, id uint8, floor bool) {
 	}
 }
 
-// shortcut spares an advance the parts that its session knows.
+// shortcut skips the parts of an advance that its session already knows.
 func (cl *client) shortcut(r *request) {
 	if r.mask == 0 {
 		*r = r.keeping(r.handoff().Knows(cl.left.Free(r.own&0xf+1, r.own>>4+1)))

@@ -17,27 +17,30 @@ import (
 )
 
 // specVariable names the environment variable that says which world TestExploreFinds
-// explores, and for which violation:
+// explores, and which violation it looks for:
 //
 //	clients=3 withdraw=1 cut=1 plain eager -> two holders
 //
 // A spec has these words, each at most once, in any order:
 //
 //	clients=2                    how many contenders there are
-//	cut=1 expire=2 ...           how many faults of a kind may happen; the kinds are those of budget
-//	plain eager late ...         what else differs; the words are those of options
+//	cut=1 expire=2 ...           how many faults of a kind may happen; budget has the kinds
+//	plain eager late ...         what else differs; options has the words
 //	dir=alien                    what the directory is at the beginning: known, unknown, alien, none
 //	memory=1                     how many contenders ahead a waiter remembers
 //	flags=keep,try+strict,-      of each contender; - is none
 //	roles=writer,reader,shares   of each contender
-//	rules=semaphore:4:3,unfair   of each contender; semaphore:2:1:adopt takes any size that it finds
-//	places=pq,qp:rw,p            of each contender in two directories, with the kinds lock, read, write; the first letters name
-//	                             the directories in order; with one directory it is a lock, not a multi-lock
-//	worlds=1000                  how many worlds are visited at most
-//	simple                       leaves out what a machine does not listen to, which is right if the machine itself is
+//	rules=semaphore:4:3,unfair   of each contender;
+//	                             semaphore:2:1:adopt accepts any size
+//	places=pq,qp:rw,p            of each contender in two directories, with the kinds
+//	                             lock, read, write; the first letters name the directories
+//	                             in order; with one directory it is not a multi-lock
+//	worlds=1000                  the maximum number of worlds to visit
+//	simple                       leaves out what machines ignore, which is correct if the
+//	                             machines are
 const specVariable = "ZKGRANT_EXPLORE"
 
-// mostFind is how many worlds are visited at most if the spec does not say it.
+// mostFind is the maximum number of worlds to visit if the spec does not set one.
 const mostFind = 400_000
 
 func parseSpec(spec string) (f config, err error) {
@@ -87,7 +90,7 @@ func parseSpec(spec string) (f config, err error) {
 	return f, nil
 }
 
-// list reads a word of a spec with a value for each contender.
+// list parses a word of a spec that has a value for each contender.
 func (f *config) list(key string, values []string) error {
 	for _, value := range values {
 		var bits uint8
@@ -177,7 +180,7 @@ func placesNamed(name string) (r multiRole, err error) {
 	return r, nil
 }
 
-// fields returns the fields of a type that a struct has, by their names.
+// fields returns the fields of a struct that have the type, by name.
 func fields[T any](of any) map[string]*T {
 	all, v := map[string]*T{}, reflect.ValueOf(of).Elem()
 	for i := range v.NumField() {
@@ -217,13 +220,13 @@ type config struct {
 	rules   []Rule
 	memory  int         // how many contenders ahead a waiter remembers; 0: as many as in production
 	places  []multiRole // the places of each client in two directories; nil if there is one directory
-	limit   int         // how many worlds are visited at most
-	want    violation   // that is looked for
+	limit   int         // the maximum number of worlds to visit
+	want    violation   // the violation to look for
 	options
 }
 
-// remembering makes a machine remember at most so many of the contenders ahead, because
-// no world is large enough for as many as it remembers.
+// remembering makes a machine remember at most this many contenders ahead, because no
+// world is large enough for the number that it remembers in production.
 func remembering(most int, step stepFunc) stepFunc {
 	return func(m Machine, in Input) (Machine, []Effect) {
 		next, effects := step(m, in)
@@ -234,8 +237,8 @@ func remembering(most int, step stepFunc) stepFunc {
 	}
 }
 
-// capped keeps machines from counting their attempts beyond a number. Where a late create
-// leaves no node there may be many attempts, all the same.
+// capped keeps machines from counting their attempts beyond a number. If a late create
+// leaves no node, there may be many attempts, all alike.
 func capped(most Attempt, step stepFunc) stepFunc {
 	return func(m Machine, in Input) (Machine, []Effect) {
 		next, effects := step(m, in)
@@ -261,7 +264,7 @@ func capped(most Attempt, step stepFunc) stepFunc {
 
 const worldsFile = "testdata/worlds.txt"
 
-// worlds returns the worlds of some sections of the file.
+// worlds returns the worlds in these sections of the file.
 func worlds(t *testing.T, sections ...string) (all []config) {
 	t.Helper()
 	text, err := os.ReadFile(worldsFile)
@@ -296,7 +299,7 @@ func worlds(t *testing.T, sections ...string) (all []config) {
 	return all
 }
 
-// worldOf is the world with these faults, without inputs that no machine listens to.
+// worldOf returns the world with these faults, without the inputs that machines ignore.
 func worldOf(t *testing.T, who, left string) config {
 	t.Helper()
 	f, err := parseSpec(who)

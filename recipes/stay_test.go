@@ -98,7 +98,7 @@ func TestStayMoves(t *testing.T) {
 	}
 }
 
-// TestContentionIsFoundOut: what is asked of the servers to know of every contender.
+// TestContentionIsFoundOut: the requests that it takes to know every contender.
 func TestContentionIsFoundOut(t *testing.T) {
 	const waits, proven = true, true
 	alive := true
@@ -130,7 +130,7 @@ func TestContentionIsFoundOut(t *testing.T) {
 	if again := proving; again.Rest() {
 		t.Error("a node rests while a claim is under way")
 	}
-	// What the machine asks by itself after a reconnect is another claim.
+	// The machine's own claim after a reconnect is another claim.
 	verified := Claim{Held: true}.Marks(Claimed{Epoch: 1, Fresh: true})
 	both, _, _ := next(after(proving, Suspended{}, Reconnected{}), waits, proven)
 	both = after(both, Armed{Epoch: 1})
@@ -196,8 +196,8 @@ func TestContentionIsFoundOut(t *testing.T) {
 	}
 }
 
-// TestHabit: a node is kept from the second in succession on. If another contender comes
-// soon each time, more and more nodes are let go.
+// TestHabit: nodes are kept from the second consecutive one on. If another contender soon
+// arrives each time, more and more nodes are let go.
 func TestHabit(t *testing.T) {
 	var h Habit
 	seq := int64(0)

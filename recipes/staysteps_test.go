@@ -1,7 +1,7 @@
 package recipes
 
-// This file is about what happens in the world of stays. It also does what package cache
-// and [actors.Lookout] do between the decisions.
+// This file executes the steps in the world of stays. Between the decisions, it does what
+// package cache and [actors.Lookout] do.
 
 func (m *stayModel) do(w *stayWorld, step stayStep) {
 	i, j := int(step.s), int(step.i)
@@ -33,7 +33,7 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 		node := t.node
 		t.machine, t.node = machineNone, 0
 		w.remove(node)
-	case stepWatchesAgain: // at any time later
+	case stepWatchesAgain: // at any later time
 		m.change(w, i, j, func(b *stayBook) { b.Paced = false })
 	case stepExecutes:
 		others := w.queue
@@ -116,7 +116,8 @@ func (m *stayModel) do(w *stayWorld, step stayStep) {
 	}
 }
 
-// answered delivers the answer to a request. Only a claim makes a holder in the session.
+// answered delivers the answer to a request. Only a claim makes the session renew its
+// lease for a node.
 func (m *stayModel) answered(w *stayWorld, i, j int, request uint8) {
 	s, t := &w.sessions[i], &w.sessions[i].slots[j]
 	answer, stale, old, epoch := t.requests[request], t.stale, t.old, Epoch(s.epoch)
@@ -147,14 +148,14 @@ func (m *stayModel) answered(w *stayWorld, i, j int, request uint8) {
 		s.fresh = s.fresh || !old
 		fresh := !stale && s.lease && t.machine == machineHolds
 		t.holds = t.holds || fresh
-		m.asked = old // what it has not seen has come within its round trip
+		m.asked = old // contenders that it has not seen arrived during its round trip
 		in = Claimed{Epoch: epoch, Fresh: fresh}
 	}
 	m.hear(w, i, j, Claim{Held: request == stayVerify}.Marks(in))
 	m.asked = false
 }
 
-// breaks breaks a session's connection. What is under way is lost.
+// breaks breaks a session's connection. Everything in progress is lost.
 func (m *stayModel) breaks(w *stayWorld, i int) {
 	s := &w.sessions[i]
 	s.up = false
@@ -172,8 +173,8 @@ func (m *stayModel) breaks(w *stayWorld, i int) {
 	}
 }
 
-// connects resumes the session. Each machine that holds asks whether it still does, and
-// has its node watched again.
+// connects resumes the session. Each machine that holds verifies that it still does, and
+// its node is watched again.
 func (m *stayModel) connects(w *stayWorld, i int) {
 	s := &w.sessions[i]
 	s.up, s.lease, s.fresh = true, true, !m.far
@@ -189,7 +190,7 @@ func (m *stayModel) connects(w *stayWorld, i int) {
 	}
 }
 
-// runsOut ends the lease. Each holder in the session's book is told.
+// runsOut ends the lease. Each holder in the session's book is notified.
 func (m *stayModel) runsOut(w *stayWorld, i int) {
 	s := &w.sessions[i]
 	s.lease, s.fresh = false, false
@@ -203,8 +204,8 @@ func (m *stayModel) runsOut(w *stayWorld, i int) {
 	}
 }
 
-// sessionEnds tells of the end of a session. Another one follows, and the waiters queue
-// up anew.
+// sessionEnds reports the end of a session. Another one follows, and the waiters queue up
+// again.
 func (m *stayModel) sessionEnds(w *stayWorld, i int) {
 	s := &w.sessions[i]
 	s.dead, s.up, s.lease, s.fresh = false, true, true, !m.far
@@ -222,7 +223,8 @@ func (m *stayModel) sessionEnds(w *stayWorld, i int) {
 	}
 }
 
-// lose is the machine's loss: its holders are told, and its waiters queue up anew.
+// lose handles the machine's loss: its holders are notified, and its waiters queue up
+// again.
 func (m *stayModel) lose(w *stayWorld, i, j int) {
 	t := &w.sessions[i].slots[j]
 	if t.machine != machineHolds {
@@ -349,8 +351,8 @@ func (m *stayModel) rest(w *stayWorld, i, j int) {
 	}
 }
 
-// elsewhere has a local contender wait for the newest stay that accepts it, or for a new
-// one.
+// elsewhere makes a local contender wait for the newest stay, or for a new one if that
+// does not accept it.
 func (m *stayModel) elsewhere(w *stayWorld, i, k int) {
 	s := &w.sessions[i]
 	l := &s.locals[k]

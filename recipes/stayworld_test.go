@@ -8,10 +8,11 @@ import (
 )
 
 // This file has the world of stays: sessions whose contenders share cached nodes, and a
-// stranger. The machines that get the nodes do what the explorer of machines has found. A
-// machine is granted the lock when its node is the first and its lease is good. It is
-// told of the end of the lease before the leader ends the session. It keeps a lost node
-// until it is withdrawn. Everything else is decided by [Stay] and [Contention].
+// stranger. The machines that own the nodes are simplified to what the explorer of
+// machines has shown. A machine is granted the lock when its node is the first and its
+// lease is good. It learns of the end of the lease before the leader ends the session. It
+// keeps a lost node until it is withdrawn. [Stay] and [Contention] decide everything
+// else.
 
 const (
 	staySessions = 2
@@ -25,9 +26,9 @@ type stayWorld struct {
 	sessions [staySessions]staySession
 	queue    [stayNodes]uint8 // 0: gone; 1 + session<<2 + slot, or stayStranger
 	next     uint8
-	stranger uint8 // 0: has not come; 1: waits or holds; 2: has left
-	overdue  bool  // two probe intervals have passed since the stranger came
-	byHand   uint8 // nodes that were deleted by hand, of which their owners have not heard
+	stranger uint8 // 0: has not arrived; 1: waits or holds; 2: has left
+	overdue  bool  // two probe intervals have passed since the stranger arrived
+	byHand   uint8 // nodes that were deleted by hand, and whose owners do not know yet
 	last     uint8 // 1 + the node of the latest grant
 	turn     uint8 // and its turn
 	left     stayBudget
@@ -41,7 +42,7 @@ type staySession struct {
 	up     bool
 	dead   bool // the leader has ended the session
 	lease  bool
-	fresh  bool // a write sent behind the latest tick was answered
+	fresh  bool // a write sent after the latest tick was answered
 	epoch  uint8
 }
 
@@ -51,11 +52,11 @@ type staySlot struct {
 	node     uint8 // 1 + its index
 	holds    bool  // the session renews its lease for it
 	requests [stayRequests]stayRequest
-	stale    bool // the claim under way proves no lease
-	old      bool // the claim under way is no write behind the latest tick
+	stale    bool // the claim in progress proves no lease
+	old      bool // the claim in progress proves no recent write
 	armed    bool // at the server: the children are watched
 	own      bool // and so is the node
-	changed  bool // the event is under way
+	changed  bool // the event is on its way
 	gone     bool
 	since    uint8 // grants since the node was wanted
 	_        bool
@@ -124,7 +125,7 @@ type stayModel struct {
 	asked bool // the step is the answer to a claim that was sent before the latest tick
 }
 
-// stayBook is what a session decides by about one node.
+// stayBook is the state by which a session decides about one node.
 type stayBook struct {
 	Stay
 	Contention
@@ -181,7 +182,7 @@ const (
 	stepConnects
 	stepStrangerLeaves
 	stayProgress // the other steps need not happen
-	stepTimeIsUp // the time for local grants may be long, and nobody is to wait for its end
+	stepTimeIsUp // the time for local grants may be long, so progress must not depend on its end
 	stepWithdraws
 	stepRests
 	stepProbes

@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file has inputs and effects in words, for transcripts and traces.
+// This file describes inputs and effects in words, for transcripts and traces.
 
 // short leaves out the leading zeros of a node's number.
 func short(node string) string {
@@ -142,8 +142,8 @@ func inputText(in Input) string {
 	}
 }
 
-// stepTexts say in words what a step does. {a} is its client, {n} its node, {next} the
-// node that is made.
+// stepTexts describe steps in words. {a} is the client, {n} the node, {next} the node
+// that is created.
 var stepTexts = map[stepKind]string{
 	stepStart: "{a} asks for the lock", stepAnswer: "the answer reaches {a}",
 	stepFail: "{a} gives up an answer", stepGone: "the watch of {a} on #{n} fires",

@@ -2,7 +2,7 @@ package recipes
 
 import "github.com/zkgrant/zkgrant/events"
 
-// single is the one node of an unfair lock, whichever contender made it.
+// single is the one node of an unfair lock, whichever contender created it.
 var single = events.Name{Text: "task", Kind: events.KindUnfair}
 
 func singleSituations() cases {

@@ -8,15 +8,15 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about how the explorer deals with claims that are not sent.
+// This file is about how the explorer handles claims that are not sent.
 
 // warms reports whether sessions may be warm in the world. They may if contenders watch
-// their own nodes, and answers of an earlier connection are told apart.
+// their own nodes, and answers of an earlier connection are recognized.
 func (e *environment) warms() bool {
 	return e.ownWatch && e.several == nil && !e.single && (!e.late || e.dated)
 }
 
-// firsts returns the nodes without another contender before them at the leader.
+// firsts returns the nodes that have no contender ahead of them at the leader.
 func (w *world) firsts() (mask uint8) {
 	for m := w.past[0]; m != 0; m &= m - 1 {
 		if id := uint8(bits.TrailingZeros8(m)); w.past[0]&w.forms.blocking(id) == 0 {
@@ -26,7 +26,7 @@ func (w *world) firsts() (mask uint8) {
 	return mask
 }
 
-// warmth is what a client's session knows of the client.
+// warmth returns what a client's session knows about the client.
 func (e *environment) warmth(cl *client) Warmth {
 	own := e.traits[cl.machine].own
 	return Warmth{
@@ -37,8 +37,8 @@ func (e *environment) warmth(cl *client) Warmth {
 	}
 }
 
-// knows returns a request that is about to be sent, with what a warm session knows of the
-// answer.
+// knows returns a request that is about to be sent, with what a warm session knows about
+// its answer.
 func (e *environment) knows(w *world, c int, r request) request {
 	cl := &w.clients[c]
 	claim := Claim{Held: r.flags&reqHeld != 0, Record: Recording(r.mask & maskRecord)}
@@ -64,8 +64,9 @@ func (e *environment) knows(w *world, c int, r request) request {
 	return r
 }
 
-// These stand in a claim's own: it is not sent; and its answer rests on the end of the
-// node ahead alone, which does not say how far the servers are.
+// Values of a claim's field own. unsent means that it is not sent, and news that its
+// answer rests only on the end of the node ahead, which does not show how far the servers
+// are.
 const (
 	unsent uint8 = 0x80
 	news   uint8 = 0x40
@@ -93,9 +94,9 @@ func TestAWarmSessionKnowsAllThatAClaimWouldSay(t *testing.T) {
 	}
 }
 
-// TestWarmIsForTheNextInLine: the end of the node ahead is all that it waits for, and the
-// session may know the answer to its claim. A contender that lists again, as all do after
-// a reconnect, does not ask for it again.
+// TestWarmIsForTheNextInLine: the contender waits only for the end of the node ahead, and
+// the session may know the answer to its claim. A contender that lists again, as all do
+// after a reconnect, does not request it again.
 func TestWarmIsForTheNextInLine(t *testing.T) {
 	writer := place(0, "you", events.KindWrite, 3)
 	for name, c := range map[string]struct {

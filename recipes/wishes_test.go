@@ -8,20 +8,19 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about what the explorer's worlds know of wishes to have a lock back.
+// This file is about revocation requests, here called wishes, in the explorer's worlds.
 
-const anyTime = 3 // of a wish without a moment; 1 is soon, and 2 later
+const anyTime = 3 // a wish without a deadline; 1 is a soon one, and 2 a later one
 
-// wishes has two halves: the higher one is what a client has heard about its node, the
-// lower one what its caller was told. Each is the soonest of the moments, and 0 for
-// nothing.
+// wishes has two halves: the higher one is what a client knows about its node, and the
+// lower one what its caller knows. Each is the earliest deadline, or 0 for no request.
 type wishes uint8 //nolint:recvcheck // two of its methods change it in place
 
 func (s wishes) told() uint8 { return uint8(s) & 0xf }
 
 func (s wishes) heard() uint8 { return uint8(s) >> 4 }
 
-// due returns the moment for which the shell has set its timer, or 0.
+// due returns the deadline for which the shell has set its timer, or 0.
 func (s wishes) due() uint8 {
 	if s.told() == anyTime {
 		return 0
@@ -38,7 +37,8 @@ func (s *wishes) hear(by uint8) {
 	}
 }
 
-// tell notes what the caller is told, and reports whether that is new to it.
+// tell notes that a request is reported to the caller, and returns whether it is new to
+// the caller.
 func (s *wishes) tell(by uint8) bool {
 	if by == 0 {
 		by = anyTime
@@ -48,8 +48,8 @@ func (s *wishes) tell(by uint8) bool {
 	return news
 }
 
-// wishes are how many may still be written: without a moment, with a soon one, and with a
-// later one.
+// wishes returns how many requests may still be written: without a deadline, with a soon
+// one, and with a later one.
 func (b *budget) wishes() [3]*uint8 { return [3]*uint8{&b.wish, &b.soon, &b.late} }
 
 func enabledWishes(w *world, steps []step) []step {
@@ -61,8 +61,8 @@ func enabledWishes(w *world, steps []step) []step {
 	return steps
 }
 
-// askBack writes a wish to a node. A session that watches the node reads its data, and is
-// told.
+// askBack writes a revocation request to a node. Sessions that watch the node read it,
+// and notify their machines.
 func (e *environment) askBack(w *world, node, by uint8) {
 	w.wished |= 1 << node
 	for c := range w.clients {
@@ -72,18 +72,18 @@ func (e *environment) askBack(w *world, node, by uint8) {
 	}
 }
 
-// heed checks what a machine makes of wishes. Its caller is told of the soonest wish
-// about the node by which it holds, and of nothing else. At that moment it does not hold
-// any more. Before that moment no wish is a reason for a loss.
+// heed checks how a machine handles revocation requests. Its caller is notified of the
+// earliest deadline for the node with which it holds, and of nothing else. At that
+// deadline it no longer holds. Before the deadline, no request is a reason for a loss.
 func (e *environment) heed(w *world, c int, before uint32, in Input, effects []Effect) violation {
 	cl := &w.clients[c]
 	own := e.traits[cl.machine].own
 	switch was := e.traits[before].own; {
 	case was == own || was == noNode:
 	case own != noNode && w.forms[own].permit() && !w.forms[was].permit():
-		w.wished |= w.wished >> was & 1 << own // a wish about the place in a semaphore's queue goes with it
+		w.wished |= w.wished >> was & 1 << own // a request about the place in a semaphore's queue passes to the permits
 	default:
-		cl.wishes &= 0xf // another node is another wish
+		cl.wishes &= 0xf // requests for another node do not count
 	}
 	if m := &e.machines[cl.machine]; own != noNode && m.why == 0 {
 		if asked, is := in.(AskedBack); is && asked.Node.Same(m.own.Name) {
@@ -115,9 +115,9 @@ func (e *environment) heed(w *world, c int, before uint32, in Input, effects []E
 	return ""
 }
 
-// TestAWishChangesNothingElse: a machine that hears that its lock is asked back goes on
-// as if it had not heard. There is one difference: the caller is told, once, and not
-// before the Grant.
+// TestAWishChangesNothingElse: a machine that receives a revocation request continues as
+// if it had not. The only difference is that the caller is notified, once, and not before
+// the Grant.
 func TestAWishChangesNothingElse(t *testing.T) {
 	steps := 0
 	for _, c := range []struct {
@@ -147,8 +147,8 @@ func TestAWishChangesNothingElse(t *testing.T) {
 	t.Logf("%d steps", steps)
 }
 
-// sameButForTheWish gives two machines the same inputs, so many in a row, and returns how
-// often.
+// sameButForTheWish gives two machines the same inputs, up to deep in a row, and returns
+// the number of steps.
 func sameButForTheWish(t *testing.T, where []any, plain, asked Machine, deep int) (steps int) {
 	if asked == plain {
 		return 0

@@ -13,8 +13,8 @@ import (
 // behind, a connection per client that can be cut, sessions that can end, and callers. It
 // is a flat comparable value.
 //
-// It is untimed. That a session's lease runs out is a step of its own. The leader may end
-// a session only after that: this is what the lease promises.
+// It has no time. The end of a session's lease is a step of its own. The leader may end a
+// session only after that step, as the lease promises.
 
 const (
 	maxClients  = 3
@@ -25,30 +25,30 @@ const (
 
 type world struct {
 	clients [maxClients]client
-	nodes   [maxNodes]node        // in the order of creation; zeroed when no replica has it any more
-	forms   forms                 // what their names say; zeroed when no replica and no client has it any more
-	past    [maxLag + 1]uint8     // the nodes that exist at the leader, that did one transaction before, and so on
+	nodes   [maxNodes]node        // in the order of creation; zeroed once no replica has it
+	forms   forms                 // what their names say; zeroed once no replica and no client has it
+	past    [maxLag + 1]uint8     // the nodes that exist at the leader, those that existed one transaction before, and so on
 	dirs    [maxLag + 1]directory // the directory at those moments
 	sizes   [maxLag + 1]size      // how many permits a semaphore had
 	next    uint8                 // the index of the next node
-	births  uint8                 // how many directories were made
-	virgin  bool                  // no node was ever made in the directory
+	births  uint8                 // how many directories were created
+	virgin  bool                  // no node was ever created in the directory
 	_       [1]uint8
-	wrote   uint8             // 1 + transactions since a holder wrote data, at most maxLag ago; 0: every replica has what was written
+	wrote   uint8             // 1 + transactions since a holder wrote data, at most maxLag ago; 0: every replica has the data
 	byHand  uint8             // nodes that were deleted by hand
-	wished  uint8             // nodes whose owners were asked for the lock back
+	wished  uint8             // nodes with a revocation request
 	token   [2]uint8          // 1 + the node, or the group, of the newest exclusive grant in each directory
-	records [maxLag + 1]uint8 // 1 + the node that the record names, and that it named before
-	acted   uint8             // nodes under whose lock a caller may have done something
-	claimed uint8             // nodes whose claim has made or found the record
-	spare   uint8             // permits that are to be given back, as the answer to their creation says
+	records [maxLag + 1]uint8 // 1 + the node that the record names or named
+	acted   uint8             // nodes under which a caller may have done something
+	claimed uint8             // nodes whose claim has created or found the record
+	spare   uint8             // permits that must be given back, as the answer to their creation says
 	truth   truth
 	delay   delay
 	left    budget
 	lists   listings // of the clients of one session
 }
 
-// A node belongs to a client's session, or to a contender outside.
+// A node belongs to a client's session, or to an outside contender.
 type node struct{ owner, epoch, attempt uint8 }
 
 // Owners are client + 1, or one of these.
@@ -67,13 +67,13 @@ type budget struct {
 	withdraw uint8 // a caller gives up before the grant
 	foreign  uint8 // another library's contender joins
 	refuse   uint8 // a server refuses a request
-	guest    uint8 // a contender of ours joins, of which only the node is seen
+	guest    uint8 // a contender of ours joins, which is only a node here
 	reap     uint8 // the directory is removed while it is empty
 	change   uint8 // another program overwrites the directory's data
-	resize   uint8 // a semaphore is made larger or smaller by one
-	wish     uint8 // a wish for the lock is written to a node
-	soon     uint8 // the same, with a soon moment
-	late     uint8 // the same, with a later moment
+	resize   uint8 // a semaphore grows or shrinks by one
+	wish     uint8 // a revocation request without a deadline is written to a node
+	soon     uint8 // the same, with a soon deadline
+	late     uint8 // the same, with a later deadline
 	once     uint8 // a contender takes its permits without a place in the queue
 	trade    uint8 // with two directories: a writer of another library becomes a reader
 }
@@ -88,17 +88,17 @@ type client struct {
 	lag      uint8 // how many transactions the replica is behind the leader
 	seen     uint8 // how many transactions the newest answer seen is behind the leader
 	lease    bool
-	told     uint8 // what caller, machine and session have told each other
+	told     uint8 // what has been reported, as bits
 	armed    uint8 // watches at the replica
-	fired    uint8 // watches that have fired and are not delivered
+	fired    uint8 // watches that have fired and were not delivered yet
 	discard  uint8 // nodes left behind that are still to be removed
 	knows    knowledge
 	role     uint8
 	left     LeaverBook[uint8] // of nodes, each 1 + its index
 	look     uint8
 	wishes   wishes
-	known    uint8 // for a multi-lock: the nodes that the shell knows to be or to have been the attempt's
-	hold     uint8 // what the session knows of the client's hold
+	known    uint8 // for a multi-lock: the attempt's nodes that the shell knows, including former ones
+	hold     uint8 // what the session knows about the client's hold
 }
 
 type conn uint8
@@ -115,9 +115,9 @@ const (
 	toldGrant
 	toldLost
 	toldFinish
-	toldOwed  // nothing yet: the client's node was deleted while it held without a connection
-	toldClean // told by the caller: it held the lock, and has released it
-	toldPlace // told by the session: it was listed with its node, on the present connection
+	toldOwed  // not yet reported: the client's node was deleted while it held without a connection
+	toldClean // by the caller: it held the lock, and has released it
+	toldPlace // by the session: it was listed with its node, on the current connection
 )
 
 const (
@@ -125,7 +125,7 @@ const (
 	holdTraded                   // a reader may have taken the node's place in the queue
 )
 
-// A request is under way from the machine's effect to the answer's delivery.
+// A request exists from the machine's effect until its answer is delivered.
 type request struct {
 	op     Op // 0: no request
 	status status
@@ -141,8 +141,8 @@ type status uint8
 
 const (
 	parked   status = iota + 1 // waits for a connection
-	sent                       // under way; or, without a connection, perhaps still so
-	executed                   // the answer is under way
+	sent                       // in progress; without a connection, perhaps
+	executed                   // the answer is on its way
 	lost                       // the answer will never come: Unknown is due
 )
 
@@ -150,7 +150,7 @@ const (
 	reqBarrier uint8 = 1 << iota
 	reqStale         // T passed since it was sent
 	reqFirst         // Create, Claim, Advance: no older contender existed at the leader
-	reqMissing       // Claim, Advance: the own node did not exist
+	reqMissing       // Claim, Advance: the contender's node did not exist
 	reqRefused
 	reqFloor  // Advance: the floor names the blocker; Delete: a floor is to be written
 	reqStands // Advance: the next node exists; Create: no other node exists
@@ -158,8 +158,8 @@ const (
 
 	reqHeld     = reqBarrier // Claim: by a holder
 	reqWhole    = reqBarrier // Advance: of a multi-lock, executed as one
-	reqUnwanted = reqFloor   // Create: it is to be taken back if it was not sent
-	reqMade     = reqNext    // Create: the session has just made the directory
+	reqUnwanted = reqFloor   // Create: it is canceled if it was not sent
+	reqMade     = reqNext    // Create: the session has just created the directory
 )
 
 // write reports whether the answer needs the leader.
@@ -176,7 +176,7 @@ func (r request) granted() uint8 {
 	return r.arg
 }
 
-// read reports whether the answer depends on how far the replica is.
+// read reports whether the answer depends on the state of the replica.
 func (r request) read() bool {
 	op := r.op
 	return op == OpWatch || op == OpAdvance || op == OpSurvey || op == OpList && r.flags&reqBarrier == 0
@@ -196,7 +196,7 @@ func (r request) begun() bool {
 	}
 }
 
-// where returns the index of the oldest request of some kind, or -1.
+// where returns the index of the oldest request for which is returns true, or -1.
 func (cl *client) where(is func(r request) bool) int { return slices.IndexFunc(cl.requests[:], is) }
 
 func (cl *client) push(r request) bool {
@@ -214,10 +214,10 @@ func (cl *client) drop(i int) {
 	cl.requests[maxRequests-1] = request{}
 }
 
-// find returns the index of the oldest request of a status, or -1.
+// find returns the index of the oldest request with a status, or -1.
 func (cl *client) find(s status) int { return cl.where(func(r request) bool { return r.status == s }) }
 
-// stale reports whether T has passed since some request under way was sent.
+// stale reports whether T has passed since a request in progress was sent.
 func (cl *client) stale() bool {
 	return cl.where(func(r request) bool { return r.flags&reqStale != 0 }) >= 0
 }
@@ -300,8 +300,8 @@ func (w *world) catchUp(c int) {
 	}
 }
 
-// create makes a node, and sets the directory's data if there are any. It panics when the
-// world is too small for its budget.
+// create creates a node, and sets the directory's data unless they are 0. It panics if
+// the world is too small for its budget.
 func (w *world) create(n node, f form, data directory) uint8 {
 	dir := w.dirs[0]
 	if data != 0 {
@@ -322,7 +322,7 @@ func (w *world) add(n node, f form, beside uint8, dir directory) uint8 {
 	return id
 }
 
-// A permutation says which client of the world before each client was.
+// A permutation says which client of the previous world each client was.
 type permutation [maxClients]uint8
 
 var identity = permutation{0, 1, 2}

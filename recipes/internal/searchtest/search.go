@@ -1,6 +1,6 @@
-// Package searchtest visits every world of a model, breadth first, so that the first
-// violation that it meets has a shortest interleaving. It knows nothing of locks. It is
-// for tests only.
+// Package searchtest visits every world of a model, breadth first, so the interleaving of
+// the first violation is a shortest one. It knows nothing about locks. It is for tests
+// only.
 package searchtest
 
 import (
@@ -20,24 +20,25 @@ const (
 	NoWayOut Violation = "no way to the end" // no progress leads to a goal
 )
 
-// A Model says what may happen in worlds of one kind. A world W is a flat value without
-// padding, so that its bytes identify it. A step S leads from one world to the next.
+// A Model defines what may happen in worlds of one kind. A world W is a flat value
+// without padding, so that its bytes identify it. A step S leads from one world to the
+// next.
 type Model[W comparable, S any] interface {
 	// Enabled appends every step that may come next.
 	Enabled(w *W, steps []S) []S
-	// Take carries a step out, checks the new world and brings it into its normal form.
+	// Take executes a step, checks the new world and brings it into its normal form.
 	Take(w *W, s S) Violation
 	// Progress reports whether a step happens by itself sooner or later.
 	Progress(s S) bool
-	// Goal reports whether all is over and well.
+	// Goal reports whether everything has ended well.
 	Goal(w *W) bool
 	// Narrate returns a narrator of one interleaving from its start.
 	Narrate() Narrator[W, S]
 }
 
-// A Narrator tells an interleaving to people.
+// A Narrator describes an interleaving to people.
 type Narrator[W, S any] interface {
-	// Tell takes a step, and returns what happens.
+	// Tell takes a step, and describes what happens.
 	Tell(w *W, s S) []string
 	// Standing describes a world.
 	Standing(w *W) string
@@ -67,7 +68,7 @@ func (f Finding) String() string {
 	return text
 }
 
-// Bytes shows a value without padding as it is in memory.
+// Bytes returns the memory of a value without padding.
 func Bytes[T any](v *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v)) }
 
 type search[W comparable, S any] struct {
@@ -87,8 +88,8 @@ type search[W comparable, S any] struct {
 	goals  []uint32
 }
 
-// A slot of the table has a world's hash, so that worlds far away in memory are looked at
-// only if they are likely to be the same.
+// A slot of the table has a world's hash, so that a world elsewhere in memory is compared
+// only if it is likely to be the same.
 type slot struct {
 	hash uint32
 	ref  uint32 // 1 + index of a world; 0 is an empty slot
@@ -97,7 +98,7 @@ type slot struct {
 const chunk = 1 << 14
 
 // Visit visits every world that can be reached from the first one. It stops at the limit,
-// or when a promise is broken.
+// or if a promise is broken.
 func Visit[W comparable, S any](m Model[W, S], first W, limit int) Finding {
 	began := time.Now()
 	x := search[W, S]{Model: m, limit: limit, seed: maphash.MakeSeed(), table: make([]slot, 1<<16)}
@@ -230,7 +231,7 @@ func (x *search[W, S]) hopeless() (uint32, bool) {
 	return 0, false
 }
 
-// explain tells how world i was reached, and what the last step does.
+// explain describes how world i was reached, and what the last step does.
 func (x *search[W, S]) explain(i uint32, last *S) (lines []string) {
 	path := []uint32{i}
 	for i != 0 {
