@@ -19,7 +19,7 @@ type outcome struct {
 
 var granted = outcome{theGrant, true, nil}
 
-// waiting calls Wait in a goroutine, and returns a channel for the outcome.
+// waiting calls Wait in a goroutine, and returns a channel for its outcome.
 func waiting(ctx context.Context, r *Rig) <-chan outcome {
 	c := make(chan outcome, 1)
 	go func() {
@@ -30,7 +30,7 @@ func waiting(ctx context.Context, r *Rig) <-chan outcome {
 	return c
 }
 
-// said checks what Wait has returned by now.
+// said checks what Wait has returned so far.
 func said(t *testing.T, when string, c <-chan outcome, want outcome) {
 	t.Helper()
 	synctest.Wait()
@@ -40,9 +40,8 @@ func said(t *testing.T, when string, c <-chan outcome, want outcome) {
 }
 
 // TestWaitIsTheSameForEveryCaller: calls before and after the Grant return the same, even
-// if their context has ended. The Grant is taken once. Wait takes it unless a reader of
-// the channel or of the stream already has it, and later readers do not take it from
-// Wait.
+// if their context has ended. The Grant is taken once: by Wait, unless a reader of the
+// channel already has it. Later readers do not get it.
 func TestWaitIsTheSameForEveryCaller(t *testing.T) {
 	withEach(t, map[string]func(t *testing.T, r *Rig){
 		"no reader":   func(*testing.T, *Rig) {},
@@ -74,8 +73,8 @@ func TestWaitIsTheSameForEveryCaller(t *testing.T) {
 	})
 }
 
-// TestWaitEndsWithDone: Wait says what Err says, and when Err says it. Later callers get
-// the same, with any context.
+// TestWaitEndsWithDone: Wait returns what Err returns, once Done is closed. Later callers
+// get the same, with any context.
 func TestWaitEndsWithDone(t *testing.T) {
 	type row struct {
 		hold bool

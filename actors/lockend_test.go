@@ -12,10 +12,11 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestABoundEndsTheWait, of either kind: the end of the context, or of the longest wait.
-// It does not count once the Grant was taken. A subscriber that has seen the Grant has
-// not taken it. If the machine has come to an end of its own, and its node is being
-// removed, the functions of OnEnd hear of the bound first, so it is the end.
+// TestABoundEndsTheWait tests both kinds of bound: the end of the context, and of the
+// longest wait. A bound does not count once the Grant was taken. A subscriber that has
+// seen the Grant has not taken it. If the machine has ended by itself, and its node is
+// being removed, the functions of OnEnd learn of the bound first, so the bound is the
+// end.
 func TestABoundEndsTheWait(t *testing.T) {
 	const own = "after the machine's own end"
 	grant := []events.Event{theGrant}
@@ -73,9 +74,9 @@ func TestABoundEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestThePortIsClosedBeforeTheEndIsTold, because the caller may then ask for its room. A
-// context that ends at that moment is too late: its message stands in the mailbox behind
-// the end.
+// TestThePortIsClosedBeforeTheEndIsTold, because the caller may then request the room of
+// its node. A context that ends at that moment is too late: its message is in the mailbox
+// after the end.
 func TestThePortIsClosedBeforeTheEndIsTold(t *testing.T) {
 	withRig(t, func(t *testing.T, r *Rig) {
 		told, closed := 0, 0
@@ -99,9 +100,9 @@ func TestThePortIsClosedBeforeTheEndIsTold(t *testing.T) {
 	})
 }
 
-// TestContextIsLetGoAtTheEnd of its last lock. Exception: the latest context is let go
-// when another one comes, or when the house is closed. So the locks of a loop have one
-// wait for their context.
+// TestContextIsLetGoAtTheEnd of its last lock, except that the latest context is kept
+// until another one comes or the house is closed. So the locks of a loop share one wait
+// for their context.
 func TestContextIsLetGoAtTheEnd(t *testing.T) {
 	withRig(t, func(t *testing.T, r *Rig) {
 		ctx, other := NewCountingContext(t.Context()), NewCountingContext(t.Context())
@@ -137,8 +138,7 @@ func TestContextIsLetGoAtTheEnd(t *testing.T) {
 }
 
 // TestNothingStartsForACallerThatHasGone: its context has ended, or it has withdrawn,
-// before Start or in the middle of it. Then the port must not be left open, because
-// nothing would close it.
+// before or during Start. The port must not stay open, because nothing would close it.
 func TestNothingStartsForACallerThatHasGone(t *testing.T) {
 	closed := Ends(recipes.WhyClosed, false, 0, nil)
 	type row struct {
@@ -178,8 +178,8 @@ func TestNothingStartsForACallerThatHasGone(t *testing.T) {
 	})
 }
 
-// TestTheFirstWithdrawalCounts ends the acquisition twice in each of its stages, for both
-// reasons. The first one counts.
+// TestTheFirstWithdrawalCounts ends the acquisition twice in each stage, for both
+// reasons. The first withdrawal counts.
 func TestTheFirstWithdrawalCounts(t *testing.T) {
 	hold := func(r *Rig) { r.Hold(); <-r.Granted() }
 	for _, stage := range []struct {
@@ -226,10 +226,10 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 	}
 }
 
-// TestFailEndsAtOnce, also in a closed group. It changes nothing for a lock that was
-// withdrawn before. In a coordinator that is closed, that may happen by a feed: an
-// acquisition joins it, and it is closed before the coordinator has refused the
-// acquisition. Its reader receives the end.
+// TestFailEndsAtOnce, even in a closed group. Fail changes nothing for a lock that was
+// withdrawn before. In a closed coordinator, a feed can cause that: an acquisition joins
+// the feed, and the feed is closed before the coordinator has refused the acquisition.
+// The feed's reader receives the end.
 func TestFailEndsAtOnce(t *testing.T) {
 	type row struct {
 		before func(r *Rig, feed *actors.Feed)
@@ -277,8 +277,8 @@ func TestFailEndsAtOnce(t *testing.T) {
 	})
 }
 
-// TestOneWatcherForAContextHoweverManyLocks also removes some of the locks before the
-// context ends. They are not told. The others are told, with the context's cause.
+// TestOneWatcherForAContextHoweverManyLocks removes some of the locks before the context
+// ends. These are not notified. The others are, with the context's cause.
 func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
 	withRig(t, func(t *testing.T, r *Rig) {
 		const locks = 9
@@ -315,8 +315,8 @@ func TestOneWatcherForAContextHoweverManyLocks(t *testing.T) {
 	})
 }
 
-// TestTheEndOfAContextComesLate: the last of its locks is gone and another one has been
-// added. That one is told once, by a wait of its own.
+// TestTheEndOfAContextComesLate: the last of its locks is gone, and another one was
+// added. That one is notified once, by its own wait.
 func TestTheEndOfAContextComesLate(t *testing.T) {
 	withRig(t, func(t *testing.T, r *Rig) {
 		ctx := NewCountingContext(t.Context())
@@ -346,8 +346,8 @@ func TestTheEndOfAContextComesLate(t *testing.T) {
 	})
 }
 
-// TestAFunctionHasReturnedWhenItsReleaseIsAskedFor, and not before: Close ends the
-// session then, and the node would still be there.
+// TestAFunctionHasReturnedWhenItsReleaseIsAskedFor, and not before: Close would end the
+// session while the node still exists.
 func TestAFunctionHasReturnedWhenItsReleaseIsAskedFor(t *testing.T) {
 	withRig(t, func(t *testing.T, r *Rig) {
 		r.Holds(t, actors.Want{Keep: true})

@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// TestPosition: a waiter's position is that of the latest listing, less the contenders
+// TestPosition: a waiter's position is that of the latest listing, minus the contenders
 // that are known to be gone. Other locks have none.
 func TestPosition(t *testing.T) {
 	withRig(t, func(t *testing.T, r *Rig) {
@@ -52,11 +52,11 @@ func TestPosition(t *testing.T) {
 	})
 }
 
-// TestStateThenStreamThenChannel looks at all stages whenever one is told of: the earlier
-// ones must have come, and the later ones must not.
+// TestStateThenStreamThenChannel checks all stages of a report at each of them: the
+// earlier ones must have happened, and the later ones must not.
 func TestStateThenStreamThenChannel(t *testing.T) {
 	withRig(t, func(t *testing.T, r *Rig) {
-		r.Stream.Subscribe(t.Context()) // keeps what was published
+		r.Stream.Subscribe(t.Context()) // never read, so the stream keeps its events
 		told, lost := 0, r.Lost()
 		r.OnEnd(func(error) {
 			told++
@@ -90,9 +90,9 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 	})
 }
 
-// TestHooksThenChannelThenStream: hooks hear of the Grant before its caller can take it.
-// A reader of the stream finds it in the channel, also if it has asked for the channel
-// long before.
+// TestHooksThenChannelThenStream: hooks see the Grant before its caller can take it. A
+// reader of the stream finds it in the channel, even if it has called Granted long
+// before.
 func TestHooksThenChannelThenStream(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		withRig(t, func(t *testing.T, r *Rig) {
@@ -152,9 +152,10 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 	})
 }
 
-// TestTheRecordStaysIfTheLossWasToldFirst: after a loss the machine hears what the caller
-// did. If the caller had released before the news came, or had not taken the Grant, the
-// record goes with the node. If it was told of the loss, the record stays.
+// TestTheRecordStaysIfTheLossWasToldFirst: after a loss, the machine learns what the
+// caller did. If the caller had released before the news came, or had not taken the
+// Grant, the record is deleted with the node. If it was notified of the loss, the record
+// stays.
 func TestTheRecordStaysIfTheLossWasToldFirst(t *testing.T) {
 	for n := range 8 {
 		keep, taken, quicker := n&1 != 0, n&2 != 0, n&4 != 0
@@ -164,12 +165,12 @@ func TestTheRecordStaysIfTheLossWasToldFirst(t *testing.T) {
 			if taken {
 				MustTake(t, r.Granted())
 			}
-			if quicker { // the hook runs when the state has flipped and before the actor is told
+			if quicker { // the hook runs after the state has changed, before the actor knows
 				r.OnEnd(func(error) { r.Say(recipes.LeaseRanOut{}) })
 			} else {
 				r.Say(recipes.LeaseRanOut{})
 			}
-			if quicker || keep && taken { // else no withdrawal is waited for
+			if quicker || keep && taken { // else the machine waits for no withdrawal
 				r.Withdraw(recipes.WhyReleased)
 				synctest.Wait()
 			}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestALossIsToldIfTheGrantWasTaken loses the lock in every way, with and without a
-// function that runs under it. The Grant is taken, or only seen by a subscriber, or
+// function that runs under it. The Grant was taken, or only seen by a subscriber, or
 // neither.
 func TestALossIsToldIfTheGrantWasTaken(t *testing.T) {
 	for reason, news := range losses {
@@ -27,8 +27,8 @@ func TestALossIsToldIfTheGrantWasTaken(t *testing.T) {
 	}
 }
 
-// losses are the ways to lose a lock. Only if the lease runs out is a node left to be
-// deleted.
+// losses are the ways to lose a lock. Only after the end of the lease is there still a
+// node to delete.
 var losses = map[events.Reason]recipes.Input{
 	events.ReasonLeaseRanOut:    recipes.LeaseRanOut{},
 	events.ReasonNodeRemoved:    Removed,
@@ -100,9 +100,10 @@ func lose(t *testing.T, r *Rig, reason events.Reason, news recipes.Input, grant 
 	}
 }
 
-// TestNewsAfterAWithdrawal: the caller has released when the machine hears of a loss,
-// gets its claim answered, or queues up. It hears of the release after that: the news
-// come from a function of OnEnd, which runs when the state has flipped.
+// TestNewsAfterAWithdrawal: the caller has released when the machine learns of a loss,
+// gets the answer to its claim, or queues up. The machine learns of the release only
+// after that: the news comes from a function of OnEnd, which runs when the state has
+// changed.
 func TestNewsAfterAWithdrawal(t *testing.T) {
 	lost := func(r *Rig) { r.Say(recipes.Expired{}) }
 	take := func(r *Rig) { r.Hold(); <-r.Granted() }
@@ -168,7 +169,7 @@ func TestOnEndTellsOnce(t *testing.T) {
 		var told []string
 		note := func(who string) func(error) {
 			return func(err error) {
-				if err != nil || r.Holding() || r.Valid() { // which must not deadlock either
+				if err != nil || r.Holding() || r.Valid() { // these calls must not deadlock
 					t.Errorf("%s was told %v, while the lock was held: %v; want a release, when it is not", who, err, r.Holding())
 				}
 				told = append(told, who)
@@ -181,7 +182,7 @@ func TestOnEndTellsOnce(t *testing.T) {
 			}
 		}
 		r.OnEnd(note("before"))
-		r.OnEnd(note("cancelled"))() // the call of cancel
+		r.OnEnd(note("cancelled"))() // this calls cancel
 		r.Holds(t, actors.Want{})
 		want("while the lock was held")
 		r.Withdraw(recipes.WhyReleased)
@@ -196,9 +197,9 @@ func TestOnEndTellsOnce(t *testing.T) {
 	})
 }
 
-// TestDeadlineIsTheSoonerOfLeaseAndGrace: the lock can be believed held until its lease
-// runs out, or until the grace ends. The drain is busy when that moment comes, so it has
-// not noted the loss.
+// TestDeadlineIsTheSoonerOfLeaseAndGrace: a caller may believe that it holds the lock
+// until the lease runs out or the grace ends. The loop is busy at that moment, so it has
+// not noticed the loss.
 func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 	const lease = time.Hour // of the rig
 	for grace, want := range map[time.Duration]time.Duration{0: lease, time.Second: time.Second, 2 * lease: lease} {
@@ -216,7 +217,7 @@ func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 			}
 			goOn := make(chan struct{})
 			r.Port.Answer = func(recipes.Effect) { <-goOn }
-			go r.Port.Say(recipes.Suspended{}, recipes.Reconnected{}) // the machine asks whether the node is there
+			go r.Port.Say(recipes.Suspended{}, recipes.Reconnected{}) // the machine verifies that its node exists
 			time.Sleep(want - 1)
 			if !r.Valid() {
 				t.Errorf("not valid 1 ns before %v, want valid", want)

@@ -14,8 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// readily has the port open a session and answer every request by itself: from inside of
-// the request, or from a goroutine of its own.
+// readily makes the port open a session and answer every request by itself: from within
+// the request, or from a separate goroutine.
 func readily(p *FakePort, apart bool) {
 	say := p.Say
 	if apart {
@@ -32,8 +32,8 @@ func readily(p *FakePort, apart bool) {
 // history counts one acquisition's events on the stream.
 type history struct{ grant, lost, ended int }
 
-// race plays many acquisitions, with a subscriber to the stream and without. When a round
-// returns, its acquisition has to be over.
+// race plays many acquisitions, with and without a subscriber to the stream. When a round
+// returns, its acquisition must be over.
 func race(t *testing.T, round func(n int, r *Rig, last func() history)) {
 	t.Helper()
 	rounds := eventstest.Amount(1500, 4000)
@@ -95,8 +95,8 @@ func race(t *testing.T, round func(n int, r *Rig, last func() history)) {
 	}
 }
 
-// handicap makes a race close on any machine. The side that has won lately begins later
-// the next time, and later still the longer it has won.
+// handicap keeps a race close on any machine. The side that has won begins later the next
+// time, and the more often it has won in a row, the later.
 type handicap struct {
 	outcomes [2]int // how often each side has won
 	lead     int    // how often the first side yields before it begins; the second one, if it is negative
@@ -104,14 +104,14 @@ type handicap struct {
 	last     int
 }
 
-// begin lets others run before the side begins.
+// begin lets other goroutines run before the side begins.
 func (h *handicap) begin(side, n int) {
 	for range max(h.lead*(1-2*side), 0) + n%23 {
 		runtime.Gosched()
 	}
 }
 
-// won notes the winner. Neither side may be under way.
+// won notes the winner. Neither side may be running.
 func (h *handicap) won(second bool) {
 	side := 0
 	if second {
@@ -133,8 +133,8 @@ func (h *handicap) check(t *testing.T, first, second string) {
 	}
 }
 
-// TestWithdrawRacesWithTaking has the caller's goroutines take the Grant and withdraw at
-// the same moment.
+// TestWithdrawRacesWithTaking: the caller's goroutines take the Grant and withdraw at the
+// same moment.
 func TestWithdrawRacesWithTaking(t *testing.T) {
 	var odds handicap
 	race(t, func(n int, r *Rig, last func() history) {
@@ -178,8 +178,8 @@ func TestWithdrawRacesWithTaking(t *testing.T) {
 }
 
 // TestABoundRacesWithTheReaderOfAFeed: the context ends while the reader receives the
-// Grant. Either the reader has it, and the lock stays, or the feed has only the end. So
-// it is with a caller that withdraws, and no Grant comes after that.
+// Grant. Either the reader has it, and the lock stays held, or the feed has only the end.
+// The same is true of a caller that withdraws, and no Grant comes after that.
 func TestABoundRacesWithTheReaderOfAFeed(t *testing.T) {
 	var odds handicap
 	r := NewRig(t)
@@ -256,8 +256,8 @@ func checkReleased(t *testing.T, r *Rig, took int, h history) {
 	}
 }
 
-// TestLossRacesWithTaking has the lease run out while the Grant is being taken. The
-// caller gets both the Grant and the loss, or neither.
+// TestLossRacesWithTaking: the lease runs out while the Grant is being taken. The caller
+// gets both the Grant and the loss, or neither.
 func TestLossRacesWithTaking(t *testing.T) {
 	var odds handicap
 	race(t, func(n int, r *Rig, last func() history) {

@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// inbox handles messages by a loop of its own.
+// inbox handles messages with its own loop.
 type inbox[M any] struct {
 	loop   *actors.Loop
 	handle func(M)
@@ -28,9 +28,9 @@ func newInbox[M any](group *actors.Group, handle func(M), rest func()) *inbox[M]
 func (i *inbox[M]) Post(m M) bool { return i.loop.Post(func() { i.handle(m) }) }
 func (i *inbox[M]) Hand(m M) bool { return i.loop.Hand(func() { i.handle(m) }) }
 
-// TestActorLosesNothing has many goroutines post at once. What the handler touches has no
-// mutex on purpose: so the race detector sees two runs of the handler that overlap, and a
-// run that does not see what an earlier one wrote.
+// TestActorLosesNothing: many goroutines post at once. The handler's data have no mutex,
+// on purpose: so the race detector finds runs of the handler that overlap, or that do not
+// see the writes of an earlier one.
 func TestActorLosesNothing(t *testing.T) {
 	const posters, each = 100, 1000
 	type message struct{ poster, number int }
@@ -72,8 +72,8 @@ func TestActorLosesNothing(t *testing.T) {
 	}
 }
 
-// TestGroupCloseWaitsAndRefuses: Close waits for what is being handled, also in the time
-// of a caller, whose goroutine the group did not start. It may be called again.
+// TestGroupCloseWaitsAndRefuses: Close waits for messages in progress, even in the
+// goroutine of a caller, which the group did not start. It may be called again.
 func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 	for _, begin := range []func(a *inbox[int]){
 		func(a *inbox[int]) { a.Post(1) },
@@ -100,7 +100,7 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 			if idle.Post(1) || group.Go(func() { t.Error("a refused function was run") }) {
 				t.Error("a closed group starts goroutines")
 			}
-			if busy.Post(3) { // the one that runs may still take it
+			if busy.Post(3) { // the running goroutine may still take it
 				accepted++
 			}
 			close(hold)
@@ -113,14 +113,15 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 				t.Error("an idle actor of a closed group takes a message")
 			}
 			group.Close()
-			new(actors.Group).Close() // which never ran
+			new(actors.Group).Close() // a group without goroutines
 		})
 	}
 }
 
-// TestWhatIsPostedInside comes behind what was there, in order, and a rest follows each
-// batch, not each message. It is handled though the group was closed in the meantime.
-// Hand returns when it is handled, if there is little of it.
+// TestWhatIsPostedInside: messages that are posted inside the loop come after the
+// existing ones, in order. A rest follows each batch, not each message. The messages are
+// handled even if the group was closed in the meantime. If there are few, Hand returns
+// after they are handled.
 func TestWhatIsPostedInside(t *testing.T) {
 	const rested = -1
 	for name, c := range map[string]struct {
@@ -172,8 +173,8 @@ func TestWhatIsPostedInside(t *testing.T) {
 	}
 }
 
-// TestPostRacesWithTheEndOfADrain posts each message as soon as the one before was
-// handled: at that moment the drain is about to leave.
+// TestPostRacesWithTheEndOfADrain posts each message as soon as the previous one was
+// handled: at that moment, the drain is about to return.
 func TestPostRacesWithTheEndOfADrain(t *testing.T) {
 	var group actors.Group
 	var handled atomic.Int32
@@ -207,8 +208,8 @@ func TestPostRacesWithClose(t *testing.T) {
 		}
 		runtime.Gosched()
 		group.Close()
-		// The group is closed and its last goroutine has ended, so no drain can
-		// have begun since, and handled stands still.
+		// The group is closed and its last goroutine has ended. So no drain can have
+		// begun since, and handled no longer changes.
 		posting.Wait()
 		if int(accepted.Load()) != handled {
 			t.Fatalf("%d messages were accepted and %d handled, want as many", accepted.Load(), handled)
@@ -217,7 +218,7 @@ func TestPostRacesWithClose(t *testing.T) {
 }
 
 // TestAHandlerThatDoesNotReturnEndsTheProgram in any goroutine. A caller that recovered
-// would leave an actor behind that nothing drains.
+// would leave an actor that nothing drains.
 func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 	const how = "ZKGRANT_BROKEN_HANDLER"
 	handlers := map[string]func(){"panics": func() { panic("on purpose") }, "exits": runtime.Goexit}
@@ -240,8 +241,8 @@ func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 	}
 }
 
-// TestKeptRoomIsUsedOnce: with room left from an earlier hour, every message is handled,
-// in order. Both the caller of Hand and the goroutine that goes on behind it do so.
+// TestKeptRoomIsUsedOnce: with room kept from an earlier hour, every message is handled,
+// in order, both by the caller of Hand and by the goroutine that takes over.
 func TestKeptRoomIsUsedOnce(t *testing.T) {
 	const hours, each, batches = 3, 3, 8
 	eventstest.Bubble(t, func(t *testing.T) {

@@ -43,13 +43,13 @@ type step struct {
 	settle bool
 }
 
-// TestPromiseOfOneAcquisition plays any sequence of deeds and checks what one acquisition
-// promises: at most one Grant, then at most one Lost, then Done; no Lost for a Grant that
-// was not taken; no Grant after Withdraw; not held when done; and on the stream the
-// Grant, if there was one, the Lost, if there was one, and one Ended, last. In a feed the
-// reader takes the Grant, and the channels deliver nothing.
+// TestPromiseOfOneAcquisition plays random sequences of deeds and checks what one
+// acquisition promises: at most one Grant, then at most one Lost, then Done; no Lost for
+// a Grant that was not taken; no Grant after Withdraw; not held when done; and, on the
+// stream, the same Grant and Lost, then one Ended. In a feed, the reader takes the Grant,
+// and the channels deliver nothing.
 func TestPromiseOfOneAcquisition(t *testing.T) {
-	const batches = 30 // of as many scripts as rapid takes for a check
+	const batches = 30 // each with as many scripts as rapid tries in a check
 	one := rapid.Custom(func(rt *rapid.T) step {
 		return step{deed(rapid.IntRange(1, int(lastDeed)).Draw(rt, "deed")), rapid.Bool().Draw(rt, "settle")}
 	})
@@ -58,7 +58,7 @@ func TestPromiseOfOneAcquisition(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			fed := rapid.Bool().Draw(rt, "fed")
 			keep := !fed && rapid.Bool().Draw(rt, "keep")
-			// Three answers lead to the Grant. By chance alone few scripts would get
+			// Three answers lead to the Grant. By chance alone, few scripts would get
 			// there.
 			script := slices.Repeat([]step{{answers, true}}, rapid.IntRange(0, 3).Draw(rt, "progress"))
 			script = append(script, rapid.SliceOfN(one, 1, 40).Draw(rt, "script")...)
@@ -76,7 +76,7 @@ func TestPromiseOfOneAcquisition(t *testing.T) {
 	}
 }
 
-// stage is a lock, its port and all that its caller has seen.
+// stage is a lock, its port and everything that its caller has seen.
 type stage struct {
 	*Rig
 	stream <-chan events.Event
@@ -89,7 +89,7 @@ type stage struct {
 	up      bool
 	pending []recipes.Effect // not answered yet
 
-	told           bool // by OnEnd
+	told           bool // OnEnd has called its function
 	grants, losses int  // from the channels, or from the feed
 	said           []string
 	broken         []string
@@ -99,7 +99,7 @@ func (s *stage) breaks(format string, args ...any) {
 	s.broken = append(s.broken, fmt.Sprintf(format, args...))
 }
 
-// play plays the script, and then what it takes to come to an end. It runs in a bubble.
+// play plays the script, and then ends the acquisition. It runs in a bubble.
 func play(t *testing.T, keep, fed bool, script []step) *stage {
 	t.Helper()
 	s := &stage{Rig: NewRig(t)}
@@ -278,17 +278,17 @@ func (s *stage) check() {
 	}
 }
 
-// finish ends the acquisition for good and looks at the whole story.
+// finish ends the acquisition for good and checks the whole story.
 func (s *stage) finish(rest func()) {
 	rest()
-	if s.Holding() { // then the Grant was taken, or is there to be taken
+	if s.Holding() { // then the Grant was taken, or can be taken
 		s.do(takesGrant)
 		if s.grants == 0 {
 			s.breaks("held, and a reader of the channel cannot know")
 		}
 	}
-	// Once the acquisition is over, only a caller that was given the Grant says that it
-	// has finished.
+	// Once the acquisition is over, only a caller that got the Grant reports that it has
+	// finished.
 	if !s.told || s.grants > 0 {
 		s.do(withdraws)
 		rest()

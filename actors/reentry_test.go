@@ -15,10 +15,10 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// A lock is entered again: which locks have its node, which are told, and when the node
-// goes.
+// These tests are about re-entry: which locks share a node, which are notified, and when
+// the node is deleted.
 
-// party is a lock and those that have entered it again.
+// party is a lock and the locks that have re-entered it.
 type party struct {
 	*Rig
 
@@ -35,7 +35,8 @@ func newParty(t *testing.T, r *Rig, want actors.Want, claimed recipes.Input) *pa
 	return &party{Rig: r, t: t, inners: map[*actors.Lock]*owner{}}
 }
 
-// withParty runs a test with a lock that is held, and checks that its node goes once.
+// withParty runs a test with a lock that is held, and checks that its node is reported
+// gone once.
 func withParty(t *testing.T, test func(t *testing.T, p *party)) {
 	t.Helper()
 	withRig(t, func(t *testing.T, r *Rig) {
@@ -50,7 +51,7 @@ func withParty(t *testing.T, test func(t *testing.T, p *party)) {
 	})
 }
 
-// inner returns an inner lock of the lock that is not started, or nil.
+// inner returns an inner lock that is not started, or nil.
 func (r *Rig) inner(by *actors.Lock, id uint64, o *owner) *actors.Lock {
 	return by.Admit(actors.Config{ID: id, Path: "/locks/a", Owner: o, House: r.House})
 }
@@ -64,7 +65,7 @@ func (p *party) admits(by *actors.Lock, id uint64) *actors.Lock {
 	return g
 }
 
-// admitsNone checks that no inner lock is admitted any more.
+// admitsNone checks that no further inner lock is admitted.
 func (p *party) admitsNone(by *actors.Lock, when string) {
 	p.t.Helper()
 	if p.admits(by, 99) != nil {
@@ -87,7 +88,7 @@ func (p *party) enters(by *actors.Lock, id uint64, asks actors.Want) *actors.Loc
 	return g
 }
 
-// leave releases the locks, after which the node goes.
+// leave releases the locks, and then the node is deleted.
 func (p *party) leave(locks ...*actors.Lock) {
 	for _, l := range locks {
 		l.Withdraw(recipes.WhyReleased)
@@ -111,7 +112,7 @@ func (p *party) wantDone(l *actors.Lock, want bool, when string) {
 	}
 }
 
-// wantEnd checks that the lock has ended with the error, and was told of no loss.
+// wantEnd checks that the lock has ended with the error, and without a report of a loss.
 func (p *party) wantEnd(l *actors.Lock, want error, when string) {
 	p.t.Helper()
 	p.wantDone(l, true, when)
@@ -128,7 +129,7 @@ func (p *party) askedBack(in time.Duration) recipes.AskedBack {
 }
 
 // TestTheNodeGoesWithTheLast, in every order in which three can leave, whichever lock the
-// third has entered with. All others are over at once. The last is over when the node is
+// third has re-entered. The first two are over at once. The last is over when the node is
 // gone.
 func TestTheNodeGoesWithTheLast(t *testing.T) {
 	orders := [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
@@ -160,16 +161,16 @@ func TestTheNodeGoesWithTheLast(t *testing.T) {
 	}
 }
 
-// TestALossIsToldToAllThatHaveEntered, however it comes, and none is admitted after it.
-// An inner lock that is not started yet hears of it when it is, in the place of its
-// Grant: nothing happens to it before. No function runs, so the node goes then.
+// TestALossIsToldToAllThatHaveEntered, whatever its reason, and none is admitted after
+// it. An inner lock that is not started yet gets the loss when it starts, instead of its
+// Grant. No function runs, so the node is then deleted.
 func TestALossIsToldToAllThatHaveEntered(t *testing.T) {
 	for reason, news := range losses {
 		for _, outerLeft := range []bool{false, true} {
 			t.Run(fmt.Sprint(reason, outerLeft), func(t *testing.T) {
 				withParty(t, func(t *testing.T, p *party) {
 					one, two := p.enters(p.Lock, 11, actors.Want{}), p.enters(p.Lock, 12, actors.Want{})
-					early := p.admits(one, 13) // it is not started before the loss
+					early := p.admits(one, 13) // it starts only after the loss
 					if outerLeft {
 						p.Withdraw(recipes.WhyReleased)
 					}
@@ -202,8 +203,8 @@ func TestALossIsToldToAllThatHaveEntered(t *testing.T) {
 	}
 }
 
-// TestAFunctionOfAnInnerLockKeepsTheNode after a loss, though the outer lock is no
-// function. None is admitted meanwhile.
+// TestAFunctionOfAnInnerLockKeepsTheNode after a loss, although no function runs under
+// the outer lock. Meanwhile, none is admitted.
 func TestAFunctionOfAnInnerLockKeepsTheNode(t *testing.T) {
 	withParty(t, func(t *testing.T, p *party) {
 		function := p.enters(p.Lock, 11, actors.Want{Keep: true})
@@ -220,9 +221,9 @@ func TestAFunctionOfAnInnerLockKeepsTheNode(t *testing.T) {
 	})
 }
 
-// TestAWishIsToldToAllThatHaveEntered, and with the Grant to one that enters later, also
-// when the outer lock has left. A deadline bounds what they may believe. The session is
-// asked to tell of it once.
+// TestAWishIsToldToAllThatHaveEntered: a revocation request reaches all of them, and with
+// its Grant also one that enters later, even when the outer lock has left. Its deadline
+// bounds Valid. The session's timer is set once.
 func TestAWishIsToldToAllThatHaveEntered(t *testing.T) {
 	withParty(t, func(t *testing.T, p *party) {
 		one := p.enters(p.Lock, 11, actors.Want{})
@@ -254,8 +255,8 @@ func TestAWishIsToldToAllThatHaveEntered(t *testing.T) {
 	})
 }
 
-// TestInnerLocksAreAskedFirst: of the locks that have one node, the one that was entered
-// again hears of a wish after those that have entered it.
+// TestInnerLocksAreAskedFirst: a revocation request reaches the outer lock after the
+// inner ones.
 func TestInnerLocksAreAskedFirst(t *testing.T) {
 	withParty(t, func(t *testing.T, p *party) {
 		one := p.enters(p.Lock, 11, actors.Want{})
@@ -271,8 +272,8 @@ func TestInnerLocksAreAskedFirst(t *testing.T) {
 	})
 }
 
-// TestADeadlineBoundsAnInnerLockWithoutAGrant, though no other lock holds: the session is
-// asked to tell when it comes.
+// TestADeadlineBoundsAnInnerLockWithoutAGrant, even if no other lock holds: the session's
+// timer is set.
 func TestADeadlineBoundsAnInnerLockWithoutAGrant(t *testing.T) {
 	withParty(t, func(t *testing.T, p *party) {
 		g := p.admits(p.Lock, 11)
@@ -307,9 +308,9 @@ func TestTheLastIsToldThatTheReleaseWasRefused(t *testing.T) {
 	}
 }
 
-// TestTheRecordGoesIfAllHaveReleased: the last holder removes it, and Close waits for
-// that one only; see [recipes.Share]. Each caller gets its own end. Callers that enter
-// again also learn of the earlier crash.
+// TestTheRecordGoesIfAllHaveReleased: the last holder removes it, and Close waits only
+// for that one; see [recipes.Share]. Each caller gets its own end. Callers that re-enter
+// the lock also learn of the earlier crash.
 func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 	for _, why := range []recipes.Why{recipes.WhyReleased, recipes.WhyClosed, recipes.WhyPanicked} {
 		for _, outerIsLast := range []bool{false, true} {
@@ -351,8 +352,8 @@ func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 	}
 }
 
-// TestNoLockIsEnteredAfterTheEndOfTheLease, though it is not noticed yet, nor after the
-// moment by which the lock was to be given back, nor to a lock that is released or waits.
+// TestNoLockIsEnteredAfterTheEndOfTheLease, even if that was not noticed yet, nor after
+// the deadline of a revocation. A lock that is released or waits admits none either.
 func TestNoLockIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 	for name, ends := range map[string]func(p *party){
 		"lease":    func(*party) { time.Sleep(time.Hour) },
@@ -376,8 +377,8 @@ func TestNoLockIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 	})
 }
 
-// TestNoGrantIsTakenAfterALoss: when the first holder hears of the loss, the Grants of
-// the others have been taken back.
+// TestNoGrantIsTakenAfterALoss: when the first holder learns of the loss, untaken Grants
+// of the others have been taken back.
 func TestNoGrantIsTakenAfterALoss(t *testing.T) {
 	withParty(t, func(t *testing.T, p *party) {
 		inner := p.admits(p.Lock, 11)
@@ -404,7 +405,7 @@ func TestNoGrantIsTakenAfterALoss(t *testing.T) {
 }
 
 // TestAnInnerLockThatFailsLeaves: it was admitted and never started, or its context had
-// ended before. It has no loss, though the lock is lost before it has left.
+// ended before. It reports no loss, even if the lock is lost before it has left.
 func TestAnInnerLockThatFailsLeaves(t *testing.T) {
 	for name, c := range map[string]struct{ outerLeft, lost, bound bool }{
 		"outer holds": {}, "outer has left": {outerLeft: true}, "lost": {lost: true}, "context ended": {bound: true},
@@ -417,7 +418,7 @@ func TestAnInnerLockThatFailsLeaves(t *testing.T) {
 					p.wantDeletes(0, "an inner lock is admitted")
 				}
 				if c.lost {
-					g.OnEnd(func(error) { p.Port.Say(recipes.LeaseRanOut{}) }) // called by Fail, when the state has changed
+					g.OnEnd(func(error) { p.Port.Say(recipes.LeaseRanOut{}) }) // Fail calls it, after the state has changed
 				}
 				stream, end := p.Rig.Stream.Subscribe(t.Context()), ErrCause
 				if c.bound {
@@ -450,8 +451,8 @@ func TestAnInnerLockThatFailsLeaves(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptOfInnerLocksThatHaveLeft: a node can be handed on from one inner lock
-// to the next for ever.
+// TestNothingIsKeptOfInnerLocksThatHaveLeft: a node can be passed from one inner lock to
+// the next forever.
 func TestNothingIsKeptOfInnerLocksThatHaveLeft(t *testing.T) {
 	withParty(t, func(t *testing.T, p *party) {
 		var collected atomic.Int32
@@ -476,8 +477,8 @@ func TestNothingIsKeptOfInnerLocksThatHaveLeft(t *testing.T) {
 	})
 }
 
-// TestInnerLocksOfManyGoroutines come, go and are cut off while the outer lock is
-// released, or loses the lock. Each of them ends, and the node goes once.
+// TestInnerLocksOfManyGoroutines: they come, go and fail while the outer lock is released
+// or lost. Each of them ends, and the node is deleted once.
 func TestInnerLocksOfManyGoroutines(t *testing.T) {
 	for round := range 200 {
 		withRig(t, func(t *testing.T, r *Rig) {

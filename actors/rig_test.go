@@ -44,7 +44,7 @@ func nodeOf(seq int64) events.Name {
 	return events.Name{Text: fmt.Sprintf("lock-%010d", seq), Kind: events.KindLock, Seq: seq}
 }
 
-// What the session says on the way to the Grant of a lock without another contender.
+// The inputs that lead to the Grant of a lock without another contender.
 var (
 	Opened   = recipes.Opened{Epoch: Epoch, Session: Session}
 	Created  = recipes.Created{Epoch: Epoch, Node: Own}
@@ -56,14 +56,14 @@ var (
 	Removed = recipes.Gone{Epoch: Epoch, Node: Own}
 )
 
-// listed is a listing that finds the own node in the queue.
+// listed returns a listing that has found the lock's own node in the queue.
 func listed(queue ...events.Name) recipes.Listed {
 	own := recipes.Own{Name: Own, Owner: Session, Token: Token}
 	return recipes.Listed{Epoch: Epoch, Queue: queue, Own: own}
 }
 
-// soon waits until the condition holds. It looks often first: here the wait is a matter
-// of nanoseconds, on another processor.
+// soon waits until the condition holds. It first polls without a pause, because most
+// waits here take nanoseconds, on another processor.
 func soon(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for range 1000 {
@@ -75,10 +75,10 @@ func soon(t *testing.T, what string, holds func() bool) {
 	eventstest.Eventually(t, what, holds)
 }
 
-// FakePort is a session that a test scripts. It notes the requests, and says only what
-// the test tells it to.
+// FakePort is a session that a test scripts. It records the requests, and posts only what
+// the test passes to it.
 type FakePort struct {
-	Loop   *actors.Loop         // which posts
+	Loop   *actors.Loop         // which calls post
 	Answer func(recipes.Effect) // called with each request, by the loop; nil: the test answers
 	OnOpen func()               // called by Open; nil: the test posts Opened
 
@@ -89,10 +89,10 @@ type FakePort struct {
 	open     bool
 	requests []recipes.Effect
 	Until    time.Time     // the end of the lease
-	other    recipes.Epoch // the session's, if it is not the usual one
+	other    recipes.Epoch // of the session, unless that is the usual one
 }
 
-// SetEpoch puts another session in the place of the usual one.
+// SetEpoch replaces the usual session.
 func (p *FakePort) SetEpoch(e recipes.Epoch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +172,7 @@ func (p *FakePort) Last() recipes.Effect {
 	return sent[len(sent)-1]
 }
 
-// answerTo is the answer to a request that leads on, or nil.
+// answerTo returns the successful answer to a request, or nil.
 func answerTo(e recipes.Effect) recipes.Input {
 	switch e := e.(type) {
 	case recipes.Create:
@@ -190,7 +190,7 @@ func answerTo(e recipes.Effect) recipes.Input {
 	}
 }
 
-// EndError is the error that the tests' Explain makes of an end.
+// EndError is the error that the tests' Explain returns for an end.
 type EndError struct{ actors.End }
 
 func (e EndError) Error() string { return fmt.Sprintf("ended: %+v", e.End) }
@@ -235,8 +235,8 @@ type Rig struct {
 	House  *actors.House
 }
 
-// NewRig returns an idle lock. What it leaves running is stopped at the end of the test;
-// by then its bubble has to be idle.
+// NewRig returns an idle lock. Its goroutines are stopped at the end of the test; by
+// then, the bubble must be idle.
 func NewRig(t *testing.T) *Rig {
 	t.Helper()
 	r := &Rig{Group: &actors.Group{}}
@@ -264,7 +264,7 @@ func withStream(t *testing.T, test func(t *testing.T, r *Rig, stream <-chan even
 	})
 }
 
-// withEach is withRig for each of some cases.
+// withEach is withRig for each case.
 func withEach[C any](t *testing.T, cases map[string]C, test func(t *testing.T, r *Rig, c C)) {
 	t.Helper()
 	for name, c := range cases {
@@ -272,7 +272,7 @@ func withEach[C any](t *testing.T, cases map[string]C, test func(t *testing.T, r
 	}
 }
 
-// Renew replaces the lock by an idle one with a port of its own.
+// Renew replaces the lock with an idle one that has its own port.
 func (r *Rig) Renew() {
 	r.Port = &FakePort{Loop: r.House.Loop, Until: r.Port.Until}
 	c := actors.Config{ID: 7, Path: "/locks/a", Owner: &r.owner, House: r.House}
@@ -303,7 +303,7 @@ func (r *Rig) Refuse(op recipes.Op, err error) {
 	synctest.Wait()
 }
 
-// Begin asks for the lock, without a bound.
+// Begin requests the lock, without a bound.
 func (r *Rig) Begin(t *testing.T, want actors.Want) {
 	t.Helper()
 	r.Start(t.Context(), 0, want)
@@ -316,7 +316,7 @@ func (r *Rig) Queued() { r.Say(Opened, Created, listed(Own, Older)) }
 // Hold takes a started lock to its Grant.
 func (r *Rig) Hold() { r.Say(Opened, Created, Listed, Claimed) }
 
-// Holds asks for the lock and takes its Grant.
+// Holds requests the lock and takes its Grant.
 func (r *Rig) Holds(t *testing.T, want actors.Want) {
 	t.Helper()
 	r.Begin(t, want)
@@ -324,7 +324,7 @@ func (r *Rig) Holds(t *testing.T, want actors.Want) {
 	MustTake(t, r.Granted())
 }
 
-// Releases gives the lock back, and checks that it is over.
+// Releases releases the lock, and checks that it is over.
 func (r *Rig) Releases(t *testing.T) {
 	t.Helper()
 	r.Withdraw(recipes.WhyReleased)
@@ -338,7 +338,7 @@ var theGrant = events.Grant{
 
 func (r *Rig) Deleted() { r.Say(recipes.Deleted{Epoch: Epoch}) }
 
-// Deletes counts the requests for the node to go, and returns the last one.
+// Deletes counts the requests to delete the node, and returns the last one.
 func (r *Rig) Deletes() (n int, last recipes.Delete) {
 	for _, e := range r.Port.Sent() {
 		if d, ok := e.(recipes.Delete); ok {
@@ -367,7 +367,7 @@ func MustTake[T any](t *testing.T, c <-chan T) T {
 	return v
 }
 
-// IsOver checks all that has to hold once a lock is over, and what Err says.
+// IsOver checks everything that must hold once a lock is over, and the result of Err.
 func (r *Rig) IsOver(t *testing.T, want error) {
 	t.Helper()
 	synctest.Wait()
@@ -397,7 +397,7 @@ func (r *Rig) WantGone(t *testing.T, want int32) {
 	}
 }
 
-// IsOverAndGone checks that the lock is over, and that nothing of it is left at the
+// IsOverAndGone checks that the lock is over and that nothing of it is left at the
 // server.
 func (r *Rig) IsOverAndGone(t *testing.T, want error) {
 	t.Helper()
@@ -435,9 +435,8 @@ func IsDone(l *actors.Lock) bool {
 	return done
 }
 
-// CountingContext reports which functions wait for its end, and may call a function when
-// its error is asked for. It does not call the waiting functions when it ends; a test
-// does that.
+// CountingContext reports which functions wait for its end, and can call a function when
+// Err is called. It does not call the waiting functions when it ends; the test does that.
 type CountingContext struct {
 	context.Context
 	OnErr func()
@@ -445,7 +444,7 @@ type CountingContext struct {
 	done  chan struct{} // its own: with the parent's, package context would not call AfterFunc
 
 	mu      sync.Mutex
-	waiting []func() // nil: does not wait any more
+	waiting []func() // nil: no longer waits
 }
 
 func NewCountingContext(parent context.Context) *CountingContext {
@@ -469,7 +468,7 @@ func (c *CountingContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// Functions returns those that wait, and how many there have been.
+// Functions returns the waiting functions, and how many have ever waited.
 func (c *CountingContext) Functions() (all []func(), asked int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

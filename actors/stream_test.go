@@ -23,14 +23,15 @@ func newStream(t *testing.T) *actors.Stream {
 	return s
 }
 
-// next returns what the channel offers now; nil if it offers nothing or is closed.
+// next returns the event that the channel offers now, or nil if it offers none or is
+// closed.
 func next(c <-chan events.Event) events.Event {
 	synctest.Wait()
 	ev, _ := Take(c)
 	return ev
 }
 
-// expect reads the events, and then nothing.
+// expect reads exactly these events.
 func expect(t *testing.T, c <-chan events.Event, want ...events.Event) {
 	t.Helper()
 	for i, w := range want {
@@ -49,8 +50,8 @@ func isClosed(c <-chan events.Event) bool {
 	return closed && ev == nil
 }
 
-// TestStreamCoalescesForASlowReader. A function that overhears has each event before
-// Publish returns.
+// TestStreamCoalescesForASlowReader. The function of Overhear is called with each event
+// before Publish returns.
 func TestStreamCoalescesForASlowReader(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
@@ -83,8 +84,8 @@ func TestStreamCoalescesForASlowReader(t *testing.T) {
 	})
 }
 
-// TestStreamReplacesWhatIsBeingOffered: a newer event arrives while the older one, of the
-// same kind, is inside the send, or was received and the stream has not noted that yet.
+// TestStreamReplacesWhatIsBeingOffered: a newer event arrives while an older one of the
+// same kind is being sent, or was received without the stream having noticed yet.
 func TestStreamReplacesWhatIsBeingOffered(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
@@ -95,7 +96,7 @@ func TestStreamReplacesWhatIsBeingOffered(t *testing.T) {
 		}
 		expect(t, c, events.Queued{ID: 1, Ahead: 999})
 		s.Publish(events.Queued{ID: 1, Ahead: 3})
-		synctest.Wait() // until it is inside the send
+		synctest.Wait() // until it is being sent
 		s.Hold(func(publish func(events.Event)) {
 			if got := <-c; got != (events.Queued{ID: 1, Ahead: 3}) {
 				t.Errorf("the reader gets %+v, want the event that was being offered", got)
@@ -133,7 +134,8 @@ func TestStreamDropsNothingThatMatters(t *testing.T) {
 	})
 }
 
-// TestStreamBoundsItsMemory counts what is kept for a reader that does not read.
+// TestStreamBoundsItsMemory counts the events that are kept for a reader that does not
+// read.
 func TestStreamBoundsItsMemory(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
@@ -237,8 +239,8 @@ func TestStreamCloseDeliversWhatIsLeft(t *testing.T) {
 	})
 }
 
-// TestAGrantIsOfferedBetweenHooksAndSubscribers: a hook knows of the Grant before the
-// caller can act on it, and a reader of the stream finds the Grant in its channel.
+// TestAGrantIsOfferedBetweenHooksAndSubscribers: a hook sees the Grant before the caller
+// can act on it, and a reader of the stream finds the Grant in the lock's channel.
 func TestAGrantIsOfferedBetweenHooksAndSubscribers(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := newStream(t)
