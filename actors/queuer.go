@@ -135,7 +135,7 @@ func (q *queuer) step(in recipes.Input, cause error) (holds bool) {
 	}
 	ends := now.State == recipes.Over && before != recipes.Over
 	if ends && q.opened {
-		q.port.Close() // before a caller sees the end and asks for the room of its node
+		q.port.Close() // before a caller sees the end and requests the room of its node
 	}
 
 	for _, e := range effects {

@@ -164,7 +164,7 @@ const (
 	fateNone      fate = iota // there was none, or all were refused: call f again
 	fateUnchanged             // none was executed so far: send the same write again
 	fateDone                  // one was executed
-	fateOpen
+	fateOpen                  // one may have been executed, and nothing shows whether it was
 )
 
 // fate judges the earlier tries. A write to the version that f received is executed at

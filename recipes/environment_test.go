@@ -292,7 +292,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 	add(up && cl.knowsEnd(), stepDropDead)
 	add(down && cl.closed != 0, stepExpired)
 	add(cl.conn == connNone, stepOpen)
-	// With several directories nothing happens to a session whose caller has come to the
+	// With several directories, nothing happens to a session whose caller has seen the
 	// end, and a lease runs out once.
 	live := cl.conn != connNone && (e.several == nil || cl.told&toldFinish == 0)
 	add(up && w.left.cut > 0 && live, stepCut)

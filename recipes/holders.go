@@ -7,9 +7,9 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Holds reports whether the contender who holds the lock with this queue, or will as soon
-// as it learns that it is its turn. rule may be that of any of the lock's contenders: for
-// a read/write lock, who's kind decides. The queue may be in any order.
+// Holds reports whether who, a contender in the queue, holds the lock, or will as soon as
+// it learns that it is its turn. rule may be that of any of the lock's contenders: for a
+// read/write lock, the kind of who decides. The queue may be in any order.
 func Holds(rule Rule, queue []events.Name, who events.Name) bool {
 	switch rule.(type) {
 	case Read, Write:

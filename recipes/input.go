@@ -108,9 +108,9 @@ type (
 // Answers. Each request is answered exactly once, with the epoch in which it was made,
 // except that a Watch is answered only if it may not be armed.
 type (
-	// Created answers [Create]. Alone means that the create proved the node to be the
-	// only one in the queue, counting those of other libraries. Then Token is the zxid
-	// that created the node. Fresh is as in [Claimed].
+	// Created answers [Create]. Alone means that the create proved that no contender of
+	// any library is ahead. Then Token is the zxid that created the node or, for a reader
+	// in a writer's place, the writer's node. Fresh is as in [Claimed].
 	Created struct {
 		Epoch
 		Node  events.Name

@@ -40,9 +40,9 @@ type Errand struct {
 	Holding []byte // of Claim: the record of the contender as the holder
 
 	Size    string // of Enter, and of Create that takes permits at once: the semaphore's size node
-	Version int32  // of Enter: the version of that node
-	Permit  string // of Enter: what the path of each permit begins with
-	Permits int32  // of Enter: how many permits to create
+	Version int32  // the version of that node
+	Permit  string // what the path of each permit begins with
+	Permits int32  // how many permits to create
 	Count   int32  // of Create that takes permits at once: the size; 0: unknown
 
 	stays   bool    // the holder has released, but the record may not be removed

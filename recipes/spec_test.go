@@ -26,7 +26,7 @@ import (
 //	clients=2                    how many contenders there are
 //	cut=1 expire=2 ...           how many faults of a kind may happen; budget has the kinds
 //	plain eager late ...         what else differs; options has the words
-//	dir=alien                    the directory at the beginning: known, unknown, alien, none
+//	dir=alien                    the directory at first: known, unknown, alien, none
 //	memory=1                     how many contenders ahead a waiter remembers
 //	flags=keep,try+strict,-      of each contender; - is none
 //	roles=writer,reader,shares   of each contender

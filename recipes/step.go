@@ -246,8 +246,8 @@ func (m *Machine) stepCreating(in Input) []Effect {
 			// numbers no longer give an order.
 			return m.fail(WhySequenceEnd)
 		case in.Alone:
-			// The create itself found no other contender, so neither a listing nor a
-			// claim is needed.
+			// The create itself proved that no contender is ahead, so neither a listing
+			// nor a claim is needed.
 			m.own.Owner, m.own.Token = m.session, in.Token
 			return m.enter(in.Fresh)
 		default:
