@@ -22,7 +22,7 @@ func (s *Stream) Backlog() (kept, entries int) {
 }
 
 // Kept returns how many entries the stream keeps for all subscribers. The stream must be
-// locked, as it is for the function of Overhear.
+// locked, as it is while it publishes.
 func (s *Stream) Kept() (entries int) {
 	for b := range s.subs {
 		entries += len(b.queue)

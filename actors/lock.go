@@ -579,8 +579,8 @@ func (l *Lock) hasFailed() bool {
 //   - A guest's host ends it once, unless it has failed.
 //   - A lock that has failed was neither started nor withdrawn, and cannot be from then
 //     on.
-//   - Withdraw calls it for a lock that had no end when its loop ended. There is no other
-//     first withdrawal.
+//   - Withdraw calls it for a lock that had not ended when its loop did. There is no
+//     other first withdrawal.
 func (l *Lock) finish(e recipes.Finish, size int, pending bool, failure error) {
 	l.mu.Lock()
 	if failure == nil {

@@ -110,7 +110,7 @@ func (b *outbox) add(ev events.Event, of *Stream) *entry {
 	if b.closed {
 		return nil
 	}
-	// A slow reader need not hear of a wait that is over.
+	// A slow reader need not learn of a wait that is over.
 	id := ev.AcquisitionID()
 	switch ev.(type) {
 	case events.Grant:

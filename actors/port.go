@@ -63,7 +63,8 @@ func TimeOf(m recipes.Moment) time.Time {
 	return now.Add(time.Duration(m - MomentOf(now)))
 }
 
-// isDue reports whether the wish has a deadline that has passed. wish may be nil.
+// isDue reports whether a revocation request has a deadline that has passed. wish may be
+// nil.
 func isDue(wish *recipes.Revoke, now time.Time) bool {
 	return wish != nil && wish.By != 0 && !now.Before(TimeOf(wish.By))
 }

@@ -44,7 +44,7 @@ type Lock struct {
 	cached *cache.Handle // nil: each acquisition has a node of its own
 
 	marks events.Marks // in the nodes' names
-	nodes int          // how many a create makes
+	nodes int          // how many nodes a create makes
 	size  int          // of a create without data, in bytes, without the overhead
 	above string       // the semaphore that would use the path for itself, or ""
 	err   error        // what is wrong with the handle

@@ -62,7 +62,7 @@ func newWalk(c *Coordinator, root string, known *session.Known) walk {
 	return walk{c: c, known: known, ahead: []spot{{path: root}}}
 }
 
-// step is how far a walk has come.
+// step is the outcome of one step of a walk.
 type step uint8
 
 const (

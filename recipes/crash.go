@@ -32,7 +32,8 @@ import (
 //
 // The create does not create the record, although that would save a round trip:
 //
-//  1. H releases, and its record goes. A is next in the queue, and has not claimed yet.
+//  1. H releases, and its record is deleted. A is next in the queue, and has not claimed
+//     yet.
 //  2. X creates its node and a record. It finds A, and waits.
 //  3. A claims, and mistakes X's record for one left by a crash.
 //

@@ -79,7 +79,7 @@ func TestReadersMakeNoRecord(t *testing.T) {
 	})
 }
 
-// TestAClaimWithinALockDelayProvesNothing: it makes no holder.
+// TestAClaimWithinALockDelayProvesNothing: the contender does not become a holder.
 func TestAClaimWithinALockDelayProvesNothing(t *testing.T) {
 	if _, proves := Prove(Delayed{Epoch: 1, For: 1}, true, true); proves {
 		t.Error("an answer within a lock-delay proves a holder, want no proof")

@@ -217,7 +217,7 @@ func (e *environment) enabledOutside(w *world, steps []step) []step {
 	for m := w.outsiders(); m != 0; m &= m - 1 {
 		id := uint8(bits.TrailingZeros8(m))
 		if writer := w.forms[id].writer(); writer != noNode && w.past[0]&(1<<writer) != 0 {
-			continue // the write node goes first
+			continue // the write node is deleted first
 		}
 		holds := w.past[0]&w.forms.blocking(id) == 0
 		add(holds, stepLeaves, id)

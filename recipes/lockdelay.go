@@ -22,8 +22,8 @@ import (
 //  3. B gives up. C claims and marks the record again, which keeps the time of the first
 //     mark. The difference of the two times is how much of the delay has passed.
 //  4. When the whole delay has passed, C takes over the record: it names C as the holder,
-//     and the mark goes. If C ends without a release, the next delay begins with the next
-//     mark.
+//     and the mark is removed. If C ends without a release, the next delay begins with
+//     the next mark.
 //  5. C releases, and the record is deleted. The next contender does not wait.
 //
 // Each of these writes checks the contender's node and the version of the record that was

@@ -22,7 +22,7 @@ import (
 //  4. A is first in p, and waits for B in q. B is first in q, and waits for A in p.
 //
 // So a contender that has lost one of its places gives up the others, and takes all of
-// them anew.
+// them again.
 //
 // Being first in a queue is stable, so it is enough to look at one member after the
 // other. The witness is that of the first member with a blocker; when it is gone, all

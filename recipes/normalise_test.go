@@ -139,7 +139,7 @@ func (e *environment) normaliseSession(w *world, c int) {
 			cl.seen = 0 // only a new connection uses it
 		}
 		if w.left.lapse == 0 && w.left.expire == 0 && !stale && !e.warms() {
-			cl.lease = true // it is not used any more
+			cl.lease = true // it is no longer used
 		}
 	}
 }

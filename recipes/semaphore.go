@@ -98,8 +98,8 @@ func (m *Machine) queues() bool {
 func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
 
 // several reports whether there may be more nodes than the one whose name the machine
-// has: permits, or nodes of a multi-lock. If one of them goes, the others would stay
-// until the session ends.
+// has: permits, or nodes of a multi-lock. If one of them is deleted, the others would
+// stay until the session ends.
 func (m *Machine) several() bool {
 	if rule, ok := m.rule.(Multi); ok {
 		return len(rule) > 1 && m.own.Name.Text != ""

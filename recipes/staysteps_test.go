@@ -231,7 +231,7 @@ func (m *stayModel) lose(w *stayWorld, i, j int) {
 		return
 	}
 	t.machine = machineLapsed
-	t.holds, t.requests[stayVerify] = false, stayNothing // no answer changes anything any more
+	t.holds, t.requests[stayVerify] = false, stayNothing // answers no longer matter
 	w.byHand &^= 1 << (t.node - 1)
 	m.change(w, i, j, func(b *stayBook) {
 		b.Over, b.Contention = true, Contention{}
@@ -344,7 +344,7 @@ func (m *stayModel) rest(w *stayWorld, i, j int) {
 		}
 	}
 	if b := m.books[t.book]; b.Over && b.Holders == 0 && (t.machine == machineHolds || t.machine == machineLapsed || t.machine == machineQueues) {
-		*t = staySlot{machine: machineLeaves, book: m.intern(stayBook{Stay: b.Stay}), node: t.node} // no answer changes anything any more
+		*t = staySlot{machine: machineLeaves, book: m.intern(stayBook{Stay: b.Stay}), node: t.node} // answers no longer matter
 		if t.node == 0 {
 			t.machine = machineNone
 		}

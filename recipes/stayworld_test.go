@@ -271,7 +271,7 @@ func (w *stayWorld) head() uint8 {
 
 func (w *stayWorld) strangerHolds() bool { return w.head() != 0 && w.queue[w.head()-1] == stayStranger }
 
-// create makes a node. Watches of the directory fire.
+// create creates a node, and fires the watches of the directory.
 func (w *stayWorld) create(owner uint8) (node uint8) {
 	if int(w.next) == stayNodes {
 		panic("more nodes than this world has room for")
@@ -343,7 +343,7 @@ func (w *stayWorld) check() violation {
 	return ""
 }
 
-// tidy forgets what has no influence any more.
+// tidy forgets what no longer has an influence.
 func (w *stayWorld) tidy() {
 	for i := range w.sessions {
 		s := &w.sessions[i]

@@ -433,7 +433,7 @@ func (m *Machine) stepPausing(in Input) []Effect {
 
 // stepAdvancing enters or moves up. The three parts of the answer may be from different
 // moments. That is safe: that the blocker left as a holder, and that it was the nearest,
-// stays true; and if the next node goes later, its watch reports it.
+// stays true; and if the next node is deleted later, its watch reports it.
 func (m *Machine) stepAdvancing(in Input) []Effect {
 	switch in := in.(type) {
 	case Advanced:

@@ -10,17 +10,17 @@ package recipes
 //  1. The session is alive. The lease proves that, by an earlier write.
 //  2. The contender's node existed at some point after z. The session knows that it
 //     existed at z: its watch was armed on this connection and has not fired, and the
-//     servers would have reported its end before they reported z. If the node goes after
-//     z, a claim could have come before that, too, and the watch reports it.
+//     servers would have reported its end before they reported z. If the node is deleted
+//     after z, a claim could have preceded that, too, and the watch reports it.
 //
 // From z on, no node is ahead of the contender's. So no other contender is granted the
-// lock before this node goes or its session ends.
+// lock before this node is deleted or its session ends.
 //
 // A reconnect breaks 2, because events that were missed are reported in any order. So the
 // contender must have been listed on this connection.
 //
 // If an operator deletes the nodes of a queue one by one, each contender is granted the
-// lock when the node ahead goes, and loses it when its own node does.
+// lock when the node ahead is deleted, and loses it when its own node is.
 //
 // The lease is good while the session holds another lock. For a contender that is next in
 // line, the session writes as if it held the lock, but for one session timeout at most.
