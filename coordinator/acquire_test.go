@@ -28,13 +28,13 @@ func TestContextsEndWithTheLockAndSayWhy(t *testing.T) {
 		a.Release()
 		<-early.Done()
 		expectError(t, context.Cause(early), coordinator.ErrReleased, "after the release")
-		_, err := a.Wait(t.Context()) // of an acquisition that ends without an error
+		_, err := a.Wait(t.Context()) // an acquisition that has ended without an error
 		expectError(t, err, coordinator.ErrReleased, "Wait after the release")
 		<-a.Context(t.Context()).Done()
 	})
 }
 
-// TestPosition: how many contenders a waiter of each kind of lock has ahead.
+// TestPosition checks how many contenders a waiter of each kind of lock has ahead.
 func TestPosition(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playPosition(t, onTheDouble(t, srv)) })
 }
@@ -51,7 +51,7 @@ func playPosition(t *testing.T, s *site) {
 		"mutex":      {c.Mutex("/position/mutex"), 1, 1},
 		"write":      {c.ReadWrite("/position/readwrite").Write(), 1, 1},
 		"election":   {c.Election("/position/election"), 1, 1},
-		"semaphore":  {c.Semaphore("/position/semaphore", 1), 0, 1}, // the holder is in the queue no more
+		"semaphore":  {c.Semaphore("/position/semaphore", 1), 0, 1}, // the holder has left the queue
 		"unfair":     {c.Unfair("/position/unfair"), 1, 0},          // there is no queue
 		"multi-lock": {c.Multi(c.Mutex("/position/a"), c.Mutex("/position/b")), 2, 2},
 	} {
@@ -92,8 +92,8 @@ func playPosition(t *testing.T, s *site) {
 	}
 }
 
-// siblings are four goroutines that a holder of a reentrant lock starts. Each takes the
-// lock again with a disowned context. It returns how many were inside together.
+// siblings starts four goroutines below a holder of a reentrant lock. Each takes the lock
+// again with a disowned context. siblings returns how many were inside together.
 func siblings(t *testing.T, c *coordinator.Coordinator) int32 {
 	t.Helper()
 	const all = 4
@@ -107,7 +107,7 @@ func siblings(t *testing.T, c *coordinator.Coordinator) int32 {
 			eventstest.Check(t, lock.Do(ctx, func(context.Context, events.Grant) error {
 				defer inside.Add(-1)
 				if n := inside.Add(1); n > most.Load() {
-					most.Store(n) // of those inside together, the last one to enter has the largest
+					most.Store(n) // the last sibling to enter has the largest count
 				}
 				return nil
 			}))
@@ -122,7 +122,7 @@ func siblings(t *testing.T, c *coordinator.Coordinator) int32 {
 	return most.Load()
 }
 
-// With the holder's context they would enter together, see TestReentryScenes.
+// With the holder's own context they would enter together, see TestReentryScenes.
 func TestSiblingsOfOneHolderExcludeEachOtherWhenDisowned(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		most := siblings(t, coordtest.Connect(t, srv))

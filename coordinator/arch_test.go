@@ -14,8 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestArchitecture: the pure rooms start no goroutine and have no channel. What else they
-// must not have is in .golangci.yml.
+// TestArchitecture checks that the pure rooms start no goroutine and have no channel.
+// Their other bans are in .golangci.yml.
 func TestArchitecture(t *testing.T) {
 	for _, room := range []string{"events", "recipes"} {
 		names, err := filepath.Glob(filepath.Join("..", room, "*.go"))
@@ -37,8 +37,9 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// TestWhatUsersLink: a program that uses this library, or the in-process server, links
-// the client and the logger as well, and not package testing and its flags.
+// TestWhatUsersLink: besides its own packages, a program that uses the library or the
+// in-process server links only the ZooKeeper client and the logger. It never links
+// package testing and its flags.
 func TestWhatUsersLink(t *testing.T) {
 	const module = "github.com/zkgrant/zkgrant"
 	ours := []string{module, "github.com/go-zookeeper/zk", "go.uber.org/zap", "go.uber.org/multierr"}

@@ -30,7 +30,7 @@ func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		sent := coordtest.Traffic(srv)
-		unmakable := []string{"/r/lock-0000000000", "/a-lock-0000000007/x", "/r.holder"} // but what is there can be looked at
+		unmakable := []string{"/r/lock-0000000000", "/a-lock-0000000007/x", "/r.holder"} // no lock can be made there, but Queue works
 		for _, path := range append([]string{
 			"", "a", "a/b", " /a", "//", "/a/", "/a//b", "/a/../b", "/..", "/./a", "/a\x00", "/\x00", "/a\x1f", "/a\xff",
 			"/\U0001F512", "/zookeeper", "/zookeeper/x", "/zookeeper/quota/locks",
@@ -70,7 +70,8 @@ func TestBadLockPathsEndInErrPathAndSendNothing(t *testing.T) {
 	})
 }
 
-// What is too large is refused here. A server would hang up, which looks like an outage.
+// Input that is too large is refused by the library. A server would hang up, which looks
+// like an outage.
 func TestWhatIsTooLargeIsRefusedAndNothingElse(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := onTheDouble(t, srv)
@@ -94,10 +95,10 @@ func TestWhatIsTooLargeIsRefusedAndNothingElse(t *testing.T) {
 	})
 }
 
-// sizeLimit is for the path, the data and the access control list.
+// sizeLimit bounds the path, the data and the access control list together.
 const sizeLimit = 0xfffff - 1<<10
 
-// theLargest holds locks with as much data, and with as long a path, as is not refused.
+// theLargest holds locks with the most data and the longest path that are accepted.
 func theLargest(t *testing.T, s *site) {
 	t.Helper()
 	world := zk.WorldACL(zk.PermAll)[0]
@@ -117,16 +118,16 @@ func theLargest(t *testing.T, s *site) {
 }
 
 // If access control denies a request, the acquisition ends at once. Nothing is retried,
-// and every node is removed that may be removed.
+// and every node that may be removed is removed.
 
-// A site is a part of the tree of a server, the double or a real one.
+// A site is a part of a server's tree, on the double or on a real server.
 type site struct {
 	connect func(options ...coordinator.Option) *coordinator.Coordinator // below the root
-	raw     *zk.Conn                                                     // a plain client, of the whole tree
+	raw     *zk.Conn                                                     // a plain client that sees the whole tree
 	root    string
 }
 
-// onTheDouble returns the whole tree of the double.
+// onTheDouble returns a site for the double's whole tree.
 func onTheDouble(t *testing.T, srv *zktest.Server) *site {
 	t.Helper()
 	return &site{func(options ...coordinator.Option) *coordinator.Coordinator {
@@ -134,7 +135,7 @@ func onTheDouble(t *testing.T, srv *zktest.Server) *site {
 	}, coordtest.Admin(t, srv.Addr(), srv.DialContext), ""}
 }
 
-// onARealServer returns a part of the tree of the real server that the tests share.
+// onARealServer returns a site in the tree of the real server that the tests share.
 func onARealServer(t *testing.T) *site {
 	t.Helper()
 	eventstest.NeedsServers(t)
@@ -145,8 +146,8 @@ func onARealServer(t *testing.T) *site {
 }
 
 // makeDir makes the directory of lockPath, below a parent that is open to every client.
-// Every client has exactly these permissions in the directory. The raw client may also
-// read it: servers since 3.8.4 do not show to others that a node exists.
+// In the directory, every client has exactly these permissions. The raw client may also
+// read it: since 3.8.4, servers hide a node's existence from other clients.
 func makeDir(t *testing.T, s *site, perms int32) {
 	t.Helper()
 	if s.root != "" {
@@ -158,7 +159,7 @@ func makeDir(t *testing.T, s *site, perms int32) {
 	eventstest.Must(t, err)
 }
 
-// makeNodes makes persistent nodes, with their data, that are open to every client.
+// makeNodes makes persistent nodes with data, open to every client.
 func makeNodes(t *testing.T, conn *zk.Conn, nodes ...[2]string) {
 	t.Helper()
 	for _, node := range nodes {
@@ -169,10 +170,11 @@ func makeNodes(t *testing.T, conn *zk.Conn, nodes ...[2]string) {
 	}
 }
 
-// reader is the raw client's name, and its password.
+// reader is both the name and the password of the raw client.
 const reader = "reader"
 
-// andReader gives every client these permissions, and READ to the raw client.
+// andReader returns an ACL with these permissions for every client, and READ for the raw
+// client.
 func andReader(perms int32) []zk.ACL {
 	return append(zk.WorldACL(perms), zk.DigestACL(zk.PermRead, reader, reader)...)
 }
@@ -180,12 +182,12 @@ func andReader(perms int32) []zk.ACL {
 type denial struct {
 	perms   int32 // of every client in the lock's directory
 	options []coordinator.LockOption
-	ahead   bool // of another client's holder, whose node no other client may read
-	left    int  // own nodes that may not be removed
+	ahead   bool // another client holds the lock, with a node that no one else may read
+	left    int  // nodes of ours that may not be removed
 	most    int32
 }
 
-// somebodyElse gives all permissions to one identity, and none to others.
+// somebodyElse gives all permissions to one identity, and none to anyone else.
 func somebodyElse() coordinator.LockOption {
 	return coordinator.ACL(zk.DigestACL(zk.PermAll, "somebody", "else"))
 }
@@ -201,7 +203,8 @@ func denials() map[string]denial {
 	}
 }
 
-// play has an acquisition denied. If srv is not nil, it counts the requests of an hour.
+// play acquires a lock whose directory denies it. If srv is not nil, play counts the
+// requests of an hour.
 func (d denial) play(t *testing.T, s *site, srv *zktest.Server) {
 	t.Helper()
 	makeDir(t, s, d.perms)
@@ -216,7 +219,7 @@ func (d denial) play(t *testing.T, s *site, srv *zktest.Server) {
 	var requests atomic.Int32
 	if srv != nil {
 		srv.Intercept(func(r zktest.Request) zktest.Action {
-			// More than 200 are an endless retry: virtual time would stand still.
+			// More than 200 mean an endless retry, where virtual time would stand still.
 			if r.Session != id || r.Op == zktest.OpPing || requests.Add(1) <= 200 {
 				return zktest.Pass()
 			}
@@ -257,7 +260,7 @@ func TestRealDenied(t *testing.T) {
 	}
 }
 
-// These need a real server.
+// The tests from here on need a real server.
 
 func TestRealBadInput(t *testing.T) {
 	eventstest.NeedsServers(t)
@@ -274,7 +277,7 @@ func TestRealBadInput(t *testing.T) {
 	})
 }
 
-// testQuotaReal has a quota for two nodes: the lock's directory and one contender.
+// testQuotaReal sets a quota of two nodes: the lock's directory and one contender.
 func testQuotaReal(t *testing.T, addr string, conn *zk.Conn) {
 	limits := "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3"
 	makeNodes(t, conn, [2]string{"/limited"}, [2]string{"/zookeeper/quota/limited"},
@@ -291,9 +294,9 @@ func testQuotaReal(t *testing.T, addr string, conn *zk.Conn) {
 	coordtest.Hold(t, c.Mutex("/lock"))
 }
 
-// Is the call wrong, or did it meet a condition on the servers?
+// Which errors blame the call, and which a condition on the servers?
 
-// wantBlamed checks errors, by the wanted error, and whether the calls alone are wrong.
+// wantBlamed checks errors by the wanted error, and whether they are ErrInvalid.
 func wantBlamed(t *testing.T, all map[error][]error, invalid bool) {
 	t.Helper()
 	for want, errs := range all {
@@ -304,7 +307,7 @@ func wantBlamed(t *testing.T, all map[error][]error, invalid bool) {
 	}
 }
 
-// wrongCalls are calls that are wrong in themselves.
+// wrongCalls returns the errors of calls that are invalid in themselves.
 func wrongCalls(t *testing.T, s *site) map[error][]error {
 	t.Helper()
 	c := s.connect()
@@ -327,7 +330,7 @@ func wrongCalls(t *testing.T, s *site) map[error][]error {
 		return err
 	}
 	reentrant := c.Semaphore(semPath, 2, coordinator.Reentrant())
-	huge := int64(1) << 40 // as an int of 32 bits it is 0, which is no number of permits either
+	huge := int64(1) << 40 // 0 as an int of 32 bits, which is an invalid number of permits too
 	noACL := coordinator.ACL([]zk.ACL{})
 	members := c.Multi(mutex, c.Mutex("/b", coordinator.Cached()))
 	return map[error][]error{
@@ -373,7 +376,7 @@ func wrongCalls(t *testing.T, s *site) map[error][]error {
 	}
 }
 
-// goodCalls are calls that fail because of other clients.
+// goodCalls returns the errors of valid calls that fail because of other clients.
 func goodCalls(t *testing.T, s *site) map[error][]error {
 	t.Helper()
 	c, other := s.connect(), s.connect()
@@ -386,7 +389,7 @@ func goodCalls(t *testing.T, s *site) map[error][]error {
 		context.DeadlineExceeded:   {patience},
 		coordinator.ErrTimeout:     {patience},
 		coordinator.ErrNotAcquired: {acquired(other.Mutex(lockPath), coordinator.Try())},
-		coordinator.ErrKind: { // in use as another kind of lock, here and elsewhere
+		coordinator.ErrKind: { // the path is in use as another kind of lock, here and elsewhere
 			acquired(c.ReadWrite(lockPath).Read()), c.Semaphore(lockPath, 2).Resize(t.Context(), 3),
 			acquired(other.Unfair(lockPath)),
 		},

@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// ofNodes is a budget for so many nodes of locks at paths that budgetPath returns.
+// ofNodes is a budget for n nodes of locks at paths that budgetPath returns.
 func ofNodes(n int) coordinator.Option {
 	return coordinator.WithNodeBudget(n * (len(budgetPath(0)) + 60))
 }
@@ -44,15 +44,15 @@ func hold(t *testing.T, c *coordinator.Coordinator, i int) *coordinator.Acquisit
 	return a
 }
 
-// keep leaves an idle node at a path.
+// keep leaves an idle node at the path of i.
 func keep(t *testing.T, c *coordinator.Coordinator, i int) {
 	t.Helper()
-	for range 2 { // a node is kept from the second one in succession on
+	for range 2 { // a node is kept from the second acquisition in a row
 		cycle(t, c.Mutex(budgetPath(i), coordinator.Cached()))
 	}
 }
 
-// isBack waits until the coordinator has a session in which so many nodes count.
+// isBack waits until the coordinator is connected and the given number of nodes counts.
 func isBack(t *testing.T, c *coordinator.Coordinator, nodes int) {
 	t.Helper()
 	synctest.Wait()
@@ -61,7 +61,8 @@ func isBack(t *testing.T, c *coordinator.Coordinator, nodes int) {
 	})
 }
 
-// Beyond the budget each kind of lock ends at once, and nothing is sent. Waiters count.
+// Beyond the budget, an acquisition of any kind ends at once and sends nothing. Waiters
+// count.
 func TestBeyondTheBudget(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv, ofNodes(3)), coordtest.Connect(t, srv)
@@ -89,7 +90,7 @@ func TestBeyondTheBudget(t *testing.T) {
 		counts(t, c, 3)
 
 		coordtest.End(held)
-		coordtest.GrantOf(t, c.Mutex(budgetPath(3)).Acquire(t.Context())) // its Done says that there is room
+		coordtest.GrantOf(t, c.Mutex(budgetPath(3)).Acquire(t.Context())) // Done means that there is room
 		isFull(t, c.Mutex(budgetPath(4)).Acquire(t.Context()))
 		for _, a := range []*coordinator.Acquisition{waiting, last, theirs} {
 			coordtest.End(a)
@@ -98,7 +99,8 @@ func TestBeyondTheBudget(t *testing.T) {
 	})
 }
 
-// All permits count while their contender queues, and each member of a multi-lock.
+// All permits count while their contender queues, and so does each member of a
+// multi-lock.
 func TestPermitsAndMembersCount(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -127,7 +129,7 @@ func TestPermitsAndMembersCount(t *testing.T) {
 	})
 }
 
-// A node counts while the answer to its create, or to its delete, is missing. If a server
+// A node counts while the answer to its create or its delete is missing. If a server
 // refuses to delete it, it counts until its session ends.
 func TestANodeOfUnknownFateCounts(t *testing.T) {
 	for name, action := range map[string]zktest.Action{
@@ -183,7 +185,7 @@ func TestAWaiterKeepsItsRoom(t *testing.T) {
 		eventstest.Must(t, srv.Expire(c.SessionID()))
 		<-held.Lost()
 		early := c.Mutex(budgetPath(4)).Acquire(t.Context())
-		coordtest.GrantOf(t, early) // in the place of what was lost
+		coordtest.GrantOf(t, early) // in the room of the lost lock
 		isFull(t, c.Mutex(budgetPath(3)).Acquire(t.Context()))
 		counts(t, c, 3)
 		expect(t, fill.least.Load() == 2, "%d nodes counted between the sessions, want 2", fill.least.Load())
@@ -197,7 +199,7 @@ func TestAWaiterKeepsItsRoom(t *testing.T) {
 	})
 }
 
-// Only as many idle nodes of cached locks are given up as are needed.
+// Only as many idle nodes of cached locks are removed as are needed.
 func TestIdleCachedNodesMakeRoom(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, ofNodes(4))
@@ -209,7 +211,7 @@ func TestIdleCachedNodesMakeRoom(t *testing.T) {
 		counts(t, c, 4)
 		coordtest.GrantOf(t, c.Multi(c.Mutex(budgetPath(4)), c.Mutex(budgetPath(5))).Acquire(t.Context()))
 		counts(t, c, 4)
-		for i, want := range []int{1, 0, 0, 1, 1, 1} { // the one that was used last stays, and the one in use
+		for i, want := range []int{1, 0, 0, 1, 1, 1} { // the node used last and the one in use stay
 			n := len(srv.Children(budgetPath(i)))
 			expect(t, n == want, "%d nodes at %s, want %d", n, budgetPath(i), want)
 		}
@@ -220,8 +222,8 @@ func TestIdleCachedNodesMakeRoom(t *testing.T) {
 	})
 }
 
-// A waiter that gives up while it waits for the room of an idle node leaves nothing. If
-// an idle node that was given up does not go, what waits for its room is refused.
+// A waiter that gives up while it waits for an idle node's room leaves nothing behind. If
+// the idle node cannot be removed, the acquisition that waits for its room is refused.
 func TestAnIdleNodeThatStaysMakesNoRoom(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, ofNodes(1))
@@ -243,7 +245,8 @@ func TestAnIdleNodeThatStaysMakesNoRoom(t *testing.T) {
 	})
 }
 
-// Ephemeral nodes that a transaction makes count until one is known to have deleted them.
+// Ephemeral nodes created by a transaction count until a transaction is known to have
+// deleted them.
 func TestNodesOfATransactionCount(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, ofNodes(3))
@@ -280,7 +283,7 @@ func TestNodesOfATransactionCount(t *testing.T) {
 	})
 }
 
-// What is left of a place counts until it is removed. Its waiter waits for that.
+// The rest of a lost place counts until it is removed. Its waiter waits for that.
 func TestTheRestOfALostPlaceCounts(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv, ofNodes(2)), coordtest.Connect(t, srv)
@@ -297,7 +300,7 @@ func TestTheRestOfALostPlaceCounts(t *testing.T) {
 			return zktest.Pass()
 		})
 		eventstest.Must(t, srv.Delete(budgetPath(1)+"/"+srv.Children(budgetPath(1))[0]))
-		srv.Cut(c.SessionID()) // the waiter looks, and finds that
+		srv.Cut(c.SessionID()) // the waiter looks, and finds its node gone
 		isBack(t, c, 2)
 		eventstest.Eventually(t, "it is back", func() bool { return len(srv.Children(budgetPath(1))) == 1 })
 		counts(t, c, 2)
@@ -309,10 +312,10 @@ func TestTheRestOfALostPlaceCounts(t *testing.T) {
 	})
 }
 
-// The end of a session is a transaction that a server can read, within the default budget
-// or at Close, even if jute.maxbuffer is half its default.
+// The transaction that ends a session can be read by a server, within the default budget
+// and at Close, even if jute.maxbuffer is half its default.
 func TestTheEndOfASessionCanBeRead(t *testing.T) {
-	const half, fits = 1<<19 - 1, 1_000_000 / 3067 // locks at such paths in the default budget
+	const half, fits = 1<<19 - 1, 1_000_000 / 3067 // as many locks at such paths as the default budget allows
 	path := func(i int) string { return fmt.Sprintf("/%03000d/%05d", 0, i) }
 	large := coordinator.WithNodeBudget(2_000_000)
 	for name, c := range map[string]struct {
@@ -347,13 +350,13 @@ func TestTheEndOfASessionCanBeRead(t *testing.T) {
 				most := int32(256 + 64)
 				if c.budget == nil {
 					isFull(t, co.Mutex(path(c.locks)).Acquire(t.Context()))
-					most = int32(c.locks) + 1 // answers that come meanwhile let each delete go by itself
+					most = int32(c.locks) + 1 // answers arrive meanwhile, so each delete is sent alone
 				}
 				if c.crash {
 					eventstest.Must(t, srv.Expire(co.SessionID()))
 					expect(t, srv.Dead() == c.dies, "after the crash: dead %t, want %t", srv.Dead(), c.dies)
 				}
-				for i := range c.gone { // a transaction with such a delete is refused
+				for i := range c.gone { // a transaction that deletes a missing node is refused
 					gone := path(c.locks - 1 - 10*i)
 					eventstest.Must(t, srv.Delete(gone+"/"+srv.Children(gone)[0]))
 				}

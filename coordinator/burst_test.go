@@ -22,10 +22,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// Many requests of one session at once: requests for a lock that is held go before those
-// of new acquisitions.
+// Many requests of one session at once: requests for a held lock are sent before those of
+// new acquisitions.
 
-// burst asks for n locks without other contenders.
+// burst acquires n locks that have no other contenders.
 func burst(c *coordinator.Coordinator, n int, options ...coordinator.AcquireOption) (all []*coordinator.Acquisition) {
 	for i := range n {
 		all = append(all, c.Mutex(fmt.Sprint("/burst/", i)).Acquire(context.Background(), options...))
@@ -40,15 +40,16 @@ func granted(t *testing.T, all []*coordinator.Acquisition) {
 	}
 }
 
-// roundTrip is what each request of the session takes in these tests.
+// roundTrip is how long each request of the session takes in these tests.
 const roundTrip = 50 * time.Millisecond
 
 func slowly(srv *zktest.Server, c *coordinator.Coordinator) {
 	strike(srv, zktest.Delay(roundTrip), of(c.SessionID()))
 }
 
-// TestAHandoffDoesNotWaitForABurst: a lock is released behind a session's requests for
-// thousands of others. It is granted to that session's waiter within a few round trips.
+// TestAHandoffDoesNotWaitForABurst releases a lock after its session has queued requests
+// for thousands of other locks. The session's waiter is granted it within a few round
+// trips.
 func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 	mutex := func(c *coordinator.Coordinator) *coordinator.Lock { return c.Mutex(lockPath) }
 	write := func(c *coordinator.Coordinator) *coordinator.Lock { return c.ReadWrite(lockPath).Write() }
@@ -59,7 +60,7 @@ func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 	tries := []coordinator.AcquireOption{coordinator.Try()}
 	for name, way := range map[string]struct {
 		waits, holds func(c *coordinator.Coordinator) *coordinator.Lock
-		first        bool // another holder releases before, so the waiter watches the holder behind a listing
+		first        bool // another holder releases first, so the waiter lists, then watches the next holder
 		options      []coordinator.AcquireOption
 	}{
 		"by a claim":              {mutex, mutex, false, nil},
@@ -95,7 +96,7 @@ func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 	}
 }
 
-// TestObserversHearBesideBusyCallers: there is always a caller that is about to queue.
+// TestObserversHearBesideBusyCallers: at any time, some caller is about to queue.
 func TestObserversHearBesideBusyCallers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		long := coordinator.WithSessionTimeout(time.Minute)
@@ -126,14 +127,14 @@ func TestObserversHearBesideBusyCallers(t *testing.T) {
 	})
 }
 
-// What many waiters of one session at one path cost: their listings are shared.
+// The cost of many waiters of one session at one path: they share their listings.
 
-// narrow is a network with a bound in bytes a second to the client. It counts listings.
+// narrow is a network whose downlink has limited bandwidth. It counts listings.
 type narrow struct {
 	*faultnet.Network
 
 	mu       sync.Mutex
-	rate     int // bytes a second; 0: any
+	rate     int // bytes a second; 0: unlimited
 	free     time.Time
 	listings int
 	bytes    int // of listings
@@ -145,7 +146,7 @@ func newNarrow(dial faultnet.Dial, rate int) *narrow {
 	return n
 }
 
-// carry delivers a frame when those before it have had their time.
+// carry delays a frame until the frames before it have been transmitted.
 func (n *narrow) carry(f faultnet.Frame) faultnet.Verdict {
 	if f.Direction == faultnet.Up {
 		return faultnet.Pass()
@@ -167,7 +168,7 @@ func (n *narrow) carry(f faultnet.Frame) faultnet.Verdict {
 	return faultnet.HoldFor(n.free.Sub(now))
 }
 
-// take returns what was counted since the last time.
+// take returns the counts since the last call.
 func (n *narrow) take() (listings, bytes int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -176,14 +177,14 @@ func (n *narrow) take() (listings, bytes int) {
 	return listings, bytes
 }
 
-// nodeName is as long as a contender's name, without the number.
+// nodeName has the length of a contender's name without its number.
 const nodeName = "_c_00000000-0000-0000-0000-000000000000-lock-"
 
-// shareListings has waiters queue up behind others, and cuts their connection.
+// shareListings queues waiters up behind other contenders, and cuts their connection.
 func shareListings(t *testing.T, c *coordinator.Coordinator, link *narrow, waiters, ahead, most int) {
 	t.Helper()
 	held, _ := coordtest.Hold(t, c.Mutex("/locks/held"))
-	var queued atomic.Int64 // a waiter is told Queued after each listing
+	var queued atomic.Int64 // a waiter gets a Queued after each listing
 	stream := c.Events(t.Context())
 	go func() {
 		for ev := range stream {
@@ -212,14 +213,14 @@ func shareListings(t *testing.T, c *coordinator.Coordinator, link *narrow, waite
 	share("after a cut", link.Cut)
 }
 
-// TestManyWaitersOfASessionShareAListing: with a listing for each waiter, the connection
+// TestManyWaitersOfASessionShareAListing: with one listing per waiter, the connection
 // would be busy for longer than a session lives, and a lock elsewhere would be lost.
 func TestManyWaitersOfASessionShareAListing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		link := newNarrow(srv.DialContext, 4<<20)
 		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(6*time.Second), coordinator.WithDialer(link.Dial))
 		coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
-		shareListings(t, c, link, eventstest.Many(2_000, 10_000), 0, 3) // of the first, of most, and of the last ones
+		shareListings(t, c, link, eventstest.Many(2_000, 10_000), 0, 3) // for the first waiter, for most, and for the last ones
 	})
 }
 
@@ -246,9 +247,10 @@ func TestRealWaitersOfASessionShareAListing(t *testing.T) {
 	}
 }
 
-// Contenders with much data of their own, which each look at them reads.
+// Contenders with much data, which every walk reads.
 
-// TestAWalkLeavesTheLinkToLocks: much data on a narrow link costs no lease.
+// TestAWalkLeavesTheLinkToLocks: a walk that reads much data over a narrow link costs no
+// lease.
 func TestAWalkLeavesTheLinkToLocks(t *testing.T) {
 	const length, locks, link, timeout = 90 << 10, 90, 6 << 20 / 10, 10 * time.Second
 	for what, has := range map[string]struct {
@@ -297,7 +299,7 @@ func TestAWalkLeavesTheLinkToLocks(t *testing.T) {
 	}
 }
 
-// TestPollKeepsNoLongData: only a waiter with more data than 4 KiB is read again.
+// TestPollKeepsNoLongData: only waiters with more than 4 KiB of data are read again.
 func TestPollKeepsNoLongData(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const most = 4 << 10

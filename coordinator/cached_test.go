@@ -19,19 +19,19 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Cached locks among themselves. recipes has what a cached node does next, and its
-// explorer plays every interleaving of its contenders; coordinator/reliability/schedules
-// plays random ones with faults.
+// Tests of cached locks among themselves. What a cached node does next is decided in
+// recipes, whose explorer plays every interleaving of its contenders.
+// coordinator/reliability/schedules plays random ones with faults.
 
 func cachedAt(c *coordinator.Coordinator, terms ...coordinator.LockOption) *coordinator.Lock {
 	return c.Mutex(lockPath, coordinator.Cached(terms...))
 }
 
-// kept returns a handle that has an idle node.
+// kept returns a handle whose node is kept and idle.
 func kept(t *testing.T, c *coordinator.Coordinator, options ...coordinator.LockOption) *coordinator.Lock {
 	t.Helper()
 	l := c.Mutex(lockPath, append([]coordinator.LockOption{coordinator.Cached()}, options...)...)
-	for range 2 { // a node is kept from the second one in succession on
+	for range 2 { // a node is kept from the second acquisition in a row
 		cycle(t, l)
 	}
 	return l
@@ -53,7 +53,8 @@ func waiters(l *coordinator.Lock, n int, options ...coordinator.AcquireOption) (
 	return all
 }
 
-// outsider makes a contender's node that is not ours. It lasts until it is deleted.
+// outsider creates a contender's node as another library would. It lasts until it is
+// deleted.
 func outsider(t *testing.T, srv *zktest.Server) (node string) {
 	t.Helper()
 	conn := coordtest.Admin(t, srv.Addr(), srv.DialContext)
@@ -63,10 +64,11 @@ func outsider(t *testing.T, srv *zktest.Server) (node string) {
 	return node
 }
 
-// later reports whether Grant a comes after Grant b in the order of all Grants of a path.
+// later reports whether Grant a comes after Grant b in the order of a path's Grants.
 func later(a, b events.Grant) bool { return a.Token > b.Token || a.Token == b.Token && a.Turn > b.Turn }
 
-// inTurn waits for each acquisition, whose Grant must be later, and releases it.
+// inTurn waits for each acquisition, checks that its Grant is later than the one before,
+// and releases it.
 func inTurn(t *testing.T, last events.Grant, all ...*coordinator.Acquisition) (grants []events.Grant) {
 	t.Helper()
 	for i, a := range all {
@@ -100,7 +102,7 @@ func wantNodes(t *testing.T, srv *zktest.Server, want int, when string) {
 	expect(t, len(got) == want, "%s: there are the nodes %v, want %d", when, got, want)
 }
 
-// TestACachedLockIsAcquiredWithoutARequest many times, even after a function that failed
+// TestACachedLockIsAcquiredWithoutARequest, many times, even after a function that failed
 // or panicked.
 func TestACachedLockIsAcquiredWithoutARequest(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -124,15 +126,16 @@ func TestACachedLockIsAcquiredWithoutARequest(t *testing.T) {
 	})
 }
 
-// TestANodeIsKeptWhereItPays: from the second on, and rarely where others come soon.
+// TestANodeIsKeptWhereItPays: from the second acquisition in a row, and rarely where
+// other contenders come soon.
 func TestANodeIsKeptWhereItPays(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l, other := cachedAt(coordtest.Connect(t, srv)), coordtest.Connect(t, srv).Mutex(lockPath)
 		coordtest.Warm(t, coordtest.Connect(t, srv))
-		// The first node after another contender is not in succession. Then come the
-		// nodes that are let go, and the node that is kept.
+		// The first node after another contender does not count as one in a row. Then
+		// come the nodes that are deleted, and the node that is kept.
 		for _, want := range []int{2, 3, 5, 9, 17, 33, 65, 65} {
-			got := 1 // acquisitions
+			got := 1 // number of acquisitions
 			for cycle(t, l); len(nodesBelow(srv, lockPath)) == 0 && got < 200; cycle(t, l) {
 				got++
 			}
@@ -142,7 +145,7 @@ func TestANodeIsKeptWhereItPays(t *testing.T) {
 	})
 }
 
-// TestAnIdleNodeCostsNothing but pings, and the next acquisition takes one claim.
+// TestAnIdleNodeCostsNothing but pings. The next acquisition takes one claim.
 func TestAnIdleNodeCostsNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv, coordinator.WithCacheIdle(24*time.Hour)))
@@ -160,7 +163,7 @@ func TestAnIdleNodeCostsNothing(t *testing.T) {
 	})
 }
 
-// TestTheLeaseOfATurnBehindARestIsRenewed, also if it was proven shortly before.
+// TestTheLeaseOfATurnBehindARestIsRenewed, even if it was proven shortly before.
 func TestTheLeaseOfATurnBehindARestIsRenewed(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv))
@@ -174,7 +177,8 @@ func TestTheLeaseOfATurnBehindARestIsRenewed(t *testing.T) {
 	})
 }
 
-// TestAnIdleNodeIsGivenUpInTime: after a minute by default, and as WithCacheIdle says.
+// TestAnIdleNodeIsGivenUpInTime: after a minute by default, or after the time of
+// WithCacheIdle.
 func TestAnIdleNodeIsGivenUpInTime(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		kept(t, coordtest.Connect(t, srv))
@@ -186,7 +190,7 @@ func TestAnIdleNodeIsGivenUpInTime(t *testing.T) {
 		time.Sleep(time.Second)
 		wantNodes(t, srv, 0, "a probe interval after the release, of those that are to be idle for no time")
 		l := kept(t, coordtest.Connect(t, srv, coordinator.WithCacheIdle(10*time.Second)))
-		for range 3 { // each use begins it anew
+		for range 3 { // each use restarts the time
 			time.Sleep(9 * time.Second)
 			wantNodes(t, srv, 1, "9 s after the release")
 			cycle(t, l)
@@ -198,7 +202,7 @@ func TestAnIdleNodeIsGivenUpInTime(t *testing.T) {
 	})
 }
 
-// TestIdleNodesAreBounded: the node that was used least recently goes first.
+// TestIdleNodesAreBounded: the least recently used node is removed first.
 func TestIdleNodesAreBounded(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, coordinator.WithCacheSize(2))
@@ -237,13 +241,13 @@ func TestIdleNodesAreBounded(t *testing.T) {
 	})
 }
 
-// What the contenders of one coordinator see of each other at a cached lock.
+// How the contenders of one coordinator share a cached lock.
 
 // TestLocalContendersHandACachedLockOn in the order of their calls, without requests.
 func TestLocalContendersHandACachedLockOn(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := cachedAt(coordtest.Connect(t, srv))
-		for _, most := range []int32{12, 0} { // of the first node, and of one that is kept
+		for _, most := range []int32{12, 0} { // for the first node, and for a kept one
 			traffic := coordtest.Traffic(srv)
 			grants := inTurn(t, events.Grant{}, waiters(l, 1000)...)
 			for i, g := range grants {
@@ -258,8 +262,8 @@ func TestLocalContendersHandACachedLockOn(t *testing.T) {
 	})
 }
 
-// TestALocalWaiterMayEndItsWait by a context, after a time, or by a release. It holds
-// nothing: the queue shows the one node, and that it is cached.
+// TestALocalWaiterMayEndItsWait by a context, after a time, or by a release. The waiter
+// holds nothing: the queue shows one node, marked as cached.
 func TestALocalWaiterMayEndItsWait(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv))
@@ -301,13 +305,13 @@ func TestALocalWaiterMayEndItsWait(t *testing.T) {
 		coordtest.End(holder)
 		inTurn(t, g, first, last)
 		synctest.Wait()
-		expect(t, traffic.Load() <= 1, "that took %d requests, want one at most", traffic.Load()) // the probe of a second
+		expect(t, traffic.Load() <= 1, "that took %d requests, want one at most", traffic.Load()) // one probe in that second
 		wantNodes(t, srv, 1, "when all have left")
 	})
 }
 
-// TestTryOfACachedLock: it succeeds if there is no holder and no waiter, and never waits.
-// A waiter that has joined it does not wait for it.
+// TestTryOfACachedLock: a Try succeeds if there is no holder and no waiter, and never
+// waits. If a waiter shares its attempt, the Try still does not wait.
 func TestTryOfACachedLock(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv).Mutex(lockPath)
@@ -353,7 +357,7 @@ func TestTryOfACachedLock(t *testing.T) {
 	})
 }
 
-// A try waits until an idle node would have gone.
+// A Try waits as long as an idle node takes to be removed.
 func TestATryGetsALockThatIsCachedElsewhereAndIdle(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -404,8 +408,8 @@ func TestACachedLockIsEnteredAgain(t *testing.T) {
 	})
 }
 
-// TestLocalContendersKeepTheirOrder: waiters for the node queue behind another contender
-// when the time is up, and before later ones that had to queue at once.
+// TestLocalContendersKeepTheirOrder: when the time is up, the waiters for the node queue
+// behind the other contender, and before later ones that had to queue at once.
 func TestLocalContendersKeepTheirOrder(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv).Mutex(lockPath)
@@ -427,8 +431,8 @@ func TestLocalContendersKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// TestAPathThatWasNeverAcquiredIsForgotten: with WithCacheSize(0), acquisitions whose
-// context has ended, each at a new path, keep nothing.
+// TestAPathThatWasNeverAcquiredIsForgotten: with WithCacheSize(0), acquisitions at ever
+// new paths whose context has ended leave nothing in memory.
 func TestAPathThatWasNeverAcquiredIsForgotten(t *testing.T) {
 	const paths = 20_000
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -451,8 +455,8 @@ func TestAPathThatWasNeverAcquiredIsForgotten(t *testing.T) {
 	})
 }
 
-// TestEverDifferentDataCostNoWalk: acquisitions of one cached lock, each with data of its
-// own, cost the same after a thousand as at first.
+// TestEverDifferentDataCostNoWalk: acquisitions of one cached lock with different data
+// each cost the same after a thousand as at first.
 func TestEverDifferentDataCostNoWalk(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		lock, n := cachedAt(coordtest.Connect(t, srv)), 0

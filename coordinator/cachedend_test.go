@@ -20,10 +20,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// How cached locks end: by a release, a request, or Close. If another contender queues,
-// its turn comes a bounded number of handoffs later.
+// How cached locks end: by a release, a revocation request, or Close. If another
+// contender queues, it gets the lock after a bounded number of handoffs.
 
-// TestANodeOfAnUnknownOutcomeIsNotHandedOn: the transaction may still be executed.
+// TestANodeOfAnUnknownOutcomeIsNotHandedOn: the transaction of unknown outcome may still
+// be executed.
 func TestANodeOfAnUnknownOutcomeIsNotHandedOn(t *testing.T) {
 	set := &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1}
 	for name, c := range map[string]struct {
@@ -161,7 +162,7 @@ func TestCloseGivesCachedLocksBack(t *testing.T) {
 
 // How a cached lock ends when its node, its session or its connection is lost.
 
-// losses are ways to lose a node, with the reasons that holders are told.
+// losses maps each way to lose a node to the reason that its holder receives.
 var losses = map[string]struct {
 	lose    func(srv *zktest.Server, held events.Grant)
 	options []coordinator.Option
@@ -182,7 +183,8 @@ var losses = map[string]struct {
 	}, []coordinator.Option{coordinator.WithLossOnSuspend()}, coordinator.ErrSuspended},
 }
 
-// TestALostNodeIsNotHandedOn: the holder is told, and the waiters get another node.
+// TestALostNodeIsNotHandedOn: the holder receives the loss, and the waiters get another
+// node.
 func TestALostNodeIsNotHandedOn(t *testing.T) {
 	for name, loss := range losses {
 		for also, wanted := range map[string]bool{"": false, ", wanted": true} {
@@ -235,7 +237,7 @@ func TestAnIdleNodeIsLostInSilence(t *testing.T) {
 				loss.lose(srv, g)
 				synctest.Wait()
 				srv.Mute(g.Session, false)
-				if name != "deleted" { // of which the session hears at once
+				if name != "deleted" { // the session notices this at once
 					time.Sleep(time.Second)
 				}
 				for _, ev := range told(stream) {
@@ -366,8 +368,8 @@ func TestARefusedArmCostsTheNodeOnly(t *testing.T) {
 	})
 }
 
-// handsOn hands the lock on until it is over. Each holder holds it for so long, and asks
-// again. It returns how many waiters had their turn.
+// handsOn releases each holder after the given time and acquires again for it, until over
+// reports true. It returns how many waiters had their turn.
 func handsOn(
 	t *testing.T, l *coordinator.Lock, holds time.Duration, over func() bool, all []*coordinator.Acquisition,
 ) int {
@@ -389,7 +391,7 @@ func handsOn(
 	return 0
 }
 
-// ask is an acquisition that cannot have the node of a cached lock of the coordinator.
+// ask returns an acquisition that cannot use the node of the coordinator's cached lock.
 func ask(c *coordinator.Coordinator, what string) *coordinator.Acquisition {
 	data := map[string][]byte{"other data": []byte("other"), "large data": make([]byte, 5000)}[what]
 	lock := map[string]handle{
@@ -401,7 +403,8 @@ func ask(c *coordinator.Coordinator, what string) *coordinator.Acquisition {
 	return lock.Acquire(context.Background(), coordinator.Data(data))
 }
 
-// TestAnotherContenderGetsACachedLockInTime: after the allowed handoffs, whatever it is.
+// TestAnotherContenderGetsACachedLockInTime, after the allowed handoffs, whatever its
+// kind.
 func TestAnotherContenderGetsACachedLockInTime(t *testing.T) {
 	long, many := coordinator.CacheFor(time.Hour), coordinator.CacheHandoffs(1<<20)
 	type terms = []coordinator.LockOption
@@ -433,7 +436,7 @@ func TestAnotherContenderGetsACachedLockInTime(t *testing.T) {
 					there = func() bool { return srv.Exists(node) && !srv.Exists(grant.Node) }
 				case "another session":
 					other = coordtest.Queue(theirs.Mutex(lockPath))
-				default: // waiters that have no turn any more may queue up before it
+				default: // waiters that get no more turn may queue up before it
 					most += 2 + c.want
 					other = ask(ours, who)
 				}
@@ -449,7 +452,8 @@ func TestAnotherContenderGetsACachedLockInTime(t *testing.T) {
 	}
 }
 
-// TestAnIdleNodeGoesAtOnce when another contender comes: it waits for a few round trips.
+// TestAnIdleNodeGoesAtOnce when another contender arrives, which waits for a few round
+// trips.
 func TestAnIdleNodeGoesAtOnce(t *testing.T) {
 	const trip = time.Millisecond
 	for _, idle := range []time.Duration{0, 30 * time.Second} {
@@ -469,7 +473,8 @@ func TestAnIdleNodeGoesAtOnce(t *testing.T) {
 	}
 }
 
-// TestALocalContenderIsNotForgottenBeforeItQueuesUp: the servers do not know it yet.
+// TestALocalContenderIsNotForgottenBeforeItQueuesUp, while the servers do not know it
+// yet.
 func TestALocalContenderIsNotForgottenBeforeItQueuesUp(t *testing.T) {
 	for _, name := range []string{"mutex", "multi", "large data", "other data"} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
@@ -483,7 +488,7 @@ func TestALocalContenderIsNotForgottenBeforeItQueuesUp(t *testing.T) {
 			synctest.Wait()
 			expect(t, !waits.Valid(), "a waiter has the turn after %+v, and another contender was to queue up", g)
 			srv.Intercept(nil)
-			for range 2 { // the create of either is the first
+			for range 2 { // either create may be the first
 				time.Sleep(20 * time.Second)
 				synctest.Wait()
 				first, second := waits.Valid(), other.Valid()
@@ -499,7 +504,7 @@ func TestALocalContenderIsNotForgottenBeforeItQueuesUp(t *testing.T) {
 	}
 }
 
-// TestWantedIsNotForgotten when the other contender leaves, and a waiter withdraws.
+// TestWantedIsNotForgotten when the other contender leaves and a waiter withdraws.
 func TestWantedIsNotForgotten(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		other := coordtest.Connect(t, srv).Mutex(lockPath)
@@ -520,7 +525,7 @@ func TestWantedIsNotForgotten(t *testing.T) {
 	})
 }
 
-// TestTwoThatAskAgainAndAgain delay another contender by the bounded number of handoffs.
+// TestTwoThatAskAgainAndAgain delay another contender by a bounded number of handoffs.
 func TestTwoThatAskAgainAndAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		terms := coordinator.Cached(coordinator.CacheHandoffs(5), coordinator.CacheFor(time.Hour))
@@ -547,7 +552,7 @@ func TestAnIdleNodeBlocksNoLocalAcquisition(t *testing.T) {
 	}
 }
 
-// TestAcquisitionsOfOneDataShareANode: the node has their data.
+// TestAcquisitionsOfOneDataShareANode, which has their data.
 func TestAcquisitionsOfOneDataShareANode(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := cachedAt(coordtest.Connect(t, srv))

@@ -25,8 +25,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestCloseLetsGo of the callers' context, which a lock keeps watched for the next one,
-// and of the stream: no event is left for a subscriber that does not read.
+// TestCloseLetsGo of the caller's context, which a lock keeps watching for its next
+// acquisition, and of the stream: a subscriber that does not read gets no event after
+// Close.
 func TestCloseLetsGo(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -80,12 +81,12 @@ func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
 	const timeout = 10 * time.Second
 	waiting, held := eventstest.Amount(300, 1000), eventstest.Amount(30, 100)
 	descriptors := func() int {
-		open, _ := os.ReadDir("/proc/self/fd") // if the system can tell
+		open, _ := os.ReadDir("/proc/self/fd") // empty on systems without it
 		return len(open)
 	}
-	// The first socket of a process makes the runtime open a few for itself. A client
-	// starts its last goroutines after it has told of the session: a round trip later all
-	// of them exist.
+	// The first socket of a process makes the runtime open a few descriptors for itself.
+	// A client starts its last goroutines after it has reported the session; one round
+	// trip later, all of them exist.
 	a, _ := coordtest.Hold(t, coordtest.Connect(t, zktest.Start(t)).Mutex("/locks/counted"))
 	coordtest.End(a)
 	goroutines, files := runtime.NumGoroutine(), descriptors()
@@ -130,8 +131,8 @@ func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
 // flight is how many requests a session has under way at a time.
 const flight = 256
 
-// TestCloseRemovesManyNodesTogether: the end of the session removes what the first flight
-// of requests did not, and lets the waiters in.
+// TestCloseRemovesManyNodesTogether: the end of the session removes the nodes that the
+// first flight of requests did not, and lets the waiters in.
 func TestCloseRemovesManyNodesTogether(t *testing.T) {
 	const locks, latency = 2000, time.Millisecond
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -162,7 +163,7 @@ func TestCloseRemovesManyNodesTogether(t *testing.T) {
 	})
 }
 
-// TestCloseSaysWhatIsLeft: nothing, if a server has said that the session is over.
+// TestCloseSaysWhatIsLeft: nothing, if a server has confirmed the end of the session.
 func TestCloseSaysWhatIsLeft(t *testing.T) {
 	const locks, timeout = 300, 10 * time.Second
 	const left = "zkgrant: closed, but no server has confirmed the end of the session; " +
@@ -173,7 +174,7 @@ func TestCloseSaysWhatIsLeft(t *testing.T) {
 		want    string
 	}{
 		"every answer takes a twentieth of the timeout": {timeout / 20, zktest.Delay(timeout / 20), "<nil>"},
-		// A flight is under way when the next request could be sent.
+		// A full flight is under way when the next request could be sent.
 		"the end of the session is not answered": {time.Millisecond, zktest.Swallow(), left},
 	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
@@ -195,7 +196,7 @@ func TestCloseSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestCloseRemovesRecords, which are not ephemeral, except of locks that are held.
+// TestCloseRemovesRecords, which are not ephemeral, except those of held locks.
 func TestCloseRemovesRecords(t *testing.T) {
 	const locks = flight + 1
 	for name, c := range map[string]struct {
@@ -233,7 +234,8 @@ func TestCloseRemovesRecords(t *testing.T) {
 	}
 }
 
-// TestRealCloseOfManyLocks: what Close says is true. Whether it is in time is logged.
+// TestRealCloseOfManyLocks checks that what Close reports is true. How long Close took is
+// only logged.
 func TestRealCloseOfManyLocks(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const timeout, hands = 4 * time.Second, 128
@@ -241,7 +243,7 @@ func TestRealCloseOfManyLocks(t *testing.T) {
 	e := largeServer(t)
 	ctx := coordtest.RealContext(t)
 	c, err := coordinator.Connect(ctx, e.Connect(), coordinator.WithSessionTimeout(timeout),
-		coordinator.WithNodeBudget(locks*80)) // more than a server bears that has to start again, which this one does not
+		coordinator.WithNodeBudget(locks*80)) // too many for a server that has to restart; this one does not
 	eventstest.Must(t, err)
 	raw := coordtest.RawClient(t, e.Connect())
 	path := func(i int) string { return fmt.Sprintf("/of-many-%d", i) }
@@ -283,15 +285,15 @@ func hangs() map[string]func(*zktest.Server) {
 	}
 }
 
-// shutting is releases, with a wait for each, and the end of the coordinator.
+// shutting is a number of releases, each awaited, followed by Close.
 type shutting struct {
 	timeout  time.Duration
 	releases int
 	options  []coordinator.LockOption
-	idle     time.Duration // since the Grants, and since the fault
+	idle     time.Duration // between the Grants and the fault, and again after the fault
 }
 
-// shuttings are by name what takes the timeout together, idle for so many thirds of it.
+// shuttings returns cases by name, for each timeout and each idle time in thirds of it.
 func shuttings(releases int, timeouts []time.Duration, thirds ...time.Duration) map[string]shutting {
 	all, record := map[string]shutting{}, []coordinator.LockOption{coordinator.DetectCrash()}
 	for _, timeout := range timeouts {
@@ -308,7 +310,7 @@ func shuttings(releases int, timeouts []time.Duration, thirds ...time.Duration) 
 	return all
 }
 
-// play ends everything when the fault has struck, and checks how long that took.
+// play releases and closes after the fault, and checks how long that takes.
 func (s shutting) play(t *testing.T, fault func(*zktest.Server)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -336,9 +338,9 @@ func (s shutting) play(t *testing.T, fault func(*zktest.Server)) {
 	})
 }
 
-// TestReleaseDoneAndCloseTakeTheTimeoutTogether: three releases in a row, a wait for
-// each, and Close. So does Close alone, however short it is: the client library would
-// wait for a second.
+// TestReleaseDoneAndCloseTakeTheTimeoutTogether: three releases in a row, each awaited,
+// and Close together take at most the session timeout. So does Close alone, however short
+// the timeout is: the client library would wait for a second.
 func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 	all := shuttings(3, []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 30 * time.Second}, 0, 1, 3, 15)
 	for hang, fault := range hangs() {
@@ -349,7 +351,7 @@ func TestReleaseDoneAndCloseTakeTheTimeoutTogether(t *testing.T) {
 }
 
 // TestOneReleaseBeforeAServerThatAnswersReads: several releases in a row can take longer,
-// because each next connection answers a read and counts as good.
+// because each new connection answers a read and so counts as good.
 func TestOneReleaseBeforeAServerThatAnswersReads(t *testing.T) {
 	for name, swallowed := range map[string][]zktest.Op{
 		"deletes":             {zktest.OpDelete},
@@ -376,7 +378,8 @@ func TestOneReleaseBeforeAServerThatAnswersReads(t *testing.T) {
 	}
 }
 
-// TestShutdownReturnsWhenItsContextEnds, whatever it waits for, and however that ends.
+// TestShutdownReturnsWhenItsContextEnds, whatever it waits for, and however its context
+// ends.
 func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	const wait = 300 * time.Millisecond
 	waits := map[string]func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator){
@@ -436,9 +439,9 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	}
 }
 
-// TestShutdownWaitsForAFunctionAsLongAsItMay: half of what its context leaves, less what
-// servers need; without a deadline, until it returns. No other contender is granted the
-// lock before.
+// TestShutdownWaitsForAFunctionAsLongAsItMay: for half of the time left in its context,
+// or all of it but the time that servers need; without a deadline, until the function
+// returns. No other contender is granted the lock earlier.
 func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
 	const timeout = 10 * time.Second
 	for name, c := range map[string]struct {
@@ -483,7 +486,7 @@ func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftIsReturnedAndLogged also for a caller that ignores it.
+// TestWhatIsLeftIsReturnedAndLogged, so that a caller that ignores the error can find it.
 func TestWhatIsLeftIsReturnedAndLogged(t *testing.T) {
 	const nodes = "may stay until it expires: 3"
 	const records = "crash records may stay for crashes that did not happen: 1"
@@ -541,7 +544,7 @@ func TestASecondShutdownWaitsForTheFirst(t *testing.T) {
 		expect(t, len(first) == 0, "the first one is over before, want the second to end with its context")
 		third, err := fmt.Sprint(c.Shutdown(t.Context())), <-first
 		expect(t, err != nil && third == fmt.Sprint(err), "Close = %v, a third Shutdown = %v", err, third)
-		for range 20 { // its context has ended, too
+		for range 20 { // this context has ended, too
 			last := c.Shutdown(ctx)
 			expect(t, fmt.Sprint(last) == third, "Shutdown after the end = %v, want %v", last, third)
 		}

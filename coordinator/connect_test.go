@@ -31,8 +31,7 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 		<-ctx.Done()
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("i/o timeout")}
 	}
-	// answering is a server that sends the answer, and then hangs up unless it is to
-	// listen.
+	// answering is a server that sends an answer, and hangs up at once unless it listens.
 	answering := func(answer string, listens bool) faultnet.Dial {
 		return func(context.Context, string, string) (net.Conn, error) {
 			near, far := net.Pipe()
@@ -47,7 +46,7 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 	}
 	for name, tt := range map[string]struct {
 		breaks func(srv *zktest.Server)
-		dial   faultnet.Dial // nil: of the server
+		dial   faultnet.Dial // nil: the double's
 		says   string
 	}{
 		"refused":                  {func(srv *zktest.Server) { srv.Down(true) }, nil, "refused"},
@@ -77,7 +76,7 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 			says(t, "Connect", err, tt.says)
 			says(t, "Connect", err, "zk.example.com:2181")
 			expect(t, took >= patience && took <= patience+time.Second, "Connect took %v, want %v", took, patience)
-			// At least half a second apart, once they keep failing.
+			// Failing dials are at least half a second apart.
 			expect(t, dials.Load() > 1 && dials.Load() <= 60, "%d dials in %v, want 2 to 60", dials.Load(), took)
 		})
 	}
@@ -101,7 +100,7 @@ func TestOptionsThatCannotBeEndConnect(t *testing.T) {
 		"hooks":          {options{coordinator.WithHooks(), coordinator.WithHooks(&ear{})}, nil},
 		"a deaf hook":    {nil, options{coordinator.WithHooks(&ear{}, struct{}{})}},
 		"a nil hook":     {nil, options{coordinator.WithHooks(nil)}},
-		"a hook's value": {nil, options{coordinator.WithHooks(ear{})}}, // the methods are the pointer's
+		"a hook's value": {nil, options{coordinator.WithHooks(ear{})}}, // the methods are on the pointer
 	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
 			for i, option := range append(c.good, c.bad...) {
@@ -135,7 +134,8 @@ func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
-// terminate takes TLS connections at an address, and passes their content on.
+// terminate accepts TLS connections and forwards their content to the server. It returns
+// its address.
 func terminate(t *testing.T, server string, cfg *tls.Config) string {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
@@ -169,7 +169,7 @@ func terminate(t *testing.T, server string, cfg *tls.Config) string {
 	return listener.Addr().String()
 }
 
-// TestTheCauseOfAFailedConnectIsVisibleWithinOneDial, though the second dial never ends.
+// TestTheCauseOfAFailedConnectIsVisibleWithinOneDial, even if the second dial never ends.
 func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 	const host = "zk.example.com"
 	serverCert, trusted := certificate(t, host)
@@ -184,7 +184,7 @@ func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 		"a certificate that is not trusted": {secure, host, &tls.Config{}, "unknown authority"},
 		"another host's certificate":        {secure, "other.example.com", trusting, "other.example.com"},
 		"TLS to a plain port":               {srv.Addr(), host, trusting, "tls: "},
-		"plain text to a TLS port":          {secure, host, nil, "a port for TLS"}, // which does not answer
+		"plain text to a TLS port":          {secure, host, nil, "a port for TLS"}, // the port does not answer
 	} {
 		err := connectOnce(t, c.addr, c.host, c.cfg)
 		says(t, what, err, c.says)
@@ -192,8 +192,8 @@ func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 		expect(t, errors.As(err, &unverified) == strings.Contains(what, "certificate"), "%s: %T %v", what, err, err)
 	}
 
-	// With the right config there is a session, whether the host has the name or the
-	// caller gives it.
+	// With the right config Connect succeeds, whether the host has the name or the caller
+	// sets it.
 	for at, cfg := range map[string]*tls.Config{host: trusting, "10.0.0.1": {RootCAs: trusted, ServerName: host}} {
 		c, err := coordinator.Connect(t.Context(), at, coordinator.WithTLS(cfg), coordinator.WithDialer(dialTo(secure)))
 		eventstest.Must(t, err)
@@ -209,7 +209,7 @@ func dialTo(addr string) func(ctx context.Context, network, _ string) (net.Conn,
 	}
 }
 
-// connectOnce fails to connect, with one dial, and returns why.
+// connectOnce fails to connect after one dial, and returns the error.
 func connectOnce(t *testing.T, addr, host string, cfg *tls.Config) error {
 	t.Helper()
 	ctx, cancel := eventstest.Patient(coordtest.RealMax)
@@ -217,7 +217,7 @@ func connectOnce(t *testing.T, addr, host string, cfg *tls.Config) error {
 	var dials atomic.Int32
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		if dials.Add(1) > 1 {
-			time.AfterFunc(50*time.Millisecond, cancel) // the end of the first dial is on its way through a mailbox
+			time.AfterFunc(50*time.Millisecond, cancel) // the end of the first dial still passes through a mailbox
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
@@ -245,7 +245,7 @@ func says(t *testing.T, what string, err error, text string) {
 	}
 }
 
-// connectBelow returns a coordinator below a chroot of the double.
+// connectBelow returns a coordinator below a chroot on the double.
 func connectBelow(t *testing.T, srv *zktest.Server, chroot string) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), srv.Addr()+chroot, srv.Option())

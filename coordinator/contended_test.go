@@ -15,7 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// wantValues counts what a holder receives in a minute: at most one a probe interval.
+// wantValues counts the values that a holder receives within a minute of the last, at
+// most one per probe interval.
 func wantValues(t *testing.T, told <-chan struct{}, want int, when string) {
 	t.Helper()
 	for n, last := 0, (time.Time{}); ; n++ {
@@ -30,7 +31,7 @@ func wantValues(t *testing.T, told <-chan struct{}, want int, when string) {
 	}
 }
 
-// TestContended: a value for each contender that the hold keeps out, and no other.
+// TestContended: one value for each contender that the hold keeps out, and for no other.
 func TestContended(t *testing.T) {
 	permits := func(c *coordinator.Coordinator) watchable { return c.Semaphore("/contended", 2) }
 	read := func(c *coordinator.Coordinator) watchable { return c.ReadWrite("/contended").Read() }
@@ -60,7 +61,7 @@ func TestContended(t *testing.T) {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
 			c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			holder := trial.holder(c).Acquire(t.Context())
-			told := holder.Contended() // before the Grant
+			told := holder.Contended() // called before the Grant
 			grant := coordtest.Soon(t, holder)
 			var heard atomic.Int32
 			go func() {
@@ -95,9 +96,9 @@ func TestContended(t *testing.T) {
 	}
 }
 
-// TestContendedFromTheBegin: contenders that came before the Grant, or before the first
-// call, count, and come in one value. A waiter that does not use the room that it has for
-// a moment is no newcomer after that.
+// TestContendedFromTheBegin: contenders that arrived before the Grant, or before the
+// first call, count and come in one value. A waiter that leaves a permit unused while
+// there is one for a moment is no newcomer afterwards.
 func TestContendedFromTheBegin(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -131,8 +132,8 @@ func TestContendedFromTheBegin(t *testing.T) {
 	})
 }
 
-// TestWhatContendedCosts: at most a listing in a probe interval, however many come, and
-// without data; nothing if it was not asked for. At most a value in a probe interval.
+// TestWhatContendedCosts: at most one listing per probe interval, without data, and at
+// most one value, however many contenders arrive; nothing if Contended was never called.
 func TestWhatContendedCosts(t *testing.T) {
 	for _, asked := range []bool{true, false} {
 		coordtest.Case(t, fmt.Sprint(asked), func(t *testing.T, srv *zktest.Server) {
@@ -177,7 +178,7 @@ func TestWhatContendedCosts(t *testing.T) {
 	}
 }
 
-// realContended checks that a holder hears of contenders at other servers of a real
+// realContended checks that a holder is notified of contenders at other servers of a real
 // ensemble.
 func realContended(t *testing.T, e *ensemble.Ensemble) {
 	ctx := coordtest.RealContext(t)

@@ -19,8 +19,8 @@ import (
 )
 
 // What a lock costs, counted and not timed: requests, wake-ups, bytes, goroutines. The
-// network counts, and loses no frame. TestRealCounts asks a real server for its own
-// counters.
+// network counts frames and loses none. TestRealCounts reads the counters of a real
+// server.
 
 // TestAFreeLockCostsTwoRequests: one to acquire, one to release.
 func TestAFreeLockCostsTwoRequests(t *testing.T) {
@@ -52,7 +52,7 @@ func handOver(t *testing.T, holder, next *coordinator.Acquisition) {
 }
 
 // TestAHandoffCostsTheSameInALongQueue: a release wakes the next holder, and the session
-// of the node that is gone, which watches it. A zxid may be longer in hexadecimal.
+// of the deleted node, which watches it. A zxid may be longer in hexadecimal.
 func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 	const first, handoffs = 3, 10 // the first holders have not waited
 	for sessions, want := range map[int]int{
@@ -96,8 +96,8 @@ func TestAHandoffCostsTheSameInALongQueue(t *testing.T) {
 }
 
 // TestTheOnlyOneWaitingAsksNothing when it is handed the lock, if it has waited for less
-// than a session timeout. Until then its session writes once a probe interval, like a
-// holder's. After a reconnect it does not: all waiters would begin at once.
+// than a session timeout. Until then its session writes once per probe interval, as a
+// holder's does. After a reconnect it does not, or all waiters would begin at once.
 func TestTheOnlyOneWaitingAsksNothing(t *testing.T) {
 	const interval, timeout = time.Second, 10 * time.Second
 	for _, c := range []struct {
@@ -117,7 +117,7 @@ func TestTheOnlyOneWaitingAsksNothing(t *testing.T) {
 			coordtest.Warm(t, cs...)
 			holder, _ := coordtest.Hold(t, cs[0].Mutex(lockPath))
 			next := coordtest.Queue(cs[1].Mutex(lockPath))
-			for i := range 20 { // they cost nothing more
+			for i := range 20 { // more locks cost nothing more
 				other := fmt.Sprintf("/locks/other-%d", i)
 				coordtest.Hold(t, cs[0].Mutex(other))
 				coordtest.Queue(cs[1].Mutex(other))
@@ -139,8 +139,8 @@ func TestTheOnlyOneWaitingAsksNothing(t *testing.T) {
 }
 
 // TestAFreshPathTakesOneRoundTrip: the requests for the directory and for the node in it
-// leave together. From then on the session knows the directory. Of a path at which others
-// have been it finds that out as before.
+// are sent together. From then on, the session knows the directory. At a path that other
+// contenders have used, the session looks at the directory as before.
 func TestAFreshPathTakesOneRoundTrip(t *testing.T) {
 	const roundTrip = 20 * time.Millisecond
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -149,7 +149,7 @@ func TestAFreshPathTakesOneRoundTrip(t *testing.T) {
 		holdAgainAndAgain(t, cs[0].Mutex("/old"), 1)
 		n := srv.Requests(zktest.OpCreateContainer)
 		expect(t, n == 0, "%d containers are asked for, which some servers do not know; want none", n)
-		holdAgainAndAgain(t, cs[0].Mutex("/locks/first"), 1) // by which the session knows that the servers do
+		holdAgainAndAgain(t, cs[0].Mutex("/locks/first"), 1) // now the session knows that the servers do
 		coordtest.Hold(t, cs[1].Mutex("/locks/held"))
 		ms[0].Lag(faultnet.Up, roundTrip)
 		acquires := func(what, path string, requests, trips int) *coordinator.Acquisition {
@@ -185,7 +185,7 @@ func TestAFreshPathTakesOneRoundTrip(t *testing.T) {
 	})
 }
 
-// TestAFreshPathIsNeverListed, however the goroutines run. The time is real.
+// TestAFreshPathIsNeverListed, however the goroutines run. This test uses real time.
 func TestAFreshPathIsNeverListed(t *testing.T) {
 	srv := zktest.Start(t)
 	c := coordtest.Connect(t, srv)
@@ -199,14 +199,15 @@ func TestAFreshPathIsNeverListed(t *testing.T) {
 	expect(t, n == 0, "%d listings at fresh paths, want none", n)
 }
 
-// TestLocksHaveNoGoroutines: neither holders nor waiters. The observers of an election
-// share one. The test counts the goroutines of the process, so the time is real.
+// TestLocksHaveNoGoroutines: holders and waiters have none, and the observers of an
+// election share one. The test counts the goroutines of the process, so it uses real
+// time.
 func TestLocksHaveNoGoroutines(t *testing.T) {
 	locks := eventstest.Amount(300, 1000)
 	const elections = 10
 	srv := zktest.Start(t)
 	c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(40*time.Second))
-	coordtest.Hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has told of the session
+	coordtest.Hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has reported the session
 	before := runtime.NumGoroutine()
 	waiting := make([]*coordinator.Acquisition, locks)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -233,9 +234,9 @@ func TestLocksHaveNoGoroutines(t *testing.T) {
 	}
 }
 
-// TestALoopIsNotInItsOwnWay: a holder that has waited releases, and asks again at once.
-// From the second cycle on each takes one request, because its node is made after the end
-// of the last one.
+// TestALoopIsNotInItsOwnWay: a holder that has waited releases and acquires again at
+// once. From the second cycle on, each takes one request, because its node is created
+// after the previous one is deleted.
 func TestALoopIsNotInItsOwnWay(t *testing.T) {
 	const cycles, most = 100, 110
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -261,13 +262,13 @@ func TestALoopIsNotInItsOwnWay(t *testing.T) {
 		took = append(took, requests()-before)
 		coordtest.End(next)
 	}
-	// Most of them: what else the machine does may come between a release and the next
-	// acquire, and by chance a loop may leave its own way.
+	// Check most rounds only: the machine's other work may come between a release and the
+	// next acquire, and a loop may leave its own way by chance.
 	slices.Sort(took)
 	expect(t, took[2] <= most, "%d cycles took %d writes, want %d at most in most rounds", cycles, took, most)
 }
 
-// TestACycleAllocatesLittle, the allocations of the server and of the client included.
+// TestACycleAllocatesLittle, including the allocations of the server and the client.
 func TestACycleAllocatesLittle(t *testing.T) {
 	c := coordtest.Connect(t, zktest.Start(t))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -298,7 +299,7 @@ func TestACycleAllocatesLittle(t *testing.T) {
 		{"cached, with the channels", 10, ctx, cached, channels},
 	} {
 		cycle := func() { way.take(way.lock.Acquire(way.ctx)) }
-		for range 100 { // after the first ones a cached node is kept
+		for range 100 { // after the first cycles a cached node is kept
 			cycle()
 		}
 		n := way.most + 1
@@ -309,8 +310,8 @@ func TestACycleAllocatesLittle(t *testing.T) {
 	}
 }
 
-// BenchmarkCycle is what the library and the client cost, with a server inside the
-// process, over a pipe. Entered again or cached, a cycle sends no request.
+// BenchmarkCycle measures the library and the client, with a server in the same process,
+// over a pipe. For a reentered or cached lock, a cycle sends no request.
 func BenchmarkCycle(b *testing.B) {
 	for _, way := range []struct {
 		name    string
@@ -348,7 +349,8 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// TestRealCounts asks a real server what a lock has cost it. One or two pings do no harm.
+// TestRealCounts reads what a lock has cost a real server. One or two pings are
+// tolerated.
 func TestRealCounts(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1,
@@ -363,7 +365,7 @@ func TestRealCounts(t *testing.T) {
 		g := coordtest.GrantOf(t, a)
 		expect(t, len(g.Members) == members, "%+v is granted, want %d members", g, members)
 		coordtest.End(a)
-		holdAgainAndAgain(t, l, 1) // the directories are known to be ours
+		holdAgainAndAgain(t, l, 1) // now the directories are known to be ours
 		n := coordtest.RealToll(t, e, func() { holdAgainAndAgain(t, l, cycles) })
 		want := float64(2 * cycles)
 		expect(t, n.Packets >= want && n.Packets <= want+stray && n.Woken == 0,
@@ -376,14 +378,14 @@ func TestRealCounts(t *testing.T) {
 		const handoffs = 20
 		short := realHandoffs(t, e, connectIdle(t), "/locks/small", 3+handoffs+1, handoffs, stray)
 		long := realHandoffs(t, e, connectIdle(t), "/locks/large", 1000, handoffs, stray)
-		// The paths are as long; a zxid in hexadecimal may be longer.
+		// The paths have the same length, but a zxid in hexadecimal may be longer.
 		more := long - short
 		expect(t, more >= -16*stray && more <= 4*handoffs+16*stray,
 			"%d handoffs took %v bytes more in the long queue, want few", handoffs, more)
 	})
 }
 
-// realHandoffs counts so many handoffs in a queue, and returns how many bytes they took.
+// realHandoffs counts handoffs in a queue, and returns how many bytes they took.
 func realHandoffs(
 	t *testing.T, e *ensemble.Ensemble, c *coordinator.Coordinator, dir string, waiters, handoffs, stray int,
 ) float64 {
@@ -394,8 +396,8 @@ func realHandoffs(
 		a := c.Mutex(dir).Acquire(context.Background())
 		all[a.ID()] = a
 	}
-	// next returns the next holder, on which the server decides, or nil if enough have
-	// queued.
+	// next returns the next holder, in the server's order, or nil once enough contenders
+	// have queued.
 	next := func(enough int) *coordinator.Acquisition {
 		for len(queued) < enough {
 			switch ev := eventstest.Receive(t, stream, "a Grant or Queued").(type) {
@@ -409,7 +411,7 @@ func realHandoffs(
 	}
 	now := next(len(all) + 1)
 	coordtest.Queued(t, coordtest.RawClient(t, e.Addr(0)), dir, len(all))
-	next(waiters) // a handoff goes before contenders that still come
+	next(waiters) // a handoff is sent before the creates of further contenders
 	eventstest.Eventually(t, "nothing is under way", func() bool {
 		return coordtest.RealToll(t, e, func() {}).Packets == 0
 	})
@@ -419,7 +421,7 @@ func realHandoffs(
 			now = next(len(all) + 1)
 		}
 	}
-	handOn(3) // the first ones have never waited, or had one contender ahead only
+	handOn(3) // the first holders never waited, or had only one contender ahead
 	n := coordtest.RealToll(t, e, func() { handOn(handoffs) })
 	least, most := float64(handoffs), float64(handoffs+stray)
 	expect(t, n.Woken == least && n.Packets >= least && n.Packets <= most,
@@ -427,7 +429,7 @@ func realHandoffs(
 	return n.Bytes
 }
 
-// TestRoundTrips counts what the distance costs. Nothing else takes any time.
+// TestRoundTrips counts round trips: nothing else takes any time.
 func TestRoundTrips(t *testing.T) {
 	const roundTrip, cycles = 20 * time.Millisecond, 10
 	mutex := func(c *coordinator.Coordinator) handle { return c.Mutex(lockPath) }
@@ -441,7 +443,8 @@ func TestRoundTrips(t *testing.T) {
 	}
 	permits := func(c *coordinator.Coordinator) handle { return c.Semaphore(semPath, 4) }
 	loop := func(t *testing.T, first, _ handle) time.Duration {
-		// By chance a release and the next acquire come together or not. Mostly they do.
+		// Chance decides whether a release and the next acquire are combined. Mostly they
+		// are.
 		took := make([]time.Duration, 500)
 		for i := range took {
 			start := time.Now()
@@ -484,7 +487,7 @@ func TestRoundTrips(t *testing.T) {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 			cs, ms := coordtest.Metered(t, srv, 2)
 			first, second := c.kind(cs[0]), c.kind(cs[1])
-			for _, candidate := range []handle{first, second, first, second} { // they know the directories then
+			for _, candidate := range []handle{first, second, first, second} { // so that they know the directories
 				holdAgainAndAgain(t, candidate, 1)
 			}
 			lag := func(trip time.Duration) {

@@ -21,7 +21,7 @@ import (
 
 const recordPath = lockPath + session.RecordSuffix
 
-// detecting is the lock that most of these tests fight for.
+// detecting returns the lock that most of these tests use.
 func detecting(c *coordinator.Coordinator, options ...coordinator.LockOption) *coordinator.Lock {
 	return c.Mutex(lockPath, append(options, coordinator.DetectCrash())...)
 }
@@ -37,14 +37,15 @@ func expire(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator) {
 	eventstest.Must(t, srv.Expire(c.SessionID()))
 }
 
-// refused returns the end of an acquisition, and releases one that was not refused.
+// refused returns the error of an acquisition that is refused at once, and releases one
+// that is not.
 func refused(a *coordinator.Acquisition) error {
 	synctest.Wait()
 	defer a.Release()
 	return a.Err()
 }
 
-// tellsOf checks whether a Grant tells of a crash, and of whose by its data.
+// tellsOf checks whether a Grant reports a crash, and the data of the crashed holder.
 func tellsOf(t *testing.T, g events.Grant, crashed bool, data string) {
 	t.Helper()
 	if (g.Abandoned != nil) != crashed || crashed && string(g.Abandoned.Data) != data {
@@ -60,7 +61,7 @@ func crashes(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, data 
 	return grant
 }
 
-// leftInOrder checks that the next holder hears of no crash, and that nothing is left.
+// leftInOrder checks that the next holder is told of no crash and that nothing is left.
 func leftInOrder(t *testing.T, srv *zktest.Server, l *coordinator.Lock) {
 	t.Helper()
 	a := l.Acquire(context.Background())
@@ -70,8 +71,8 @@ func leftInOrder(t *testing.T, srv *zktest.Server, l *coordinator.Lock) {
 	expect(t, !srv.Exists(recordPath) && len(srv.Children(lockPath)) == 0, "at the end %v is left", srv.Tree())
 }
 
-// TestARecordStandsWhileTheLockIsHeld: it is next to the directory, has the caller's
-// data, and is deleted together with the node.
+// TestARecordStandsWhileTheLockIsHeld: the record is beside the lock's directory,
+// contains the caller's data, and is deleted together with the node.
 func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l, who := detecting(coordtest.Connect(t, srv)), []byte("who\n\nI am")
@@ -92,8 +93,9 @@ func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
 	})
 }
 
-// TestAbandonIsACrash of a taken Grant, and so is a panic in a term; leaving a term is
-// none. The record tells since when. The first record stays until a release.
+// TestAbandonIsACrash: abandoning a taken Grant counts as a crash, and so does a panic in
+// a term; leaving a term does not. The record says since when the lock was held. The
+// first crash is reported until a holder releases.
 func TestAbandonIsACrash(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -136,7 +138,8 @@ func TestAbandonIsACrash(t *testing.T) {
 	})
 }
 
-// TestACrashIsToldByTheNameBelowEachChroot: by the name of the node there.
+// TestACrashIsToldByTheNameBelowEachChroot: a crash is reported with the node's path
+// below the reader's chroot.
 func TestACrashIsToldByTheNameBelowEachChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := connectBelow(t, srv, "/some"), connectBelow(t, srv, "/some/deep")
@@ -213,7 +216,7 @@ func TestAWriterThatReleasesWhileItsReaderLooks(t *testing.T) {
 }
 
 // claims reports whether the request claims the lock together with its record, parts
-// whether it removes both, and readsRecord whether it reads that.
+// whether it removes both, and readsRecord whether it reads the record.
 func claims(r zktest.Request) bool {
 	return r.Op == zktest.OpMulti && len(r.Parts) == 2 && r.Parts[0].Op == zktest.OpCheck && r.Parts[1].Path == recordPath
 }
@@ -224,7 +227,7 @@ func parts(r zktest.Request) bool {
 
 func readsRecord(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == recordPath }
 
-// Both are retried, and tell of an earlier crash only.
+// Claims and releases are retried, and the next Grant reports an earlier crash only.
 func TestLostRepliesOfAClaimAndARelease(t *testing.T) {
 	for name, action := range map[string]zktest.Action{
 		"reply lost": zktest.CutAfter(), "request lost": zktest.CutBefore(), "throttled": zktest.Fail(zktest.Throttled),
@@ -262,7 +265,7 @@ func TestLostRepliesOfAClaimAndARelease(t *testing.T) {
 	}
 }
 
-// TestALockThatTellsOfCrashesTakesOneRoundTripMore, and none more for the only waiter.
+// TestALockThatTellsOfCrashesTakesOneRoundTripMore, except for a single waiter.
 func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 	const cycles = 100
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -282,14 +285,14 @@ func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 			}
 			synctest.Wait()
 		})
-		// A contender that comes before the answer to the delete may see the node.
+		// A contender that arrives before the answer to the delete may see the node.
 		expect(t, n >= 3*cycles && n <= 8*cycles, "%d cycles in a loop took %d requests", cycles, n)
 		holder, _ := coordtest.Hold(t, detecting(cs[0]))
 		waiter := coordtest.Queue(detecting(cs[0]))
 		n = requests(func() { handOver(t, holder, waiter) })
 		expect(t, n == 2, "a handoff to the only one that waits took %d requests, want 2", n)
 		finish(t, waiter)
-		// A lone reader takes one more, too.
+		// A lone reader takes one more round trip, too.
 		rw := cs[0].ReadWrite("/locks/rw", coordinator.DetectCrash())
 		holdAgainAndAgain(t, rw.Read(), 2)
 		n = requests(func() { holdAgainAndAgain(t, rw.Read(), 1) })
@@ -299,9 +302,10 @@ func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 
 // TestALeaseThatEndsBetweenTheProofAndTheClaim:
 //
-//  1. A create proves that its contender is alone. The answer comes late.
+//  1. A create proves that its contender is alone. The answer is late.
 //  2. The claim is under way when the lease of that proof runs out.
-//  3. The claim is answered in time, and granted. The holder is told of its loss.
+//  3. The claim is answered in time, and the lock is granted. The holder must be told of
+//     its loss.
 func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 	const timeout = 20 * time.Second
 	granted := 0
@@ -315,7 +319,7 @@ func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 			a := detecting(c).Acquire(t.Context())
 			select {
 			case <-a.Granted():
-			case <-time.After(2 * timeout): // its claims are answered too late, one after the other
+			case <-time.After(2 * timeout): // each of its claims is answered too late
 				return
 			}
 			granted++

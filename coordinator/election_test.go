@@ -15,10 +15,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// electionPath is the election that most tests hold.
+// electionPath is the election that most tests use.
 const electionPath = coordtest.ElectionPath
 
-// campaign makes a candidate that has its place. It works in bubbles only.
+// campaign returns a candidate that has joined the queue. It works only in bubbles.
 func campaign(c *coordinator.Coordinator, name string, options ...coordinator.AcquireOption) *coordinator.Acquisition {
 	a := c.Election(electionPath).Acquire(context.Background(), append(options, coordinator.Data([]byte(name)))...)
 	synctest.Wait()
@@ -57,7 +57,7 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 					expectError(t, context.Cause(ctx), want, "the end of the term's context")
 					expect(t, !term.Valid(), "the term is valid when its context has ended")
 					if name != "cut off" {
-						time.Sleep(3 * time.Second) // it winds down
+						time.Sleep(3 * time.Second) // the leader winds down
 					}
 					if over = time.Now(); name != "closed" {
 						break
@@ -82,9 +82,9 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 	}
 }
 
-// TestTerms: a leader that resigns queues up behind the others. So does one that has lost
-// its term. break resigns for good, and so does a panic. With Reentrant, a term within
-// another one shares its node, which the end of the last one deletes.
+// TestTerms: a leader that resigns queues up behind the others, and so does one that has
+// lost its term. break resigns for good, and so does a panic. With Reentrant, a nested
+// term shares the node of the outer one, which is deleted when the last of them ends.
 func TestTerms(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var led []string
@@ -101,11 +101,11 @@ func TestTerms(t *testing.T) {
 					}
 					g := term.Grant()
 					expect(t, term.Valid() && g.Token > 0 && srv.Exists(g.Node), "%s does not hold %+v", name, g)
-					led = append(led, name) // one at a time, or the race detector has something to say
+					led = append(led, name) // one at a time, or the race detector complains
 					time.Sleep(time.Minute)
 					switch terms++; terms {
 					case 1:
-						term.Release() // and remains a candidate
+						term.Release() // it remains a candidate
 						time.Sleep(time.Second)
 					case 2:
 						eventstest.Must(t, srv.Expire(c.SessionID()))
@@ -150,8 +150,8 @@ func TestTerms(t *testing.T) {
 	})
 }
 
-// TestTermsThatEndAtOnceDoNotSpin: there is a pause after each, until a longer one, or
-// the end. A lost term, however short, is followed by a campaign at once.
+// TestTermsThatEndAtOnceDoNotSpin: a pause follows each term, until a term lasts longer.
+// A lost term, however short, is followed by a campaign at once.
 func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -170,8 +170,8 @@ func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 				expectError(t, err, impatient, "the end of the terms")
 			}
 		}
-		// Pauses of 0.1, 0.2, 0.4, 0.8, 1.6, 3.2 and 6.4 s, or half of each. A probe a
-		// second is a write, too.
+		// The pauses are 0.1, 0.2, 0.4, 0.8, 1.6, 3.2 and 6.4 s, or half of each. A probe
+		// per second is a write, too.
 		n, took := writes()-before, time.Since(began)
 		expect(t, terms >= 6 && terms <= 9 && n <= 4*terms+10 && took == 10*time.Second,
 			"%d terms and %d writes in %v, want 6 to 9, few, and 10 s", terms, n, took)
@@ -191,7 +191,7 @@ func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 		c = coordtest.Connect(t, srv)
 		for _, err := range c.Election(electionPath).Terms(t.Context()) {
 			switch terms++; {
-			case err == nil && terms == 5: // the pause is 0.8 s at least from here
+			case err == nil && terms == 5: // from here, each pause is at least 0.8 s
 				began = time.Now()
 				time.AfterFunc(10*time.Millisecond, func() { eventstest.Check(t, c.Close()) })
 			case err != nil:
@@ -207,7 +207,7 @@ func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 			if terms++; terms == 5 {
 				break
 			}
-			time.Sleep(100 * time.Millisecond) // its end is watched by then
+			time.Sleep(100 * time.Millisecond) // by then its node is watched
 			eventstest.Must(t, srv.Delete(term.Grant().Node))
 			<-term.Lost()
 			lost = time.Now()
@@ -229,7 +229,7 @@ func TestTermsEnd(t *testing.T) {
 		soon, stop := context.WithTimeoutCause(t.Context(), time.Minute, gone)
 		defer stop()
 		lost, lose := context.WithCancelCause(t.Context())
-		lose(&coordinator.LostError{Path: "/outer", Reason: events.ReasonSessionExpired}) // it is no loss of a term
+		lose(&coordinator.LostError{Path: "/outer", Reason: events.ReasonSessionExpired}) // not the loss of a term
 		none := context.Background()
 		m, _ := coordtest.Hold(t, c.Mutex(lockPath))
 		for what, test := range map[string]struct {

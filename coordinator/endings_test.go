@@ -27,7 +27,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// victim is a session whose connection or request a server ends, and what it reports.
+// victim is a session whose connection or request a server ends, with its log.
 type victim struct {
 	*coordinator.Coordinator
 
@@ -41,7 +41,7 @@ func newVictim(t *testing.T, servers string, more ...coordinator.Option) victim 
 	return victim{coordtest.ConnectReal(t, servers, options...), logs}
 }
 
-// reads waits for a line of the log whose error has the words.
+// reads waits for a line of the log whose error contains the words.
 func (v victim) reads(t *testing.T, message string, words ...string) {
 	t.Helper()
 	eventstest.Eventually(t, message+": "+strings.Join(words, ", "), func() bool {
@@ -52,7 +52,7 @@ func (v victim) reads(t *testing.T, message string, words ...string) {
 	}, func() string { return fmt.Sprintf("%+v", v.logs.AllUntimed()) })
 }
 
-// isRefused checks that there is no session, and the words of the error.
+// isRefused checks that Connect fails with an error that contains the words.
 func isRefused(t *testing.T, servers string, words []string, more ...coordinator.Option) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -169,8 +169,8 @@ func TestRealEndings(t *testing.T) {
 	}
 }
 
-// throttledReally has a server turn requests away because of other clients. A session
-// keeps its locks, and makes little more than its probes.
+// throttledReally makes a server refuse requests because of other clients. A session
+// keeps its locks, and sends few requests beyond its probes.
 func throttledReally(t *testing.T, e *ensemble.Ensemble) {
 	var made, away atomic.Int64
 	v := newVictim(t, e.Addr(0), coordinator.WithSessionTimeout(10*time.Second), session.OptionFunc(func(c *session.Config) {
@@ -206,7 +206,7 @@ func throttledReally(t *testing.T, e *ensemble.Ensemble) {
 	eventstest.Eventually(t, "a request is turned away", func() bool { return away.Load() > 0 })
 	const length, most = 30 * time.Second, 5 // requests a second
 	before, beforeAway := made.Load(), away.Load()
-	time.Sleep(length) // no condition is awaited: this is the time over which requests are counted
+	time.Sleep(length) // not a wait for a condition: requests are counted over this time
 	n := made.Load() - before
 	expect(t, n <= most*int64(length/time.Second),
 		"%d requests in %v, %d of them turned away; want %d a second", n, length, away.Load()-beforeAway, most)
@@ -228,7 +228,8 @@ func (c connected) OnEvent(ev events.Event) {
 	}
 }
 
-// wantLongTick checks the warning and the event. A tick of 6 s makes sessions of 12 s.
+// wantLongTick checks the warning and the event. With a tick of 6 s, sessions time out
+// after 12 s.
 func wantLongTick(t *testing.T, logs *observer.ObservedLogs, heard connected, told, want time.Duration) {
 	t.Helper()
 	now := <-heard
@@ -241,7 +242,7 @@ func wantLongTick(t *testing.T, logs *observer.ObservedLogs, heard connected, to
 	}
 }
 
-// TestALongTickIsTold once, unless WithTickTime has it.
+// TestALongTickIsTold once, unless WithTickTime allows for it.
 func TestALongTickIsTold(t *testing.T) {
 	const tick = 6 * time.Second
 	for _, test := range []struct{ timeout, told, want time.Duration }{
@@ -264,8 +265,8 @@ func TestALongTickIsTold(t *testing.T) {
 	}
 }
 
-// The server has a tick of 6 s, takes three connections from one address and 64 KiB in a
-// request, and on 3.7 or newer wants a digest.
+// The server has a tick of 6 s, accepts three connections from one address and requests
+// of up to 64 KiB, and since 3.7 requires a digest.
 func TestRealTheServersAnswersAreSaid(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1, ensemble.Tick(6*time.Second), ensemble.Line("maxClientCnxns", "3"),

@@ -29,7 +29,7 @@ func ExampleConnect() {
 	defer srv.Close()
 
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel() // bounds connecting, and nothing after it
+	defer cancel() // bounds Connect only
 	c, err := coordinator.Connect(ctx, srv.Addr()+"/app", coordinator.WithSessionTimeout(10*time.Second))
 	must(err)
 	defer func() { must(c.Close()) }()
@@ -42,13 +42,13 @@ func ExampleConnect() {
 	// true
 }
 
-// A service that starts before its servers. Locks may be asked for from the first moment.
+// A service starts before its servers. It may ask for locks right away.
 func ExampleOpen() {
 	srv, err := zktest.New()
 	must(err)
 	defer srv.Close()
 
-	c, err := coordinator.Open(srv.Addr()) // at once
+	c, err := coordinator.Open(srv.Addr()) // returns at once
 	must(err)
 	defer func() { must(c.Close()) }()
 	lock := c.Mutex("/locks/a").Acquire(context.Background())
@@ -62,7 +62,7 @@ func ExampleOpen() {
 	// Output: connected /locks/a
 }
 
-// Shutdown has a bound of your own, as the grace period of a Kubernetes Pod.
+// Shutdown has a bound of its own, such as the grace period of a Kubernetes Pod.
 func ExampleCoordinator_Shutdown() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -76,7 +76,7 @@ func ExampleCoordinator_Shutdown() {
 	// Output: <nil> true
 }
 
-// The session timeout is how long the others wait if a process dies.
+// The session timeout is how long other contenders wait if a process dies.
 func ExampleWithSessionTimeout() {
 	srv, err := zktest.New()
 	must(err)
@@ -96,7 +96,7 @@ func ExampleCoordinator_Close() {
 	defer stop()
 
 	lock, grant := held(c.Mutex("/locks/a"))
-	must(c.Close()) // gives the node back and ends the session
+	must(c.Close()) // deletes the node and ends the session
 	<-lock.Done()
 	fmt.Println(lock.Err(), srv.Exists(grant.Node), c.State())
 	// Output: zkgrant: coordinator closed false closed
@@ -106,7 +106,7 @@ func ExampleCoordinator_Mutex() {
 	c, _, stop := exampleServer()
 	defer stop()
 
-	mutex := c.Mutex("/locks/a") // a handle: holds nothing, used any number of times
+	mutex := c.Mutex("/locks/a") // a handle: holds nothing, may be reused
 	for range 2 {
 		lock, grant := held(mutex)
 		fmt.Println(mutex.Path() == grant.Path, lock.ID() == grant.ID)
@@ -144,8 +144,8 @@ func ExampleAcquisition_Release() {
 
 	lock, _ := held(c.Mutex("/locks/a"))
 	waiting := c.Mutex("/locks/a").Acquire(context.Background())
-	waiting.Release() // withdraws
-	lock.Release()    // gives back
+	waiting.Release() // leaves the queue
+	lock.Release()    // releases the lock
 	lock.Release()    // is harmless
 	<-waiting.Done()
 	<-lock.Done()
@@ -161,8 +161,8 @@ func ExampleAcquisition_Valid() {
 	defer stop()
 
 	lock, _ := held(c.Mutex("/locks/a"))
-	// Ask right before an effect on another system, and give it no more time than
-	// the lease has left.
+	// Check right before an effect on another system, and give the effect no more time
+	// than the lease has left.
 	if lock.Valid() {
 		ctx, cancel := context.WithDeadline(context.Background(), lock.Deadline())
 		left, _ := ctx.Deadline()
@@ -192,7 +192,7 @@ func ExampleAcquisition_Context() {
 	defer stop()
 
 	lock, _ := held(c.Mutex("/locks/a"))
-	ctx := lock.Context(context.Background()) // for whatever takes a context
+	ctx := lock.Context(context.Background()) // for calls that take a context
 	must(srv.Expire(c.SessionID()))
 	<-ctx.Done()
 	var lost *coordinator.LostError
@@ -242,7 +242,7 @@ func ExampleWithAuth() {
 		return c
 	}
 
-	// Nodes that only the identity's owner may touch, READ included: contenders
+	// Only the owner of the identity may touch the nodes. That includes READ: contenders
 	// have to see each other's nodes.
 	mine := connect(coordinator.WithAuth("digest", []byte("app:secret")), coordinator.WithACL(zk.AuthACL(zk.PermAll)))
 	lock, _ := held(mine.Mutex("/app/locks/a"))
@@ -292,7 +292,7 @@ func ExampleWithLossOnSuspend() {
 	defer func() { must(c.Close()) }()
 
 	lock, _ := held(c.Mutex("/locks/a"))
-	srv.Cut(c.SessionID()) // an accident
+	srv.Cut(c.SessionID()) // simulate an outage
 	fmt.Println((<-lock.Lost()).Reason)
 	// Output: connection suspended
 }
@@ -322,7 +322,7 @@ func ExampleLostError() {
 }
 
 func ExampleWithTLS() {
-	srv, err := zktest.New() // which speaks plain text
+	srv, err := zktest.New() // speaks plain text
 	must(err)
 	defer srv.Close()
 
@@ -354,9 +354,9 @@ func ExampleCoordinator_ReadWrite() {
 	// the writer, when they have gone: true
 }
 
-// A writer that wants to go on reading what it has written becomes a reader, and no other
-// writer comes in between: it asks with the context of the write lock, and then releases
-// the write lock.
+// A writer becomes a reader, to go on reading what it has written. It acquires the read
+// lock with the write lock's context, and then releases the write lock. No other writer
+// gets in between.
 func ExampleReadWrite_Read() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -382,9 +382,9 @@ func ExampleReadWrite_Read() {
 	// the other writer, after that: true
 }
 
-// Two readers decide to write by what they have read. Each writes under its read lock
-// with a transaction that checks the version that it has read. ZooKeeper refuses the
-// second one. That reader reads again.
+// Two readers compute a new price from what they have read. Each writes under its read
+// lock, in a transaction that checks the version it has read. ZooKeeper refuses the
+// second one, so that reader reads again.
 func ExampleReadWrite_Write_txn() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -399,7 +399,7 @@ func ExampleReadWrite_Write_txn() {
 		return err
 	}
 	look := func() (price, version int) {
-		data, stat, err := ann.Get(ctx, "/price") // on the lock's session
+		data, stat, err := ann.Get(ctx, "/price") // on the lock's session, so it is never older than the lock
 		must(err)
 		price, err = strconv.Atoi(string(data))
 		must(err)
@@ -421,7 +421,7 @@ func ExampleReadWrite_Write_txn() {
 	// the price: 115
 }
 
-// Two customers see the last seat under the read lock. To book it each releases the read
+// Two customers see the last seat under the read lock. To book it, each releases the read
 // lock, takes the write lock and looks again: another writer may have come in between.
 func ExampleReadWrite_Write_lookAgain() {
 	c, _, stop := exampleServer()
@@ -455,7 +455,7 @@ func ExampleReadWrite_Write_lookAgain() {
 	// bob comes too late
 }
 
-// counter counts what is asked for by the kind of lock.
+// counter counts acquisitions by the kind of lock.
 type counter map[string]int
 
 func (c counter) OnAcquire(_ context.Context, info hooks.Acquire) { c[info.Kind]++ }
@@ -482,7 +482,7 @@ func ExampleWithSlog() {
 	log := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey || a.Key == "session" || a.Key == "epoch" || a.Key == "server" {
-				return slog.Attr{} // another one each time
+				return slog.Attr{} // differs in each run
 			}
 			return a
 		},

@@ -13,10 +13,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Shards shares shards evenly among the processes that are there. Each process owns at
-// most ⌈shards/members⌉ and gives back the excess when another one joins. The shares of
-// all members add up to the shards, so a process that has its share waits for no more.
-// There is no leader, no table of owners and no timer.
+// Shards divides shards evenly among the running processes. Each process owns at most
+// ⌈shards/members⌉, and gives back the excess when another one joins. The shares of all
+// members add up to the number of shards, so a process that has its share waits for no
+// more. There is no leader, no table of owners and no timer.
 type Shards struct {
 	C           *coordinator.Coordinator
 	Root        string
@@ -24,16 +24,17 @@ type Shards struct {
 
 	group  *coordinator.Group
 	member *coordinator.Acquisition
-	share  int                        // how many this process may own; 0 until it is a member
-	asked  []*coordinator.Acquisition // by shard; nil: not asked for
+	share  int                        // how many shards this process may own; 0 until it is a member
+	asked  []*coordinator.Acquisition // by shard; nil: not requested
 	owned  map[int]bool
 }
 
-// Run owns some of n shards until ctx ends, and returns when all are given back. All of
-// it is one loop. A Start and a Stop must be quick: the next Lost waits for them.
+// Run owns some of n shards until ctx ends, and returns when all of them are given back.
+// It is a single loop: Start and Stop must be quick, because the next Lost waits for
+// them.
 func (s *Shards) Run(ctx context.Context, n int) (err error) {
 	s.asked, s.owned, s.group = make([]*coordinator.Acquisition, n), map[int]bool{}, coordinator.NewGroup()
-	members := s.C.Semaphore(path.Join(s.Root, "members"), 1000) // room for everybody: a list of members
+	members := s.C.Semaphore(path.Join(s.Root, "members"), 1000) // large enough for everyone: the list of members
 	queue, done := members.Watch(ctx), ctx.Done()
 	for {
 		select {
@@ -43,7 +44,7 @@ func (s *Shards) Run(ctx context.Context, n int) (err error) {
 			}
 			err = cmp.Or(err, s.handle(ev))
 		case seen := <-queue:
-			s.share = 0 // a process that others do not count owns nothing
+			s.share = 0 // a process that the others do not count owns nothing
 			rank := slices.IndexFunc(seen, func(m coordinator.Contender) bool { return m.Session == s.C.SessionID() })
 			if rank >= 0 {
 				s.share = (n + len(seen) - 1 - rank) / len(seen)
@@ -53,7 +54,7 @@ func (s *Shards) Run(ctx context.Context, n int) (err error) {
 		if err != nil || ctx.Err() != nil {
 			queue, done = nil, nil
 			s.leave()
-			continue // to the last Ended
+			continue // until the last Ended
 		}
 		if s.member == nil {
 			s.member = s.group.Acquire(ctx, members)
@@ -62,7 +63,7 @@ func (s *Shards) Run(ctx context.Context, n int) (err error) {
 	}
 }
 
-// handle owns what is granted, unless that is too much: then settle gives it back.
+// handle takes over a granted shard, unless that is too many: then settle gives it back.
 func (s *Shards) handle(ev coordinator.Event) error {
 	switch ev := ev.(type) {
 	case coordinator.Grant:
@@ -72,7 +73,7 @@ func (s *Shards) handle(ev coordinator.Event) error {
 		}
 	case coordinator.Lost:
 		s.stop(s.shardOf(ev.ID))
-	case coordinator.Ended: // it may be asked for again
+	case coordinator.Ended: // it may be requested again
 		if s.member != nil && ev.ID == s.member.ID() {
 			s.member, s.share = nil, 0
 		} else if shard := s.shardOf(ev.ID); shard >= 0 {
@@ -81,13 +82,13 @@ func (s *Shards) handle(ev coordinator.Event) error {
 		}
 		var lost *coordinator.LostError
 		if ev.Err != nil && !errors.As(ev.Err, &lost) && !errors.Is(ev.Err, coordinator.ErrNotAcquired) {
-			return ev.Err // bad arguments, or the servers refuse
+			return ev.Err // bad arguments, or refused by the servers
 		}
 	}
 	return nil
 }
 
-// settle asks for shards while there are too few, and gives back the excess.
+// settle requests shards while there are too few, and gives back the excess.
 func (s *Shards) settle(ctx context.Context) {
 	for shard, a := range s.asked {
 		switch enough := len(s.owned) >= s.share; {
@@ -95,12 +96,12 @@ func (s *Shards) settle(ctx context.Context) {
 			s.asked[shard] = s.group.Acquire(ctx, s.C.Mutex(path.Join(s.Root, strconv.Itoa(shard))))
 		case a != nil && enough && (!s.owned[shard] || len(s.owned) > s.share):
 			s.stop(shard)
-			a.Release() // after the work has stopped: another process may begin
+			a.Release() // only after the work has stopped: another process may begin
 		}
 	}
 }
 
-// stop stops the work on a shard, if there is any.
+// stop stops the work on a shard if it is owned.
 func (s *Shards) stop(shard int) {
 	if s.owned[shard] {
 		delete(s.owned, shard)
@@ -108,7 +109,7 @@ func (s *Shards) stop(shard int) {
 	}
 }
 
-// leave stops all work, and gives everything back.
+// leave stops all work and gives everything back.
 func (s *Shards) leave() {
 	for shard := range s.owned {
 		s.stop(shard)

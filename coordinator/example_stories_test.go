@@ -17,13 +17,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// requests counts what a coordinator sends to the servers.
+// requests counts the requests that a coordinator sends.
 type requests struct{ atomic.Int64 }
 
 func (r *requests) OnRequest(hooks.Request) { r.Add(1) }
 
-// Eight goroutines increment one counter. With Cached they hand the lock on among
-// themselves, without a request. Then a fence is the pair of Token and Turn, which grows
+// Eight goroutines increment one counter. With Cached they pass the lock to each other
+// without a request. The fencing token is then the pair of Token and Turn, which grows
 // from grant to grant.
 func ExampleCached_requests() {
 	srv, err := zktest.New()
@@ -65,8 +65,7 @@ func ExampleCached_requests() {
 }
 
 // Small jobs take one of four permits, and a big one takes three together. Permits are
-// granted in the order of arrival, so small jobs that come later do not keep the big one
-// out.
+// granted in order of arrival, so later small jobs do not keep the big one out.
 func ExamplePermits_order() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -78,7 +77,7 @@ func ExamplePermits_order() {
 	<-second.Granted()
 	big := jobs.Acquire(ctx, coordinator.Permits(3)) // two are free
 	queues(big)
-	late := jobs.Acquire(ctx) // waits for its turn, though two are free
+	late := jobs.Acquire(ctx) // waits for its turn, although two are free
 
 	first.Release()
 	<-big.Granted()
@@ -91,16 +90,16 @@ func ExamplePermits_order() {
 	// both run: true
 }
 
-// queues waits until the acquisition stands in the queue.
+// queues waits until the acquisition is in the queue.
 func queues(a *coordinator.Acquisition) {
 	for _, ok := a.Position(); !ok; _, ok = a.Position() {
 		<-time.After(time.Millisecond)
 	}
 }
 
-// A job copies one table after the other. When it is asked for its lock, it finishes the
-// table at hand and releases. The operator queues up before asking, and so is next. Then
-// the job queues up again.
+// A job copies one table after the other. When its lock is revoked, it finishes the
+// current table and releases. The operator queues up before it calls Revoke, and so is
+// next. Then the job queues up again.
 func ExampleAcquisition_Revoked() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -116,15 +115,15 @@ func ExampleAcquisition_Revoked() {
 	for table := 1; job.Valid(); {
 		select {
 		case r := <-job.Revoked():
-			deadline = r.Deadline // the zero time if Curator asks
+			deadline = r.Deadline // the zero time if the request is Curator's
 			fmt.Println("asked for the lock")
-		case <-time.After(10 * time.Millisecond): // a table is copied: a safe point
+		case <-time.After(10 * time.Millisecond): // a table has been copied: a safe point
 			table++
 			if !deadline.IsZero() {
 				fmt.Println("releases in time:", time.Now().Before(deadline))
 				job.Release()
 			}
-		case <-job.Lost(): // it was too slow: the table at hand has to be copied again
+		case <-job.Lost(): // too slow: the current table has to be copied again
 			fmt.Println("lost the lock, in table", table)
 		}
 	}
@@ -145,7 +144,7 @@ func ExampleAcquisition_Revoked() {
 
 // Two values belong together, and a writer changes one after the other. A writer that
 // dies in between leaves half a change. Each Grant reports that crash until another
-// writer has released: readers leave the values alone until then, and the next writer
+// writer has released: until then readers leave the values alone, and the next writer
 // repairs them first.
 func ExampleDetectCrash_readers() {
 	c, _, stop := exampleServer()
@@ -191,10 +190,10 @@ func ExampleDetectCrash_readers() {
 	// a reader sees 357 300
 }
 
-// Transfers in opposite directions do not wait for each other: each holds the locks of
-// both accounts or none. One transaction writes both balances, and only while both locks'
-// nodes exist. So a lost lock moves no money. Get reads on the session of the locks, so
-// it shows what the last holder wrote.
+// Transfers in opposite directions do not deadlock: each holds the locks of both accounts
+// or none. One transaction writes both balances, and only while the nodes of both locks
+// exist, so a transfer that has lost a lock moves no money. Get reads on the locks'
+// session, so it sees what the last holder wrote.
 func ExampleCoordinator_Multi_transfer() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -231,7 +230,7 @@ func ExampleCoordinator_Multi_transfer() {
 	tellers.Wait()
 	fmt.Println(balances())
 
-	err := transfer("anna", "ben", 50, func(g events.Grant) { must(srv.Delete(g.Members[1].Node)) }) // an accident
+	err := transfer("anna", "ben", 50, func(g events.Grant) { must(srv.Delete(g.Members[1].Node)) }) // simulate an accident
 	fmt.Println("a lock is lost:", errors.Is(err, coordinator.ErrNodeRemoved))
 	fmt.Println(balances())
 	// Output:

@@ -27,7 +27,7 @@ func exampleServer() (c *coordinator.Coordinator, srv *zktest.Server, stop func(
 	}
 }
 
-// must ends the example if there is an error.
+// must ends the program if there is an error.
 func must(err error) {
 	if err != nil {
 		log.Fatal(err)
@@ -42,7 +42,7 @@ func held(l *coordinator.Lock, options ...coordinator.AcquireOption) (*coordinat
 	return a, grant
 }
 
-// The whole loop: a lock is asked for, granted, lost, and over.
+// The whole loop: a lock is requested, granted, lost, and ended.
 func Example() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -53,7 +53,7 @@ func Example() {
 		select {
 		case grant := <-lock.Granted():
 			fmt.Println("granted", grant.Path, "valid:", lock.Valid())
-			must(srv.Expire(c.SessionID())) // an accident
+			must(srv.Expire(c.SessionID())) // simulate an accident
 		case lost := <-lock.Lost():
 			fmt.Println("lost:", lost.Reason, "valid:", lock.Valid())
 		case <-lock.Done():
@@ -86,7 +86,7 @@ func ExampleLock_Do() {
 	// <nil>
 }
 
-// A lock that outlives the call that took it.
+// The lock outlives the call that acquired it.
 func ExampleLock_Hold() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -124,7 +124,7 @@ func ExampleTry() {
 	// Output: true
 }
 
-// The holder of the lock, its waiters, and since when.
+// Lists the holder and the waiters of a lock, and since when.
 func ExampleLock_Queue() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -134,7 +134,7 @@ func ExampleLock_Queue() {
 	second := lock.Acquire(context.Background(), coordinator.Data([]byte("host-2, pid 4711")))
 	defer second.Release()
 	var queue []events.Contender
-	for len(queue) < 2 { // until the server has the second one's node
+	for len(queue) < 2 { // until the server has the second node
 		var err error
 		queue, err = lock.Queue(context.Background())
 		must(err)
@@ -147,7 +147,8 @@ func ExampleLock_Queue() {
 	// host-2, pid 4711, holding: false, for less than a minute: true
 }
 
-// A reader of the event stream observes every lock of the coordinator, and takes nothing.
+// A reader of the event stream sees the events of every lock of the coordinator, and
+// takes no Grant.
 func ExampleCoordinator_Events() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -167,8 +168,8 @@ func ExampleCoordinator_Events() {
 	// events.Ended
 }
 
-// One loop over five shards. It asks again for what it loses. When it is to stop, it
-// stops its work, closes the group, and reads on to the last Ended.
+// One loop over five shards. It requests lost shards again. To stop, it stops its work,
+// closes the group, and reads on until the last Ended.
 func ExampleGroup() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -178,22 +179,22 @@ func ExampleGroup() {
 	for i := range 5 {
 		g.Acquire(ctx, c.Mutex(fmt.Sprintf("/shards/%d", i)))
 	}
-	shards := map[uint64]string{} // that are held
+	shards := map[uint64]string{} // held shards, by ID
 	grants, losses := 0, 0
 	for ev := range g.Events() {
 		switch ev := ev.(type) {
-		case events.Grant: // with this event the lock is taken; the work begins
+		case events.Grant: // this takes the lock; the work begins
 			shards[ev.ID] = ev.Path
 			switch grants++; grants {
 			case 5:
-				must(srv.Delete(ev.Node)) // an operator removes the last one
+				must(srv.Delete(ev.Node)) // an operator removes its node
 			case 6:
 				fmt.Printf("%d shards are held, %d was lost\n", len(shards), losses)
-				g.Close() // the work is stopped before that
+				g.Close() // after the work has stopped
 			}
 		case events.Lost: // the work stops
 			losses++
-		case events.Ended: // of every acquisition
+		case events.Ended: // every acquisition has one
 			delete(shards, ev.ID)
 			var lost *coordinator.LostError
 			if errors.As(ev.Err, &lost) {
@@ -207,8 +208,8 @@ func ExampleGroup() {
 	// in the end 0 are held
 }
 
-// The holder after a crash repairs what the crashed holder has left half done. When a
-// function has returned, or a lock was released, the next holder finds everything in
+// After a crash, the next holder repairs what the crashed one left half done. If a
+// function has returned, or the lock was released, the next holder finds everything in
 // order.
 func ExampleDetectCrash() {
 	c, _, stop := exampleServer()
@@ -240,7 +241,7 @@ func ExampleDetectCrash() {
 	// dan is done
 }
 
-// A counter in ZooKeeper: no update is lost, and none counts twice.
+// A counter in ZooKeeper: no update is lost or counted twice.
 func ExampleAcquisition_Update() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -259,7 +260,7 @@ func ExampleAcquisition_Update() {
 }
 
 // State in ZooKeeper is changed by the holder or not at all, however long the holder was
-// halted in between.
+// paused in between.
 func ExampleAcquisition_Txn() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -271,7 +272,7 @@ func ExampleAcquisition_Txn() {
 		return err
 	}
 	fmt.Println(set("90"))
-	must(srv.Delete(grant.Node)) // an accident
+	must(srv.Delete(grant.Node)) // simulate an accident
 	fmt.Println(errors.Is(set("80"), coordinator.ErrNodeRemoved))
 	balance, _ := srv.Data("/balance")
 	fmt.Println(string(balance))
@@ -281,8 +282,8 @@ func ExampleAcquisition_Txn() {
 	// 90
 }
 
-// A function takes the lock that it needs, whether or not its caller has it already: the
-// context tells.
+// A function takes the lock that it needs, whether or not its caller holds it already:
+// the context says so.
 func ExampleReentrant() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -305,7 +306,7 @@ func ExampleReentrant() {
 	}))
 	fmt.Println(balance, "one token:", tokens[0] == tokens[1] && tokens[1] == tokens[2])
 
-	must(add(context.Background(), "b", 1)) // by itself it takes the lock
+	must(add(context.Background(), "b", 1)) // called on its own, it takes the lock
 	fmt.Println(balance, "another token:", tokens[3] > tokens[2])
 	// Output:
 	// nodes: 1
@@ -314,7 +315,7 @@ func ExampleReentrant() {
 }
 
 // An inner acquisition that is held longer than the outer one keeps the lock. Work under
-// it needs a context that does not end with the outer one.
+// it needs a context that does not end with the outer acquisition.
 func ExampleReentrant_handOn() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -336,8 +337,8 @@ func ExampleReentrant_handOn() {
 	// held: false true
 }
 
-// The second node stays, and the next Acquire asks no server. Another session gets the
-// lock as soon as it asks for it.
+// From the second one on the node stays, and the next Acquire sends no request. Another
+// session gets the lock as soon as it requests it.
 func ExampleCached() {
 	c, srv, stop := exampleServer()
 	defer stop()
@@ -364,7 +365,7 @@ func ExampleCached() {
 	// another node: true turn: 0
 }
 
-// A holder is asked for its lock, comes to an end, and releases it in time.
+// A holder receives a revocation request, finishes its work, and releases in time.
 func ExampleCoordinator_Revoke() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -375,7 +376,7 @@ func ExampleCoordinator_Revoke() {
 		for ev := range news {
 			if r, ok := ev.(events.Revoked); ok && r.ID == job.ID() {
 				fmt.Println("told, and in time:", time.Now().Before(r.Deadline))
-				job.Release() // as soon as the work is at a safe point
+				job.Release() // once the work is at a safe point
 			}
 		}
 	}()
@@ -389,8 +390,8 @@ func ExampleCoordinator_Revoke() {
 	// no holder is left: true
 }
 
-// A holder that does not give the lock back loses it at the deadline. A function's
-// context says so.
+// A holder that does not release loses its lock at the deadline. The context of its
+// function ends with that.
 func ExampleRevocable() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -410,7 +411,7 @@ func ExampleCoordinator_Semaphore() {
 	defer stop()
 
 	exports := c.Semaphore("/limits/exports", 3)
-	large := exports.Acquire(context.Background(), coordinator.Permits(2)) // both at once, or none
+	large := exports.Acquire(context.Background(), coordinator.Permits(2)) // both together, or none
 	small := exports.Acquire(context.Background())
 	fmt.Println((<-large.Granted()).Path, (<-small.Granted()).Path)
 
@@ -418,7 +419,7 @@ func ExampleCoordinator_Semaphore() {
 	<-other.Done()
 	fmt.Println(errors.Is(other.Err(), coordinator.ErrSizeMismatch), other.Err())
 
-	large.Release() // both
+	large.Release() // both permits
 	small.Release()
 	// Output:
 	// /limits/exports /limits/exports
@@ -445,7 +446,7 @@ func ExampleAdoptSize() {
 
 	old := c.Semaphore("/limits/exports", 2).Acquire(context.Background())
 	<-old.Granted()
-	// The next version of the program has another default, and does not insist.
+	// The program's next version has another default size, but does not insist on it.
 	next := c.Semaphore("/limits/exports", 5, coordinator.AdoptSize())
 	one := next.Acquire(context.Background())
 	<-one.Granted()
@@ -470,7 +471,7 @@ func ExamplePermits() {
 	// zkgrant: wrong kind of lock: a mutex has no permits: /locks/a
 }
 
-// Money goes from one account to another: both are locked, or none.
+// Money moves between two accounts: both are locked, or neither.
 func ExampleCoordinator_Multi() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -481,7 +482,7 @@ func ExampleCoordinator_Multi() {
 		for _, m := range grant.Members {
 			fmt.Println("holds", m.Path)
 		}
-		_, err := c.Multi(to, from).Acquire(ctx, coordinator.Try()).Wait(ctx) // the other way round
+		_, err := c.Multi(to, from).Acquire(ctx, coordinator.Try()).Wait(ctx) // in the other order
 		fmt.Println("another transfer:", err)
 		return nil
 	})
@@ -496,7 +497,7 @@ func ExampleCoordinator_Multi() {
 	// zkgrant: the same lock twice: locks 0 and 2 are both at /accounts/anna
 }
 
-// Any process hears of the leader, candidate or not.
+// Any process can observe the leader, candidate or not.
 func ExampleElection_Observe() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -518,7 +519,7 @@ func ExampleElection_Observe() {
 	// more news: false
 }
 
-// A candidate leads for a while, and any process hears of it.
+// A candidate leads for two terms, which any process can observe.
 func ExampleElection_Terms() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -535,9 +536,9 @@ func ExampleElection_Terms() {
 		must(term.SetData(ctx, []byte("ann:81")))
 		fmt.Printf("%s leads: %v\n", (<-leaders).Data, term.Valid())
 		if terms++; terms == 2 {
-			break // and is no candidate any more
+			break // resign for good
 		}
-		term.Release() // and is one again, behind all waiters
+		term.Release() // resign, and queue up again behind all waiters
 		fmt.Println("no leader:", (<-leaders).Node == "")
 	}
 	fmt.Println("no leader:", (<-leaders).Node == "")
@@ -551,8 +552,8 @@ func ExampleElection_Terms() {
 	// no leader: true
 }
 
-// The first contender claims a task. The others learn which one has it, and go on to the
-// next task.
+// The first contender claims a task. The others see which worker has it, and move on to
+// the next task.
 func ExampleCoordinator_Unfair() {
 	c, _, stop := exampleServer()
 	defer stop()
@@ -575,7 +576,7 @@ func ExampleCoordinator_Unfair() {
 	first := claim("ann", "resize")
 	claim("bob", "resize")
 	claim("bob", "rotate")
-	first.Release() // before it is done: another worker may do it
+	first.Release() // not finished: another worker may take it
 	<-first.Done()
 	claim("bob", "resize")
 	// Output:
@@ -595,7 +596,7 @@ func ExampleCoordinator_Locks() {
 
 	for lock, err := range c.Locks(ctx, "/locks") {
 		if err != nil {
-			fmt.Println(lock.Path, err) // it may not be read, and the walk goes on
+			fmt.Println(lock.Path, err) // reading it is denied; the walk goes on
 			continue
 		}
 		for _, contender := range lock.Contenders {

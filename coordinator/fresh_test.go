@@ -16,24 +16,24 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// freshPath is a path at which no lock has been, and with which those of several begin.
+// freshPath is an unused path, and the prefix of several.
 const freshPath = "/locks/fresh"
 
-// atFresh returns a function that reports whether a request makes a directory or a node
-// at a fresh path.
+// atFresh returns a function that reports whether a request has this operation, at or
+// below a fresh path.
 func atFresh(op zktest.Op) func(zktest.Request) bool {
 	return func(q zktest.Request) bool { return q.Op == op && strings.HasPrefix(q.Path, freshPath) }
 }
 
 // TestAFreshPathWhateverHappensToItsRequests: each of the two requests for a lock at a
-// fresh path meets each fault. The lock is granted once and has one node, and none is
-// left after the release, after a release before the Grant, and after Close.
+// fresh path meets each fault. The lock is granted once and has one node. No node is left
+// after the release, after a release before the Grant, or after Close.
 func TestAFreshPathWhateverHappensToItsRequests(t *testing.T) {
 	faults := mishaps()
 	faults["no word"] = func(*zktest.Server, int64) zktest.Action { return zktest.Swallow() }
 	faults["all deleted by hand"] = func(srv *zktest.Server, _ int64) zktest.Action {
 		for _, node := range append(srv.Children(freshPath), "") {
-			_ = srv.Delete(path.Join(freshPath, node)) // each may have gone by itself
+			_ = srv.Delete(path.Join(freshPath, node)) // each may be gone already
 		}
 		return zktest.Pass()
 	}
@@ -42,7 +42,7 @@ func TestAFreshPathWhateverHappensToItsRequests(t *testing.T) {
 			t.Run(fmt.Sprint(op, ", ", end), func(t *testing.T) {
 				forEach(t, faults, func(t *testing.T, srv *zktest.Server, f func(*zktest.Server, int64) zktest.Action) {
 					c := coordtest.Connect(t, srv)
-					holdAgainAndAgain(t, c.Mutex("/locks/first"), 1) // from now on the session asks for all at once
+					holdAgainAndAgain(t, c.Mutex("/locks/first"), 1) // from now on the session sends both requests together
 					strikeNth(srv, 1, f, atFresh(op))
 					a := c.Mutex(freshPath).Acquire(context.Background())
 					switch end {
@@ -54,7 +54,7 @@ func TestAFreshPathWhateverHappensToItsRequests(t *testing.T) {
 					case "released before":
 						coordtest.End(a)
 					case "closed":
-						_ = c.Close() // it says so if the servers do not answer
+						_ = c.Close() // it returns an error if the servers do not answer
 					}
 					time.Sleep(time.Minute)
 					synctest.Wait()
@@ -66,7 +66,7 @@ func TestAFreshPathWhateverHappensToItsRequests(t *testing.T) {
 }
 
 // TestAFreshPathReleasedBeforeItIsSent: a lock at a fresh path is released while the
-// client still writes an earlier request. Its node is not asked for.
+// client is still writing an earlier request. No create is sent for its node.
 func TestAFreshPathReleasedBeforeItIsSent(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var shut atomic.Pointer[chan struct{}]
@@ -97,8 +97,8 @@ func TestAFreshPathReleasedBeforeItIsSent(t *testing.T) {
 	})
 }
 
-// TestACutAmidFreshPathsCostsOneConnection: what the client had in its queue when the
-// connection ended does not end the next one, too.
+// TestACutAmidFreshPathsCostsOneConnection: requests left in the client's queue when the
+// connection ended do not end the next one, too.
 func TestACutAmidFreshPathsCostsOneConnection(t *testing.T) {
 	for _, op := range []zktest.Op{zktest.OpCreateContainer, zktest.OpCreate} {
 		for _, nth := range []int32{1, 20, 60} {

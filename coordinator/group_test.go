@@ -46,8 +46,8 @@ func contenders(srv *zktest.Server) []string {
 	})
 }
 
-// storyOf returns what the events say of these acquisitions, or of everything, a word for
-// each.
+// storyOf returns the types of the events of these acquisitions, or of all events, as
+// words.
 func storyOf(all []events.Event, ids ...uint64) string {
 	var words []string
 	for _, ev := range all {
@@ -58,18 +58,18 @@ func storyOf(all []events.Event, ids ...uint64) string {
 	return strings.Join(words, " ")
 }
 
-// isQuiet checks that the acquisition's own channels deliver nothing.
+// isQuiet checks that the acquisition's own channels are empty.
 func isQuiet(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
 	expectEqual(t, len(a.Granted())+len(a.Lost())+len(a.Revoked()), 0, "what its own channels deliver")
 }
 
-// TestGroupStories: what a group, the event stream and a hook have of one acquisition, up
-// to its Ended. The group's reader alone takes the Grant.
+// TestGroupStories checks the events of one acquisition, up to its Ended, in a group, the
+// event stream and a hook. Only the group's reader takes the Grant.
 func TestGroupStories(t *testing.T) {
 	gone := errors.New("the caller is gone")
 	for name, x := range map[string]struct {
-		want string // of the group
+		want string // in the group
 		err  error
 	}{
 		"released":              {"Grant Ended", nil},
@@ -101,7 +101,8 @@ func TestGroupStories(t *testing.T) {
 			at := map[bool]string{false: lockPath, true: "no path"}[name == "refused"]
 			a := g.Acquire(ctx, c.Mutex(at, coordinator.Revocable()), options...)
 			synctest.Wait()
-			// A Grant that the group's reader does not take is for the others only.
+			// A Grant that the group's reader does not take is seen by the stream and the
+			// hook only.
 			all, others := func() []events.Event { return told(g.Events()) }, "Grant "+x.want
 			if x.want != "Ended" || name == "refused" {
 				all, others = collect(g.Events()), x.want
@@ -163,7 +164,8 @@ func TestGroupStories(t *testing.T) {
 	}
 }
 
-// collect reads the channel until it is closed. It returns a function for what was read.
+// collect reads the channel until it is closed. It returns a function that returns the
+// events read so far.
 func collect(from <-chan events.Event) func() []events.Event {
 	all := &ear{}
 	go func() {
@@ -174,9 +176,9 @@ func collect(from <-chan events.Event) func() []events.Event {
 	return all.all
 }
 
-// TestGroupOfSeveralCoordinators: IDs are unique, the sessions are named, and events of
-// one session do not replace those of another for a slow reader. The channel is closed
-// when the last coordinator is.
+// TestGroupOfSeveralCoordinators: IDs are unique, events name their session, and events
+// of one session do not replace another's for a slow reader. The channel is closed when
+// the last coordinator is closed.
 func TestGroupOfSeveralCoordinators(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		one, two, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -222,7 +224,7 @@ func TestGroupOfSeveralCoordinators(t *testing.T) {
 }
 
 // TestAGroupThatNobodyReads keeps at most three events of each acquisition, and has one
-// goroutine. When it is closed, or its coordinator is, the channel is closed after 100
+// goroutine. When the group or its coordinator is closed, the channel is closed after 100
 // ms, and nothing is left.
 func TestAGroupThatNobodyReads(t *testing.T) {
 	for name, closes := range map[string]func(*coordinator.Coordinator, *coordinator.Group) error{
@@ -279,8 +281,8 @@ func TestAGroupThatNobodyReads(t *testing.T) {
 	})
 }
 
-// TestCloseOfAGroupRacesWithAcquire: an acquisition that comes as its group is closed
-// ends either way, and Close of the coordinator does not wait for it.
+// TestCloseOfAGroupRacesWithAcquire: an acquisition that begins while its group is closed
+// ends either way, and the coordinator's Close does not wait for it.
 func TestCloseOfAGroupRacesWithAcquire(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		begins := &beginning{asked: make(chan struct{}, 1)}
@@ -320,10 +322,11 @@ func TestCloseOfAGroupRacesWithAcquire(t *testing.T) {
 	})
 }
 
-// beginning sends whenever an acquisition begins, and makes a race with it close.
+// beginning signals each acquisition as it begins, and delays one side to make the race
+// tight.
 type beginning struct {
 	asked chan struct{}
-	lead  int // of the acquisition; of the other side, if it is negative
+	lead  int // the acquisition's head start; if negative, the other side's
 	spun  atomic.Int64
 }
 
@@ -339,9 +342,10 @@ func (b *beginning) spin(times int) {
 }
 
 // TestGroupProperty plays random sequences with locks of two coordinators in one group,
-// whose reader is slow, or stops. Of every acquisition the group has at most one Grant,
-// at most one Lost after that, and one Ended; who has read a Grant holds until it
-// releases or loses it. The reader itself releases, and closes the group.
+// whose reader is slow, or stops. For every acquisition, the group delivers at most one
+// Grant, then at most one Lost, and one Ended. After a Grant was read, its acquisition
+// holds until it is released or lost. Steps also release, and the group is closed at the
+// end.
 func TestGroupProperty(t *testing.T) {
 	stories := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -357,7 +361,7 @@ func TestGroupProperty(t *testing.T) {
 	expect(t, len(stories) >= 3, "the sequences led to %v, want every end", stories)
 }
 
-// groupStory is what a group may say about an acquisition, a letter for each event.
+// groupStory matches what a group may deliver for an acquisition, one letter per event.
 var groupStory = regexp.MustCompile(`^[QR]*(GR*L?E|E)$`)
 
 // playGroup plays steps. The last digit of each selects what happens, and the other
@@ -370,7 +374,7 @@ func playGroup(t *testing.T, srv *zktest.Server, steps []int, stops bool, storie
 	var all []*coordinator.Acquisition
 	byID, said, released := map[uint64]*coordinator.Acquisition{}, map[uint64]string{}, map[uint64]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
-	forced := false // by hand a session or a node may end before its holder knows
+	forced := false // a session or node that a step ends may be gone before its holder knows
 	read := func(ev events.Event) {
 		id := ev.AcquisitionID()
 		if id == 0 {
@@ -389,10 +393,10 @@ func playGroup(t *testing.T, srv *zktest.Server, steps []int, stops bool, storie
 			}
 		}
 	}
-	for _, n := range append([]int{0, 10}, steps...) { // a lock of each coordinator: if one is closed, the group stays open
+	for _, n := range append([]int{0, 10}, steps...) { // one lock of each coordinator, so the group stays open if one is closed
 		who := n / 10
 		switch n % 10 {
-		case 0, 1, 2: // ask
+		case 0, 1, 2: // acquire
 			a := g.Acquire(ctx, cs[who%2].Mutex(fmt.Sprint(lockPath, "/", who%5), coordinator.Revocable()))
 			all, byID[a.ID()] = append(all, a), a
 		case 3, 4: // read
@@ -432,7 +436,7 @@ func playGroup(t *testing.T, srv *zktest.Server, steps []int, stops bool, storie
 			_ = cs[who%2].Revoke(t.Context(), fmt.Sprint(lockPath, "/", who%5), time.Duration(who)*time.Second)
 		case 9: // pass time, or close one
 			if who == 99 {
-				time.Sleep(time.Second) // Close does not know of a session that expires as it is called
+				time.Sleep(time.Second) // Close cannot know of a session that expires as it is called
 				eventstest.Check(t, cs[0].Close())
 			}
 			time.Sleep(time.Duration(who*who) * time.Millisecond)

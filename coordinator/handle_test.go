@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// handlesOf returns a handle of each kind, at paths of their own.
+// handlesOf returns a handle of each kind, each at its own path.
 func handlesOf(c *coordinator.Coordinator) map[string]handle {
 	return map[string]handle{
 		"mutex":      c.Mutex("/handles/mutex"),
@@ -27,7 +27,7 @@ func handlesOf(c *coordinator.Coordinator) map[string]handle {
 	}
 }
 
-// against returns a handle of the kind that waits for a holder of it.
+// against returns a handle that waits for a holder of the given kind.
 func against(kind string, c *coordinator.Coordinator) handle {
 	if kind == "read" {
 		return c.ReadWrite("/handles/read").Write()
@@ -35,7 +35,7 @@ func against(kind string, c *coordinator.Coordinator) handle {
 	return handlesOf(c)[kind]
 }
 
-// TestEveryHandleHolds: Hold returns a taken lock, or why there is none.
+// TestEveryHandleHolds: Hold returns a taken lock, or the error.
 func TestEveryHandleHolds(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playHold(t, onTheDouble(t, srv)) })
 }
@@ -75,7 +75,8 @@ func playHold(t *testing.T, s *site) {
 	}
 }
 
-// TestEveryHoldersDataCanBeSet, and Queue shows them. The next holder has its own.
+// TestEveryHoldersDataCanBeSet, and Queue shows the new data. The next holder has its
+// own.
 func TestEveryHoldersDataCanBeSet(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playSetData(t, onTheDouble(t, srv)) })
 }
@@ -131,7 +132,7 @@ func playSetData(t *testing.T, s *site) {
 	}
 }
 
-// TestHoldReturnsWithItsContext, also while no server answers, and leaves no node.
+// TestHoldReturnsWithItsContext, even while no server answers, and leaves no node.
 func TestHoldReturnsWithItsContext(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)

@@ -20,10 +20,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Which hooks are refused is in connect_test.go. What they hear on real servers is in
+// connect_test.go tests which hooks are refused. The hooks on real servers are tested in
 // coordinator/telemetry.
 
-// ear is a hook that notes what it hears.
+// ear is a hook that records its calls.
 type ear struct {
 	mu       sync.Mutex
 	acquired []hooks.Acquire
@@ -33,7 +33,7 @@ type ear struct {
 	leases   []hooks.Lease
 }
 
-// noting runs f with the lock.
+// noting runs f with the mutex held.
 func (e *ear) noting(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -56,14 +56,14 @@ func (e *ear) OnLease(info hooks.Lease) {
 	e.noting(func() { e.leases = append(e.leases, info) })
 }
 
-// all returns the events that it has heard, when nothing is under way.
+// all returns the events so far, once nothing is under way.
 func (e *ear) all() (heard []events.Event) {
 	synctest.Wait()
 	e.noting(func() { heard = slices.Clone(e.heard) })
 	return heard
 }
 
-// count counts the requests that are so.
+// count returns the number of requests for which is reports true.
 func (e *ear) count(is func(hooks.Request) bool) (n int) {
 	e.noting(func() {
 		for _, r := range e.requests {
@@ -75,7 +75,8 @@ func (e *ear) count(is func(hooks.Request) bool) (n int) {
 	return n
 }
 
-// TestHooksHearWhatIsAskedFor with the caller's context, before any event.
+// TestHooksHearWhatIsAskedFor: OnAcquire gets the caller's context and runs before any
+// event.
 func TestHooksHearWhatIsAskedFor(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		hook := &ear{}
@@ -112,7 +113,7 @@ func TestHooksHearWhatIsAskedFor(t *testing.T) {
 	})
 }
 
-// TestHooksHearAllEventsAndTakeNothing: a Grant that only a hook has heard of is taken
+// TestHooksHearAllEventsAndTakeNothing: a Grant that only a hook has received is taken
 // back.
 func TestHooksHearAllEventsAndTakeNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -138,7 +139,7 @@ func TestHooksHearAllEventsAndTakeNothing(t *testing.T) {
 	})
 }
 
-// TestHooksHearOfRequests, as many as the server got, with the outcome of each.
+// TestHooksHearOfRequests: as many as the server received, each with its outcome.
 func TestHooksHearOfRequests(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		hook := &ear{}
@@ -146,10 +147,10 @@ func TestHooksHearOfRequests(t *testing.T) {
 		c := coordtest.Connect(t, srv, coordinator.WithHooks(hook))
 		a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 		time.Sleep(time.Minute)
-		before := failed() // the first create has found no directory
+		before := failed() // the first create found no directory
 		_, err := a.Txn(t.Context(), &zk.CheckVersionRequest{Path: "/missing"})
 		expectError(t, err, zk.ErrNoNode, "a transaction on a node that is not there")
-		synctest.Wait() // a probe may be on its way at that instant
+		synctest.Wait() // a probe may be under way at that instant
 		for _, op := range []zktest.Op{zktest.OpConnect, zktest.OpMulti, zktest.OpPing, zktest.OpGetData} {
 			n := hook.count(func(r hooks.Request) bool { return r.Op == op.String() })
 			expect(t, n == srv.Requests(op) && n > 0,
@@ -172,7 +173,7 @@ func TestHooksHearOfRequests(t *testing.T) {
 	})
 }
 
-// TestHooksHearOfTheLease: of each deadline, and once that it has run out.
+// TestHooksHearOfTheLease: of each new deadline, and once when the lease has run out.
 func TestHooksHearOfTheLease(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		hook := &ear{}
@@ -200,18 +201,18 @@ func TestHooksHearOfTheLease(t *testing.T) {
 	})
 }
 
-// idle does nothing.
+// idle is a hook that does nothing.
 type idle struct{}
 
 func (idle) OnAcquire(context.Context, hooks.Acquire) {}
 
-// TestALogThatIsOffAndHooksCostNoAllocation in an acquisition. Requests and events have
-// tests of their own.
+// TestALogThatIsOffAndHooksCostNoAllocation in an acquisition. Other tests cover requests
+// and events.
 func TestALogThatIsOffAndHooksCostNoAllocation(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cost := func(options ...coordinator.Option) float64 {
 			lock, ctx := coordtest.Connect(t, srv, options...).Mutex("no path"), t.Context()
-			return testing.AllocsPerRun(1000, func() { lock.Acquire(ctx) }) // and ends at once
+			return testing.AllocsPerRun(1000, func() { lock.Acquire(ctx) }) // it ends at once
 		}
 		without, hook := cost(), cost(coordinator.WithHooks(idle{}))
 		log := cost(slogTo(&eventstest.Screen{}, slog.LevelInfo))

@@ -21,7 +21,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// identity is what a source says, and what it has led to on the wire.
+// identity is a source of identities, and records which were sent.
 type identity struct {
 	mu   sync.Mutex
 	says string
@@ -77,9 +77,9 @@ func (c identified) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestAChangedIdentityWaitsForTheLastNode: with another identity a session may not be
-// able to delete its own nodes. When they are gone, the former one is not sent again, on
-// no connection.
+// TestAChangedIdentityWaitsForTheLastNode: with another identity, a session may not be
+// able to delete its own nodes. Once they are gone, the old identity is not sent again on
+// any connection.
 func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.InfoLevel)
@@ -117,7 +117,7 @@ func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 		want("after it", "")
 		expectEqual(t, c.SessionID(), session, "the session after the change")
 
-		// A new session has no node.
+		// A new session has no nodes.
 		held, _ = coordtest.Hold(t, c.Mutex("/new/a"))
 		who.set("u:newest")
 		srv.CutAll()
@@ -128,7 +128,7 @@ func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 	})
 }
 
-// slowStart is a mechanism that begins an exchange when the test lets it.
+// slowStart is a mechanism whose exchange starts when the test allows it.
 type slowStart struct {
 	sasl.Mechanism
 
@@ -142,15 +142,15 @@ func (m slowStart) Start(ctx context.Context, server string) (sasl.Exchange, err
 	return m.Mechanism.Start(ctx, server)
 }
 
-// TestAnIdentityThatEndsDuringADialIsGivenUp walks through the one moment in which no
-// connection can be hung up:
+// TestAnIdentityThatEndsDuringADialIsGivenUp walks through the one moment in which there
+// is no connection to hang up:
 //
 //  1. A dial has asked for the identities. The session may have a node, so it gets the
-//     former ones.
-//  2. The last seat goes while an exchange of SASL begins. There is no connection yet to
-//     hang up.
-//  3. The session is resumed with identities that are over. The next lock may be made
-//     with them, and costs a connection.
+//     old ones.
+//  2. The last seat goes while a SASL exchange begins. There is no connection yet that
+//     could be hung up.
+//  3. The session is resumed with outdated identities. The next lock may be made with
+//     them, which costs a connection.
 func TestAnIdentityThatEndsDuringADialIsGivenUp(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		srv.AddUser("app", "secret")
@@ -161,7 +161,7 @@ func TestAnIdentityThatEndsDuringADialIsGivenUp(t *testing.T) {
 		<-began
 		expectEqual(t, who.since(), "u:old", "at first the identities sent are")
 		srv.Cut(c.SessionID())
-		synctest.Wait() // so nothing of what follows is sent
+		synctest.Wait() // so that nothing below is sent
 		waits := c.Mutex(lockPath).Acquire(t.Context())
 		who.set("u:new")
 		<-began

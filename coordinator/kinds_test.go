@@ -12,7 +12,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestWhichKindHasWhichOption goes through all kinds and all options that only some kinds
+// TestWhichKindHasWhichOption checks every kind with every option that only some kinds
 // have.
 func TestWhichKindHasWhichOption(t *testing.T) {
 	c := &Coordinator{}
@@ -53,13 +53,13 @@ func TestWhichKindHasWhichOption(t *testing.T) {
 	}
 }
 
-// named is a kind that the library does not have: a mutex for contenders with a name in
-// their data. CONTRIBUTING.md walks through it.
+// named is a kind that the library does not have: a mutex for contenders whose data
+// contain their name. CONTRIBUTING.md refers to it.
 type named struct{ recipes.Mutex }
 
 var errNameless = errors.New("a contender without data")
 
-// TestAKindOfLockIsARuleAndARow adds a kind, and changes nothing else.
+// TestAKindOfLockIsARuleAndARow adds a kind without changing anything else.
 func TestAKindOfLockIsARuleAndARow(t *testing.T) {
 	c, err := Connect(t.Context(), zktest.Start(t).Addr())
 	eventstest.Must(t, err)
@@ -78,7 +78,7 @@ func TestAKindOfLockIsARuleAndARow(t *testing.T) {
 	}
 	first, err := l.Hold(t.Context(), Data([]byte("a")))
 	eventstest.Must(t, err)
-	second := l.Acquire(t.Context(), Data([]byte("b"))) // after it: of two at once either may come first
+	second := l.Acquire(t.Context(), Data([]byte("b"))) // only now, because of two at once either may come first
 	queue, err := l.Queue(t.Context())
 	if err != nil || len(queue) == 0 || !queue[0].Holding || string(queue[0].Data) != "a" {
 		t.Errorf("the queue is %+v, %v; want a to hold", queue, err)

@@ -19,8 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// littered is a server that does not look for empty containers itself during a test, and
-// notes the requests to delete nodes that are no contender's.
+// littered is a server that does not remove empty containers itself during a test. It
+// records the requests to delete nodes that are not a contender's.
 type littered struct {
 	*testing.T
 	srv *zktest.Server
@@ -31,7 +31,7 @@ type littered struct {
 	fault   func(zktest.Request) zktest.Action
 }
 
-// onLittered plays a part of the test in virtual time.
+// onLittered runs a test in virtual time.
 func onLittered(t *testing.T, name string, test func(t *testing.T, l *littered), settings ...zktest.Setting) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -51,14 +51,14 @@ func onLittered(t *testing.T, name string, test func(t *testing.T, l *littered),
 	})
 }
 
-// faulty has the function decide the fate of the requests from now on.
+// faulty sets the function that decides the fate of requests from now on.
 func (l *littered) faulty(fault func(zktest.Request) zktest.Action) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fault = fault
 }
 
-// wantDeleted checks which nodes were to be deleted since the last look.
+// wantDeleted checks which deletes were requested since its last call.
 func (l *littered) wantDeleted(when string, want ...string) {
 	l.Helper()
 	synctest.Wait()
@@ -69,7 +69,7 @@ func (l *littered) wantDeleted(when string, want ...string) {
 	l.deletes = nil
 }
 
-// wantStands checks whether the nodes are there.
+// wantStands checks whether the nodes exist.
 func (l *littered) wantStands(want bool, paths ...string) {
 	l.Helper()
 	for _, p := range paths {
@@ -77,14 +77,14 @@ func (l *littered) wantStands(want bool, paths ...string) {
 	}
 }
 
-// A moment later than a directory is due, if it is not used.
+// idleTime is a moment longer than an unused directory stays.
 const idleTime = recipes.LeftoverAfter + time.Second
 
-// TestADirectoryThatIsNotUsedGoes, of each kind of lock, and then the directory above it
-// if nothing is left there. Not the chroot, where other programs live, nor a plain node,
-// which the servers keep, too.
+// TestADirectoryThatIsNotUsedGoes: an unused directory of any kind of lock is removed,
+// and then the directory above it if it is empty. The chroot stays, because other
+// programs may live there, and so do plain nodes, which servers keep, too.
 func TestADirectoryThatIsNotUsedGoes(t *testing.T) {
-	for name, x := range map[string]struct{ gone, last, stay string }{ // last: a while later
+	for name, x := range map[string]struct{ gone, last, stay string }{ // last: removed a while later
 		"a mutex":            {"/locks/a", "/locks", ""},
 		"a writer":           {"/locks/a", "/locks", ""},
 		"an unfair lock":     {"/locks", "", ""},
@@ -127,8 +127,8 @@ func TestADirectoryThatIsNotUsedGoes(t *testing.T) {
 	}
 }
 
-// TestOnlyTheOwnEmptyDirectoryGoes: not one that another client uses, or has made at the
-// path meanwhile, before the session looks at it or just after that.
+// TestOnlyTheOwnEmptyDirectoryGoes: not one that another client uses or has made again at
+// the path, before the session looks at it or just after that.
 func TestOnlyTheOwnEmptyDirectoryGoes(t *testing.T) {
 	const dir, theirs = "/locks/a", "/locks/a/lock-0000000007"
 	comes := func(srv *zktest.Server) error { return srv.Create(theirs, nil) }
@@ -178,8 +178,8 @@ func TestOnlyTheOwnEmptyDirectoryGoes(t *testing.T) {
 	}
 }
 
-// TestADirectoryThatStayedBareGoes: the session made it, and its contender never came.
-// Servers keep such a directory for ever. Close does not leave it either.
+// TestADirectoryThatStayedBareGoes: the session made the directory, but its contender's
+// node was never created. Servers keep such a directory forever. Close removes it, too.
 func TestADirectoryThatStayedBareGoes(t *testing.T) {
 	for i := range 4 {
 		closes, fresh := i&1 != 0, i&2 != 0 // fresh: it is made together with the node
@@ -213,8 +213,8 @@ func TestADirectoryThatStayedBareGoes(t *testing.T) {
 	}
 }
 
-// TestALostAnswerToARemoval is looked up: the directory is removed later if it still
-// stands. The next session does so, too.
+// TestALostAnswerToARemoval: the directory is looked up again, and removed later if it
+// still exists. The next session does so, too.
 func TestALostAnswerToARemoval(t *testing.T) {
 	for name, lost := range map[string]zktest.Action{"not executed": zktest.CutBefore(), "executed": zktest.CutAfter()} {
 		onLittered(t, name, func(t *testing.T, l *littered) {
@@ -235,7 +235,7 @@ func TestALostAnswerToARemoval(t *testing.T) {
 	}
 }
 
-// TestRemovalsKeepToTheirRate: 3,000 directories are due at once.
+// TestRemovalsKeepToTheirRate, even if 3,000 directories are due at once.
 func TestRemovalsKeepToTheirRate(t *testing.T) {
 	const directories, most = 3000, 1000
 	onLittered(t, "at once", func(t *testing.T, l *littered) {
@@ -246,7 +246,7 @@ func TestRemovalsKeepToTheirRate(t *testing.T) {
 		time.Sleep(time.Minute)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if len(l.at) != directories+1 { // one for each, and one for the parent
+		if len(l.at) != directories+1 { // one for each directory, and one for the parent
 			t.Fatalf("%d deletes of %d directories", len(l.at), directories)
 		}
 		for i := most; i < directories; i++ {
@@ -258,9 +258,9 @@ func TestRemovalsKeepToTheirRate(t *testing.T) {
 	})
 }
 
-// TestRealFreshPathsLeaveFewDirectories: one session takes a lock at an ever fresh path,
-// 890 a second for 20 s, on a server that looks for empty containers once a minute and
-// removes at most 10,000 of them.
+// TestRealFreshPathsLeaveFewDirectories: one session takes locks at ever new paths, 890 a
+// second for 20 s, on a server that looks for empty containers once a minute and removes
+// at most 10,000 of them.
 func TestRealFreshPathsLeaveFewDirectories(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const aSecond, most = 890, 2000

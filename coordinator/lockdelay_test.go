@@ -23,10 +23,10 @@ import (
 
 const lockDelay = 15 * time.Second
 
-// onCoordinator is a lock on any coordinator.
+// onCoordinator returns a lock of the given coordinator.
 type onCoordinator = func(c *coordinator.Coordinator) *coordinator.Lock
 
-// delayedBy is a mutex that holds back the next grant for so long.
+// delayedBy is a mutex that delays the next grant after a crash by d.
 func delayedBy(d time.Duration, options ...coordinator.LockOption) onCoordinator {
 	return func(c *coordinator.Coordinator) *coordinator.Lock {
 		return c.Mutex(lockPath, append(options, coordinator.LockDelay(d))...)
@@ -44,8 +44,8 @@ var (
 	}
 )
 
-// crashOf has a coordinator hold the lock and lose its session, and returns when its node
-// went.
+// crashOf makes a coordinator hold the lock and lose its session. It returns when the
+// node was removed.
 func crashOf(t *testing.T, srv *zktest.Server, l onCoordinator) time.Time {
 	t.Helper()
 	c := coordtest.Connect(t, srv)
@@ -55,8 +55,8 @@ func crashOf(t *testing.T, srv *zktest.Server, l onCoordinator) time.Time {
 	return time.Now()
 }
 
-// grantedAfter holds that the lock is granted when the delay is over, and not before; a
-// server's time has milliseconds.
+// grantedAfter checks that the lock is granted when the delay is over, and not before. A
+// server's time has a resolution of a millisecond.
 func grantedAfter(t *testing.T, a *coordinator.Acquisition, crash time.Time, want time.Duration) events.Grant {
 	t.Helper()
 	g, err := a.Wait(t.Context())
@@ -66,7 +66,8 @@ func grantedAfter(t *testing.T, a *coordinator.Acquisition, crash time.Time, wan
 	return g
 }
 
-// passes has a contender get the lock when the delay is over, and release it.
+// passes checks that a contender is granted the lock when the delay is over, and releases
+// it.
 func passes(t *testing.T, l *coordinator.Lock, crash time.Time, want time.Duration) {
 	t.Helper()
 	a := l.Acquire(t.Context())
@@ -74,8 +75,8 @@ func passes(t *testing.T, l *coordinator.Lock, crash time.Time, want time.Durati
 	finish(t, a)
 }
 
-// TestALockDelayHoldsBackTheNextGrant, and only that: a release ends it. A waiter is told
-// how long it lasts.
+// TestALockDelayHoldsBackTheNextGrant only: a release ends it. A waiter is told how long
+// it lasts.
 func TestALockDelayHoldsBackTheNextGrant(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		waits, behind, holder := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -102,8 +103,8 @@ func TestALockDelayHoldsBackTheNextGrant(t *testing.T) {
 	})
 }
 
-// TestALockDelayGoesOnWithoutItsWaiter: the next one waits for the rest, whether it came
-// before the crash or later, and whatever the first one's session has come to.
+// TestALockDelayGoesOnWithoutItsWaiter: the next waiter waits for the rest, whether it
+// arrived before or after the crash, and however the first one ended.
 func TestALockDelayGoesOnWithoutItsWaiter(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		for _, what := range []string{"gives up", "expires", "closes"} {
@@ -111,7 +112,7 @@ func TestALockDelayGoesOnWithoutItsWaiter(t *testing.T) {
 				first, second, holder := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 				coordtest.Hold(t, delaying(holder))
 				waits := coordtest.Queue(delaying(first))
-				next := waits // if its session expires, and it queues up anew
+				next := waits // if its session expires, it queues up again
 				if early {
 					next = coordtest.Queue(delaying(second))
 				}
@@ -137,8 +138,8 @@ func TestALockDelayGoesOnWithoutItsWaiter(t *testing.T) {
 	}
 }
 
-// TestALockDelayStandsInTheRecord: contenders without the option wait as well, and one
-// with a longer delay waits for that.
+// TestALockDelayStandsInTheRecord: contenders without the option wait as well, and a
+// contender with a longer delay waits for its own.
 func TestALockDelayStandsInTheRecord(t *testing.T) {
 	type row struct {
 		holder, next onCoordinator
@@ -159,7 +160,7 @@ func TestALockDelayStandsInTheRecord(t *testing.T) {
 		grantedAfter(t, x.next(second).Acquire(t.Context()), crash, x.want)
 		time.Sleep(time.Second)
 		expire(t, srv, second)
-		passes(t, without(third), time.Now(), x.want) // it stays until a holder has released
+		passes(t, without(third), time.Now(), x.want) // the delay applies until a holder has released
 		passes(t, delaying(third), time.Now(), 0)
 	})
 }
@@ -168,8 +169,8 @@ func TestALockDelayStandsInTheRecord(t *testing.T) {
 //
 //  1. A crashes without a delay. A contender with the option marks the record and gives
 //     up.
-//  2. B, without the option, holds, and crashes long after that.
-//  3. The next holder waits from then.
+//  2. B, without the option, holds the lock, and crashes long after that.
+//  3. The next holder waits from B's crash on.
 func TestAMarkIsNotForALaterCrash(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crashOf(t, srv, without)
@@ -184,7 +185,7 @@ func TestAMarkIsNotForALaterCrash(t *testing.T) {
 	})
 }
 
-// TestTryDoesNotWaitForALockDelay: it ends at once, until the delay is over.
+// TestTryDoesNotWaitForALockDelay: until the delay is over, Try is refused at once.
 func TestTryDoesNotWaitForALockDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crash := crashOf(t, srv, delaying)
@@ -201,7 +202,7 @@ func TestTryDoesNotWaitForALockDelay(t *testing.T) {
 	})
 }
 
-// TestANodeRemovedWithinALockDelay is replaced at once, and the delay goes on.
+// TestANodeRemovedWithinALockDelay is replaced at once, and the delay continues.
 func TestANodeRemovedWithinALockDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crash := crashOf(t, srv, delaying)
@@ -218,8 +219,8 @@ func TestANodeRemovedWithinALockDelay(t *testing.T) {
 	})
 }
 
-// TestReadersWaitForALockDelay of a writer, and leave the mark for others: several
-// readers, and a writer, do so together.
+// TestReadersWaitForALockDelay of a writer, several of them together, and leave the mark
+// in the record. The writer after them does not wait again.
 func TestReadersWaitForALockDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crash := crashOf(t, srv, writing)
@@ -236,7 +237,8 @@ func TestReadersWaitForALockDelay(t *testing.T) {
 			finish(t, r)
 		}
 		grantedAfter(t, w, time.Now(), 0)
-		// The writer has taken the record over, and becomes a reader: it has not crashed.
+		// The writer has taken the record over, and becomes a reader: this is not a
+		// crash.
 		r := reading(other).Acquire(w.Context(t.Context()))
 		coordtest.Soon(t, r)
 		finish(t, w)
@@ -245,9 +247,11 @@ func TestReadersWaitForALockDelay(t *testing.T) {
 	})
 }
 
-// TestAReaderInItsWritersPlaceBeginsNoDelay: 1. W holds behind a crash without a delay;
-// 2. a reader with one takes its place, and leaves the record as it is; 3. W crashes, and
-// the delay begins.
+// TestAReaderInItsWritersPlaceBeginsNoDelay:
+//
+//  1. W holds after a crash without a delay.
+//  2. A reader with a delay takes its place, and leaves the record as it is.
+//  3. W crashes, and the delay begins.
 func TestAReaderInItsWritersPlaceBeginsNoDelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		plain := func(c *coordinator.Coordinator) *coordinator.Lock {
@@ -263,17 +267,17 @@ func TestAReaderInItsWritersPlaceBeginsNoDelay(t *testing.T) {
 	})
 }
 
-// TestLostRepliesWithinALockDelay: what marks the record is made again, and so is what
-// takes it over. Neither begins another delay.
+// TestLostRepliesWithinALockDelay: the mark is retried, and so is the write that takes
+// the record over. Neither begins another delay.
 func TestLostRepliesWithinALockDelay(t *testing.T) {
-	for nth := range 4 { // the mark, behind the delay the mark and the taking over, and the last one once more
+	for nth := range 4 { // lost: the mark; the mark after the delay; the takeover; the takeover twice
 		forEach(t, map[string]zktest.Action{
 			fmt.Sprint("reply lost ", nth): zktest.CutAfter(), fmt.Sprint("request lost ", nth): zktest.CutBefore(),
 			fmt.Sprint("throttled ", nth): zktest.Fail(zktest.Throttled),
 		}, func(t *testing.T, srv *zktest.Server, action zktest.Action) {
 			crash := crashOf(t, srv, delaying)
 			second, third := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-			n := 0 // how often the record was written to
+			n := 0 // writes to the record
 			strike(srv, action, func(r zktest.Request) bool {
 				if r.Op != zktest.OpMulti || len(r.Parts) != 2 || r.Parts[1].Op != zktest.OpSetData {
 					return false
@@ -293,7 +297,7 @@ func TestLostRepliesWithinALockDelay(t *testing.T) {
 	}
 }
 
-// TestAContenderThatMayNotMarkTheRecord is told.
+// TestAContenderThatMayNotMarkTheRecord gets an error that names the record.
 func TestAContenderThatMayNotMarkTheRecord(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		acl := coordinator.ACL(zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete))
@@ -304,7 +308,7 @@ func TestAContenderThatMayNotMarkTheRecord(t *testing.T) {
 	})
 }
 
-// TestRealLockDelay: by real servers' clocks, while waiters come and go.
+// TestRealLockDelay uses the clocks of real servers, while waiters come and go.
 func TestRealLockDelay(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -347,8 +351,7 @@ func TestRealLockDelay(t *testing.T) {
 	}
 }
 
-// TestARecordLeavesRoomForADelay: with the most data that a holder may have, and a
-// contender with a delay behind it.
+// TestARecordLeavesRoomForADelay, even if its holder has as much data as is allowed.
 func TestARecordLeavesRoomForADelay(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		holder, next := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -358,7 +361,7 @@ func TestARecordLeavesRoomForADelay(t *testing.T) {
 			coordtest.End(a)
 			return err == nil
 		}
-		least := sort.Search(session.MaxRequest, func(size int) bool { return !fits(size) }) // that is too much
+		least := sort.Search(session.MaxRequest, func(size int) bool { return !fits(size) }) // the smallest size that is too large
 		coordtest.Hold(t, detecting(holder), coordinator.Data(make([]byte, least-1)))
 		expire(t, srv, holder)
 		passes(t, delaying(next), time.Now(), lockDelay)

@@ -23,9 +23,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// What a walk through a tree finds, and that nothing is left of it.
+// Tests of what a walk through a tree finds, and that it leaves nothing under way.
 
-// seenAs returns a lock as "path kind", with "/size" of a semaphore, and its summary.
+// seenAs returns a lock as "path kind", with "/size" for a semaphore, and its summary.
 func seenAs(info events.LockInfo) string {
 	text := fmt.Sprintf("%s %v", info.Path, info.Kind)
 	if info.Size != 0 {
@@ -34,8 +34,8 @@ func seenAs(info events.LockInfo) string {
 	return strings.TrimSuffix(text+" "+summary(info.Contenders), " ")
 }
 
-// walked returns what a walk yields, a line each. An error is "path kind: no permission",
-// or its text.
+// walked returns the results of a walk, one per line. An error is "path kind: no
+// permission", or its text.
 func walked(ctx context.Context, c *coordinator.Coordinator, root string) (lines []string) {
 	for info, err := range c.Locks(ctx, root) {
 		line := seenAs(info)
@@ -59,11 +59,11 @@ func finds(t *testing.T, c *coordinator.Coordinator, root string, want ...string
 	}, func() string { return "\nit found\n" + strings.Join(got, "\n") })
 }
 
-// named stores the contender's name.
+// named is the option to store a name as the contender's data.
 func named(name string) coordinator.AcquireOption { return coordinator.Data([]byte(name)) }
 
-// made makes nodes, and the missing nodes above them, with the name of the directory for
-// data. A plus at the end stands for ephemeral.
+// made creates nodes, and their missing parents. The data is the name of the node's
+// directory. A trailing plus makes the node ephemeral.
 func made(t *testing.T, s *site, nodes ...string) {
 	t.Helper()
 	for _, node := range nodes {
@@ -83,7 +83,8 @@ func made(t *testing.T, s *site, nodes ...string) {
 	}
 }
 
-// forest has locks of every kind and library, and nodes that are no locks.
+// forest creates locks of every kind and library, and nodes that are not locks. It
+// returns what a walk should find.
 func forest(t *testing.T, s *site) (sound []string) {
 	t.Helper()
 	c, bg := s.connect(), context.Background()
@@ -123,7 +124,7 @@ func forest(t *testing.T, s *site) (sound []string) {
 		"/b/alone/size unfair 7+",
 		"/b/lead mutex e+",
 		"/b/task unfair u+",
-		"/c/curator semaphore leases*1+", // it has entered, and is in the queue still
+		"/c/curator semaphore leases*1+", // it holds, and is still in the queue
 		"/c/kazoo mutex k+",
 		"/c/recipe readwrite recipe+",
 		"/c/stray unknown stray+",
@@ -137,7 +138,7 @@ func forest(t *testing.T, s *site) (sound []string) {
 	}
 }
 
-// testLocks walks through the forest, from its top and from places in it.
+// testLocks walks through the forest, from its root and from places inside.
 func testLocks(t *testing.T, s *site) {
 	sound := forest(t, s)
 	c := s.connect()
@@ -160,8 +161,8 @@ func TestRealLocks(t *testing.T) {
 	t.Run("not readable", func(t *testing.T) { testLocksDenied(t, onARealServer(t)) })
 }
 
-// testLocksDenied: a directory that may not be listed, a contender that may not be read,
-// and a semaphore of which the leases may not be read.
+// testLocksDenied walks over a directory that may not be listed, a contender that may not
+// be read, and a semaphore whose leases may not be read.
 func testLocksDenied(t *testing.T, s *site) {
 	made(t, s, "/a/lock-0000000000+", "/b/hidden/lock-0000000000+", "/b/shown/lock-0000000000+", "/c/lock-0000000000+", "/c/x/lock-0000000000+",
 		"/d/size", "/d/leases/_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lease-0000000000+", "/e/lock-0000000000+")
@@ -190,7 +191,8 @@ func TestLocksGoesOnBehindWhatMayNotBeRead(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { testLocksDenied(t, onTheDouble(t, srv)) })
 }
 
-// grove makes n locks with contenders of no session, and returns their paths in order.
+// grove creates n locks whose contenders belong to no session, and returns their paths in
+// order.
 func grove(t *testing.T, srv *zktest.Server, n int) (paths []string) {
 	t.Helper()
 	for i := range n {
@@ -200,7 +202,7 @@ func grove(t *testing.T, srv *zktest.Server, n int) (paths []string) {
 	return paths
 }
 
-// pathsOfWalk returns the paths that a walk yields, which has no error.
+// pathsOfWalk returns the paths that a walk yields, and checks that there is no error.
 func pathsOfWalk(t *testing.T, c *coordinator.Coordinator, root string) (paths []string) {
 	t.Helper()
 	for info, err := range c.Locks(t.Context(), root) {
@@ -210,7 +212,7 @@ func pathsOfWalk(t *testing.T, c *coordinator.Coordinator, root string) (paths [
 	return paths
 }
 
-// TestLocksFindsEachOnceInOrder, in trees of any shape.
+// TestLocksFindsEachOnceInOrder in trees of any shape.
 func TestLocksFindsEachOnceInOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -239,8 +241,8 @@ func TestLocksFindsEachOnceInOrder(t *testing.T) {
 	}
 }
 
-// TestAWalkThatEndsLeavesNothingUnderWay: after the loop nothing is sent, and in it only
-// a bounded number at a time.
+// TestAWalkThatEndsLeavesNothingUnderWay: after the loop no request is sent, and during
+// the walk only a bounded number at a time.
 func TestAWalkThatEndsLeavesNothingUnderWay(t *testing.T) {
 	const rtt = 100 * time.Millisecond
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -277,12 +279,12 @@ func TestAWalkThatEndsLeavesNothingUnderWay(t *testing.T) {
 		expect(t, slices.Equal(got, paths) && most.Load() == 64 && all.Load() == 2001,
 			"a walk finds %d locks of %d, with %d requests, %d at a time; want all, 2001 and 64",
 			len(got), len(paths), all.Load(), most.Load())
-		// A round trip for the listings of 64 locks, and one for their contenders.
+		// One round trip for the listings of 64 locks, and one for their contenders.
 		expect(t, took <= 40*rtt, "the walk took %v, want at most %v", took, 40*rtt)
 	})
 }
 
-// TestAWalkEndsWithItsContextAndItsCoordinator says so once, and yields nothing after
+// TestAWalkEndsWithItsContextAndItsCoordinator: it yields one error, and nothing after
 // that.
 func TestAWalkEndsWithItsContextAndItsCoordinator(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -293,7 +295,7 @@ func TestAWalkEndsWithItsContextAndItsCoordinator(t *testing.T) {
 				c := coordtest.Connect(t, srv)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				end := func() { eventstest.Check(t, c.Close()) }
-				more := 64 // what was seen already is yielded, if only the coordinator has ended
+				more := 64 // results read already are still yielded if the coordinator ends
 				if what == "context" {
 					end, more = func() { cancel(impatient) }, 0
 				}
@@ -324,8 +326,8 @@ func TestAWalkEndsWithItsContextAndItsCoordinator(t *testing.T) {
 	})
 }
 
-// TestAWalkLeavesOutWhatIsGone, and sees each contender once that enters a semaphore
-// meanwhile.
+// TestAWalkLeavesOutWhatIsGone, and lists a contender that enters a semaphore meanwhile
+// only once.
 func TestAWalkLeavesOutWhatIsGone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -342,7 +344,7 @@ func TestAWalkLeavesOutWhatIsGone(t *testing.T) {
 				eventstest.Check(t, srv.Delete(r.Path))
 			case r.Op == zktest.OpGetData && r.Session == c.SessionID() && path.Dir(r.Path) == "/sem/locks" && !entered:
 				entered = true
-				held[0].Release() // the second enters between the looks at the queue and at the leases
+				held[0].Release() // the second enters between the reads of the queue and the leases
 				return zktest.Delay(time.Second)
 			}
 			return zktest.Pass()
@@ -353,8 +355,9 @@ func TestAWalkLeavesOutWhatIsGone(t *testing.T) {
 	})
 }
 
-// TestPollReadsHoldersAndNewcomersOnly: a second walk lists, and reads no waiter again.
-// The nodes in a directory that was made anew are read, whatever their names.
+// TestPollReadsHoldersAndNewcomersOnly: a second walk lists the locks, and does not read
+// waiters again. Nodes in a directory that was deleted and made again are read, whatever
+// their names.
 func TestPollReadsHoldersAndNewcomersOnly(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -378,7 +381,7 @@ func TestPollReadsHoldersAndNewcomersOnly(t *testing.T) {
 			expectEqual(t, srv.Requests(zktest.OpGetData)-before, want, "%s: reads", when)
 			return seen
 		}
-		first := polled(10+1+3, "the first walk") // the size of the semaphore, too
+		first := polled(10+1+3, "the first walk") // including the semaphore's size
 		second := polled(1+1+1, "the second walk")
 		expect(t, slices.Equal(first, second), "a second walk yields\n%q\nwant\n%q", second, first)
 		all[0].Release()
@@ -390,7 +393,7 @@ func TestPollReadsHoldersAndNewcomersOnly(t *testing.T) {
 	})
 }
 
-// TestPollOfADirectoryMadeAnew: a name that comes again is another node.
+// TestPollOfADirectoryMadeAnew: a node whose name occurs again is another node.
 func TestPollOfADirectoryMadeAnew(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)

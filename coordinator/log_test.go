@@ -24,14 +24,14 @@ import (
 )
 
 var (
-	// changing is what differs each time.
+	// changing matches the parts of a line that differ in each run.
 	changing = regexp.MustCompile(`(time|node|since)=\S+ |(session=0x[0-9a-f]+|epoch=\d+) ?|(server|deadline)=\S+`)
-	// unrelated are lines about connections, and about a probe at the moment in which its
-	// node is removed.
+	// unrelated matches lines about connections, and about a probe just when its node is
+	// removed.
 	unrelated = regexp.MustCompile(`client: |msg=connected|connection lost|probe failed`)
 )
 
-// linesOf returns the lines about locks and sessions, without what differs each time.
+// linesOf returns the lines about locks and sessions, without the parts that change.
 func linesOf(log *eventstest.Screen) (lines []string) {
 	for line := range strings.Lines(log.String()) {
 		if !unrelated.MatchString(line) {
@@ -45,9 +45,8 @@ func slogTo(log *eventstest.Screen, level slog.Level) coordinator.Option {
 	return coordinator.WithSlog(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level}))
 }
 
-// TestTheLogTellsTheLifeOfLocks: the info level is about sessions and elections, the
-// debug level about each lock, in fields that a person can read. The token is the
-// Grant's.
+// TestTheLogTellsTheLifeOfLocks: sessions and elections are logged at level info, each
+// lock at level debug, in readable fields. The token is the Grant's.
 func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 	lines := []string{
 		`level=INFO msg="session established" timeout=10s`,
@@ -78,7 +77,7 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 			log := &eventstest.Screen{}
 			c := coordtest.Connect(t, srv, slogTo(log, level))
 			first, one := coordtest.Hold(t, c.Mutex(lockPath))
-			synctest.Wait() // the log tells of it after the channel
+			synctest.Wait() // the log gets the Grant after the channel
 			second := coordtest.Queue(c.Mutex(lockPath))
 			time.Sleep(time.Minute)
 			first.Release()
@@ -110,8 +109,7 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 				want = slices.DeleteFunc(want, func(line string) bool { return strings.HasPrefix(line, "level=DEBUG") })
 			}
 			got := linesOf(log)
-			// The end of the first and the grant of the second are told by two
-			// goroutines.
+			// Two goroutines log the end of the first and the Grant of the second.
 			for i, line := range got {
 				grant := fmt.Sprintf(`"lock granted" path=%s id=%d `, lockPath, second.ID())
 				if i > 0 && strings.Contains(line, `"lock released"`) && strings.Contains(got[i-1], grant) {
@@ -123,11 +121,11 @@ func TestTheLogTellsTheLifeOfLocks(t *testing.T) {
 	}
 }
 
-// TestSlogGetsValues and not their texts: a duration is one, and so is an error.
+// TestSlogGetsValues and not their text: durations and errors are passed as such.
 func TestSlogGetsValues(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		var mu sync.Mutex
-		got := map[string]slog.Value{} // of the last record
+		got := map[string]slog.Value{} // the attributes of the last record
 		c := coordtest.Connect(t, srv, coordinator.WithSlog(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{
 			Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 				mu.Lock()
@@ -146,7 +144,7 @@ func TestSlogGetsValues(t *testing.T) {
 	})
 }
 
-// TestTheLaterLoggerCounts; a nil handler logs nothing.
+// TestTheLaterLoggerCounts: the last logger option wins, and a nil handler logs nothing.
 func TestTheLaterLoggerCounts(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for _, what := range []string{"slog", "zap", "none"} {
@@ -162,8 +160,8 @@ func TestTheLaterLoggerCounts(t *testing.T) {
 	})
 }
 
-// TestALongWaitIsLogged: one line a path for all that wait there, at T and then ever more
-// seldom, with one read for each line, and none while the server turns requests away.
+// TestALongWaitIsLogged: one line per path for all waiters there, at T and then ever less
+// often, with one read per line, and none while the server turns requests away.
 func TestALongWaitIsLogged(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.InfoLevel)

@@ -22,9 +22,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// What Queue returns, and that looking leaves nothing behind.
+// What Queue returns, and that it leaves nothing behind.
 
-// look returns the result of Queue, which must not fail.
+// look returns the result of Queue, which must succeed.
 func look(t *testing.T, l *coordinator.Lock) []events.Contender {
 	t.Helper()
 	queue, err := l.Queue(t.Context())
@@ -32,8 +32,8 @@ func look(t *testing.T, l *coordinator.Lock) []events.Contender {
 	return queue
 }
 
-// summary has a contender as "data+" if it holds, and as "data" if it waits, and the
-// permits of a semaphore before the sign.
+// summary lists the contenders: "data+" for a holder, "data" for a waiter, and for a
+// semaphore the permits before the sign.
 func summary(queue []events.Contender) string {
 	var words []string
 	for _, c := range queue {
@@ -76,8 +76,8 @@ func TestQueueShowsHolderAndWaitersInOrder(t *testing.T) {
 	})
 }
 
-// TestTheQueueOfAReadWriteLockShowsTheHolders, whichever side is asked: readers wait for
-// writers only, and a writer that becomes a reader holds with two nodes.
+// TestTheQueueOfAReadWriteLockShowsTheHolders, whichever side calls Queue: readers wait
+// for writers only, and a writer that becomes a reader holds with two nodes.
 func TestTheQueueOfAReadWriteLockShowsTheHolders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		rw := coordtest.Connect(t, srv).ReadWrite(lockPath)
@@ -118,9 +118,9 @@ func TestQueueIsInTheCallersNameSpace(t *testing.T) {
 	})
 }
 
-// TestQueueChangesNothing counts what a look costs the server, and checks that nothing
-// else comes of it: a look has no part in what the session knows of the directory, so a
-// free lock still takes one request.
+// TestQueueChangesNothing counts what Queue costs the server, and checks that it has no
+// side effects: it does not change what the session knows of the directory, so a free
+// lock still takes one request.
 func TestQueueChangesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -170,13 +170,13 @@ func TestQueueNeedsToReadTheDirectoryAndItsContenders(t *testing.T) {
 	})
 }
 
-// looked is what Queue returned.
+// looked is the result of Queue.
 type looked struct {
 	queue []events.Contender
 	err   error
 }
 
-// looking calls Queue in a goroutine. It works in bubbles only.
+// looking calls Queue in a goroutine. It works only in bubbles.
 func looking(ctx context.Context, l *coordinator.Lock) <-chan looked {
 	result := make(chan looked, 1)
 	go func() {
@@ -187,7 +187,7 @@ func looking(ctx context.Context, l *coordinator.Lock) <-chan looked {
 	return result
 }
 
-// crowd makes n contenders of no session.
+// crowd creates n contenders that belong to no session.
 func crowd(t *testing.T, srv *zktest.Server, n int) {
 	t.Helper()
 	for i := range n {
@@ -195,19 +195,19 @@ func crowd(t *testing.T, srv *zktest.Server, n int) {
 	}
 }
 
-// TestQueueBeginsAgainWhenItIsInterrupted has one fault strike at each request of a look.
+// TestQueueBeginsAgainWhenItIsInterrupted injects one fault at each request of a Queue.
 func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
 	happens := mishaps()
 	happens["silence"] = func(srv *zktest.Server, _ int64) zktest.Action {
 		srv.MuteAll(true)
-		time.AfterFunc(8*time.Second, func() { srv.MuteAll(false) }) // the client has hung up by then
+		time.AfterFunc(8*time.Second, func() { srv.MuteAll(false) }) // by then the client has hung up
 		return zktest.Swallow()
 	}
 	happens["said to be expired"] = func(srv *zktest.Server, session int64) zktest.Action {
 		happens["expired"](srv, session)
 		return zktest.Fail(zktest.SessionExpired)
 	}
-	for nth := range int32(4) { // the listing, and three readings
+	for nth := range int32(4) { // the listing, and three reads
 		forEach(t, happens, func(t *testing.T, srv *zktest.Server, act func(*zktest.Server, int64) zktest.Action) {
 			crowd(t, srv, 3)
 			c := coordtest.Connect(t, srv)
@@ -222,7 +222,7 @@ func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
 	}
 }
 
-// obstacles keep a look from its end.
+// obstacles keep Queue from finishing.
 var obstacles = map[string]func(srv *zktest.Server){
 	"there is no connection":         func(srv *zktest.Server) { srv.Down(true); synctest.Wait() },
 	"the listing is answered late":   late(zktest.OpGetChildren2, zktest.Delay(2*time.Second)),
@@ -234,7 +234,7 @@ func late(op zktest.Op, action zktest.Action) func(srv *zktest.Server) {
 	return func(srv *zktest.Server) { onEach(srv, action, op) }
 }
 
-// TestQueueEndsWithItsContext at once, and nothing is sent for a caller that has given
+// TestQueueEndsWithItsContext at once, and no request is sent for a caller that has given
 // up.
 func TestQueueEndsWithItsContext(t *testing.T) {
 	impatient := errors.New("impatient")
@@ -253,7 +253,7 @@ func TestQueueEndsWithItsContext(t *testing.T) {
 				"begun after the end of its context: %v; Queue = %v, %v %v after it; want the cause, at once",
 				before, got.queue, got.err, time.Since(start))
 		}
-		sent := coordtest.Traffic(srv) // the interception ends
+		sent := coordtest.Traffic(srv) // this ends the interception
 		srv.Down(false)
 		time.Sleep(10 * time.Second)
 		expectEqual(t, sent.Load(), 0, "requests for a caller that has given up")
@@ -267,7 +267,7 @@ func TestQueueEndsWithTheCoordinator(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		arrange(srv)
 		var results []<-chan looked
-		for range 20 { // more than are made at a time
+		for range 20 { // more than may be under way at a time
 			results = append(results, looking(context.Background(), c.Mutex(lockPath)))
 		}
 		start := time.Now()
@@ -286,9 +286,9 @@ func TestQueueEndsWithTheCoordinator(t *testing.T) {
 	})
 }
 
-// TestQueueOfAThousandLeavesRoomForLocks looks at a long queue on a slow line, alone and
-// with many others, and asks for another lock meanwhile. A server answers in order, so
-// the lock waits for what was sent before.
+// TestQueueOfAThousandLeavesRoomForLocks lists a long queue over a slow line, alone and
+// with many others, and acquires another lock meanwhile. A server answers in order, so
+// the lock waits for the requests sent before.
 func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 	const (
 		contenders = 1000
@@ -299,7 +299,7 @@ func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 		coordtest.Case(t, fmt.Sprintf("%d lookers", lookers), func(t *testing.T, srv *zktest.Server) {
 			crowd(t, srv, contenders)
 			c := coordtest.Connect(t, srv)
-			coordtest.Hold(t, c.Mutex("/locks/warm")) // it makes /locks known, and is no part of what is counted
+			coordtest.Hold(t, c.Mutex("/locks/warm")) // so that /locks is known; not counted
 			var now time.Time
 			burst, most, asked := 0, 0, map[zktest.Op]int{}
 			srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -338,9 +338,10 @@ func TestQueueOfAThousandLeavesRoomForLocks(t *testing.T) {
 	}
 }
 
-// TestLookersThatGiveUpDoNotPileUp has thousands look at a queue, one after the other,
-// and each give up soon. A server does not show the queue's contenders. What the looks
-// leave under way stays bounded, and is gone with the connection.
+// TestLookersThatGiveUpDoNotPileUp: thousands of callers list a queue one after the
+// other, and each gives up soon, because a server does not answer reads of the
+// contenders. The requests that they leave under way stay bounded, and end with the
+// connection.
 func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crowd(t, srv, 100)

@@ -20,11 +20,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Promise 2, behind followers that keep signs of life to themselves until the leader
-// asks. The faults come in all phases of the leader's asking and of the client's pings
-// and probes, on locks that were just granted and on locks that have been held for long.
+// Promise 2, on followers that report a session's signs of life only when the leader
+// asks. The faults begin in all phases of the leader's asking and of the client's pings
+// and probes, on locks just granted and on locks held for long.
 
-// silences keep the servers from hearing of a session, so that it does not come back
+// silences keep the servers from hearing from a session, so that it does not return
 // before it expires.
 var silences = map[string]func(srv *zktest.Server, id int64){
 	"follower without a leader": func(srv *zktest.Server, id int64) {
@@ -33,7 +33,7 @@ var silences = map[string]func(srv *zktest.Server, id int64){
 	},
 	"mute": func(srv *zktest.Server, id int64) {
 		srv.Mute(id, true)
-		srv.Strand(id, true) // what the follower has heard of goes no further either
+		srv.Strand(id, true) // the follower passes nothing on to the leader either
 	},
 	"unreachable": func(srv *zktest.Server, id int64) {
 		strike(srv, zktest.CutBefore(), connects(id))
@@ -61,7 +61,7 @@ func connects(id int64) func(r zktest.Request) bool {
 func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
 	const tick = time.Second
 	const phases = 10
-	quick := 0 // one phase of each combination, and in the end each of the phases
+	quick := 0 // one phase per combination, so that all phases are used in the end
 	for _, ticks := range []time.Duration{3, 12} {
 		timeout := ticks * tick
 		for _, name := range slices.Sorted(maps.Keys(silences)) {
@@ -70,8 +70,8 @@ func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
 				for _, idle := range []time.Duration{0, time.Minute} {
 					for _, held := range []time.Duration{0, timeout / 20, 3 * timeout / 10, timeout, time.Minute} {
 						for i := range eventstest.Amount(1, phases) {
-							// Of the phase 37 ms are a fraction of the tick that no
-							// period here is a multiple of.
+							// 37 ms of the phase are a fraction of the tick that none of
+							// the periods here divides.
 							phase := time.Duration((quick + i) % phases)
 							wait := idle + phase*tick/phases + 37*time.Millisecond
 							lead, told := leadOfLost(t, silences[name], tick, timeout, wait, held)
@@ -86,8 +86,8 @@ func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
 	}
 }
 
-// leadOfLost returns how long before the end of its session a holder was told, and how
-// long after the beginning of the fault.
+// leadOfLost returns how long before the end of its session a holder received Lost, and
+// how long after the fault began.
 func leadOfLost(t *testing.T, begin func(*zktest.Server, int64), tick, timeout, wait, held time.Duration) (lead, told time.Duration) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestNothingIsLostOnAHealthyFollower(t *testing.T) {
 	}
 }
 
-// TestDoTellsOfALossOnce, also if its function returns the cause of its context, as it
+// TestDoTellsOfALossOnce, even if its function returns the cause of its context, as it
 // should.
 func TestDoTellsOfALossOnce(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -183,8 +183,8 @@ func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
 	})
 }
 
-// After a suspend of the machine Valid is right at once. The loss is told by the time of
-// the next probe, with a connection or without.
+// After the machine was suspended, Valid is right at once. The loss is delivered by the
+// time of the next probe, with or without a connection.
 func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 	for name, down := range map[string]bool{"connected": false, "no connection": true} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
@@ -213,7 +213,7 @@ func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
 				t.Fatal("no loss is told by the next probe's time, want one")
 			}
 			srv.Down(false)
-			b, _ := coordtest.Hold(t, c.Mutex(lockPath)) // in a session that lives, for all the server knows
+			b, _ := coordtest.Hold(t, c.Mutex(lockPath)) // the session is still alive for the server
 			coordtest.NotLost(t, b)
 		})
 	}
@@ -226,8 +226,9 @@ func TestGrantsFollowTheOrderOfTheQueueWithGrowingTokens(t *testing.T) {
 	})
 }
 
-// grantedInOrder has each waiter of a queue hold the lock in turn, with a greater token
-// than the one before. It is the only holder, and its node goes with it.
+// grantedInOrder lets each waiter of a queue hold the lock in turn, with a greater token
+// than the one before. It must be the only holder, and its node must be deleted on
+// release.
 func grantedInOrder(t *testing.T, queue []*coordinator.Acquisition, exists func(node string) bool) {
 	t.Helper()
 	var last int64

@@ -21,10 +21,10 @@ import (
 
 func TestMain(m *testing.M) { coordtest.Main(m) }
 
-// lockPath is the lock that most tests fight for.
+// lockPath is the lock that most tests use.
 const lockPath = coordtest.LockPath
 
-// forEach plays the test for each row, in virtual time and on a server of its own.
+// forEach runs the test for each row, in virtual time and with its own server.
 func forEach[R any](t *testing.T, rows map[string]R, test func(t *testing.T, srv *zktest.Server, row R)) {
 	t.Helper()
 	for name, row := range rows {
@@ -40,7 +40,7 @@ func expect(t *testing.T, holds bool, format string, args ...any) {
 	}
 }
 
-// expectEqual fails the test unless got is the wanted value.
+// expectEqual fails the test unless got equals want.
 func expectEqual[V comparable](t *testing.T, got, want V, what string, args ...any) {
 	t.Helper()
 	expect(t, got == want, "%s: %v, want %v", fmt.Sprintf(what, args...), got, want)
@@ -58,7 +58,8 @@ func expectError(t *testing.T, err, want error, what string) {
 	expect(t, errors.Is(err, want), "%s: %v, want %v", what, err, want)
 }
 
-// strike has the action strike each request that is meant, and no other request.
+// strike applies the action to each request for which meant reports true, and to no
+// other.
 func strike(srv *zktest.Server, action zktest.Action, meant func(r zktest.Request) bool) {
 	srv.Intercept(func(r zktest.Request) zktest.Action {
 		if meant(r) {
@@ -68,7 +69,8 @@ func strike(srv *zktest.Server, action zktest.Action, meant func(r zktest.Reques
 	})
 }
 
-// strikeNth has the mishap strike the nth request that is meant, and counts all of these.
+// strikeNth applies the mishap to the nth request for which meant reports true, and
+// counts these requests.
 func strikeNth(
 	srv *zktest.Server, n int32, mishap func(srv *zktest.Server, session int64) zktest.Action,
 	meant func(r zktest.Request) bool,
@@ -83,43 +85,44 @@ func strikeNth(
 	return seen
 }
 
-// onEach decides the fate of each request with one of the operations.
+// onEach applies the action to each request with one of the operations.
 func onEach(srv *zktest.Server, action zktest.Action, ops ...zktest.Op) {
 	strike(srv, action, isA(ops...))
 }
 
-// isA returns a function that reports whether a request is one of these.
+// isA returns a function that reports whether a request has one of the operations.
 func isA(ops ...zktest.Op) func(r zktest.Request) bool {
 	return func(r zktest.Request) bool { return slices.Contains(ops, r.Op) }
 }
 
-// of returns a function that reports whether a request is of the session, a handshake
-// too.
+// of returns a function that reports whether a request belongs to the session, including
+// its handshakes.
 func of(session int64) func(r zktest.Request) bool {
 	return func(r zktest.Request) bool { return r.Session == session }
 }
 
-// largeServer starts a real server that holds a hundred thousand locks. A shared one runs
-// out of memory.
+// largeServer starts a real server that can hold a hundred thousand locks. The shared
+// server would run out of memory.
 func largeServer(t *testing.T) *ensemble.Ensemble {
 	t.Helper()
 	return ensemble.Start(t, 1, ensemble.Tick(500*time.Millisecond), ensemble.Heap("768m"),
 		ensemble.Property("znode.container.checkIntervalMs", "60000"))
 }
 
-// once has the action strike the first request that is meant.
+// once applies the action to the first request for which meant reports true.
 func once(srv *zktest.Server, action zktest.Action, meant func(r zktest.Request) bool) (struck *atomic.Bool) {
 	struck = &atomic.Bool{}
 	strike(srv, action, func(r zktest.Request) bool { return meant(r) && struck.CompareAndSwap(false, true) })
 	return struck
 }
 
-// counting counts the requests that are meant.
+// counting counts the requests for which meant reports true.
 func counting(srv *zktest.Server, meant func(r zktest.Request) bool) *atomic.Int32 {
 	return striking(srv, zktest.Pass(), meant)
 }
 
-// striking has the action strike each request that is meant, and counts them.
+// striking applies the action to each request for which meant reports true, and counts
+// them.
 func striking(srv *zktest.Server, action zktest.Action, meant func(r zktest.Request) bool) *atomic.Int32 {
 	var n atomic.Int32
 	strike(srv, action, func(r zktest.Request) (is bool) {
@@ -139,14 +142,14 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// inBackground calls the function in a goroutine, and returns what it returns.
+// inBackground calls f in a goroutine, and returns a channel for its result.
 func inBackground(f func() error) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- f() }()
 	return result
 }
 
-// logged returns a coordinator, and what it logs from that level on.
+// logged returns a coordinator, and its log from the given level on.
 func logged(t *testing.T, srv *zktest.Server, level zapcore.Level, options ...coordinator.Option) (
 	*coordinator.Coordinator, *observer.ObservedLogs,
 ) {

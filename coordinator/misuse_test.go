@@ -16,21 +16,21 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Where refusals of the servers are reported.
+// Where the servers' refusals are reported.
 
-// undeletable are the permissions in a directory where no client may delete.
+// undeletable grants permissions in a directory, but not to delete.
 const undeletable = zk.PermRead | zk.PermCreate
 
 var errOfFunction = errors.New("the function's own")
 
-// TestARefusedReleaseIsToldByDo beside the function's own error. Then the session ends
-// before the node is gone.
+// TestARefusedReleaseIsToldByDo, together with the function's own error. Then the session
+// ends before the node is gone.
 func TestARefusedReleaseIsToldByDo(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playRefusedDo(t, onTheDouble(t, srv)) })
 }
 
-// TestARefusedReleaseIsToldByTerms as the last pair, with the cause of a context that has
-// ended, if the body goes on.
+// TestARefusedReleaseIsToldByTerms as the last pair, together with the cause if its
+// context ends while the body is still running.
 func TestARefusedReleaseIsToldByTerms(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { playRefusedTerms(t, onTheDouble(t, srv)) })
 }
@@ -107,8 +107,8 @@ func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 	})
 }
 
-// TestAMultiLockNamesTheMemberThatWasRefused, whatever was asked of it. The error also is
-// what the server said.
+// TestAMultiLockNamesTheMemberThatWasRefused, whichever request was refused. The error
+// wraps the server's error.
 func TestAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
 	forEach(t, refusals(), func(t *testing.T, srv *zktest.Server, r refusal) { r.play(t, onTheDouble(t, srv)) })
 }
@@ -121,10 +121,10 @@ func TestRealAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
 
 // refusal is a way to be refused at the second path of a multi-lock.
 type refusal struct {
-	perms   int32                    // of every client in the second directory; 0: there is none, and no client may make it
-	options []coordinator.LockOption // of the second member
-	ahead   []coordinator.LockOption // of another client's holder of the second lock, if not nil
-	held    bool                     // it is the release that is refused
+	perms   int32                    // of every client in the second directory; 0: it is missing, and no client may create it
+	options []coordinator.LockOption // the second member's options
+	ahead   []coordinator.LockOption // if not nil, another client holds the second lock with these options
+	held    bool                     // the release is refused
 }
 
 func refusals() map[string]refusal {
@@ -160,8 +160,9 @@ func (r refusal) play(t *testing.T, s *site) {
 	}
 	c := s.connect()
 	if s.root != "" {
-		// A server without containers closes the connection at the first one, and without
-		// a connection the end does not wait for the servers.
+		// Acquire once before. A server without containers closes the connection at the
+		// first request for one, and without a connection Done does not wait for the
+		// servers.
 		eventstest.Must(t, c.Mutex("/open/before").Do(t.Context(), func(context.Context, events.Grant) error { return nil }))
 	}
 	a := c.Multi(c.Mutex(first), c.Mutex(second, r.options...)).Acquire(t.Context())

@@ -28,16 +28,16 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestRealMutualTLS: a server knows its clients by their certificates, which are made
-// here. A lock is its owner's alone, by the distinguished name. The next connection is
-// made with another certificate, and the lock stays. What a server has against a
-// certificate is told.
+// TestRealMutualTLS: a server identifies its clients by their certificates, which the
+// test issues. A lock belongs to its owner alone, by the distinguished name. The next
+// connection uses another certificate, and the lock stays. An error says why a server
+// refuses a certificate.
 func TestRealMutualTLS(t *testing.T) {
 	eventstest.NeedsServers(t)
 	authority := newAuthority(t)
 	now := time.Now()
 	server := authority.issue(t, "server", now.Add(time.Hour))
-	addr, _ := tlsServer(t, authority, server, // 3.8 has one of these, 3.9 the other
+	addr, _ := tlsServer(t, authority, server, // 3.8 knows one of these, 3.9 the other
 		ensemble.Property("zookeeper.ssl.protocol", "TLSv1.3"), ensemble.Property("zookeeper.ssl.enabledProtocols", "TLSv1.2,TLSv1.3"))
 	proxy := ensemble.StartProxy(t, addr)
 	connect := func(certificate func() *tls.Certificate, version uint16) (*coordinator.Coordinator, error) {
@@ -94,8 +94,8 @@ func TestRealMutualTLS(t *testing.T) {
 	}
 }
 
-// TestRealTLSByDefault: with the servers' defaults and with Go's, a client connects. The
-// versions of TLS that the server accepts are those of the table in docs/security.md.
+// TestRealTLSByDefault: a client connects with the servers' and Go's defaults. The server
+// accepts the versions of TLS in the table of docs/security.md.
 func TestRealTLSByDefault(t *testing.T) {
 	eventstest.NeedsServers(t)
 	authority, end := newAuthority(t), time.Now().Add(time.Hour)
@@ -132,7 +132,7 @@ func TestRealTLSByDefault(t *testing.T) {
 	coordtest.HoldReal(t, coordtest.ConnectReal(t, addr, coordinator.WithTLS(config)).Mutex(lockPath))
 }
 
-// authority makes certificates.
+// authority issues certificates.
 type authority struct {
 	certificate *x509.Certificate
 	key         crypto.Signer
@@ -167,7 +167,7 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// issue returns a certificate, for either end, that is good for an hour up to the time.
+// issue returns a certificate for either end, valid for two hours before until.
 func (a *authority) issue(t *testing.T, name string, until time.Time) *tls.Certificate {
 	t.Helper()
 	a.last++
@@ -181,8 +181,8 @@ func (a *authority) issue(t *testing.T, name string, until time.Time) *tls.Certi
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// tlsServer starts a server that talks TLS, and wants a certificate of the authority's.
-// It returns its address.
+// tlsServer starts a server that speaks TLS and requires a certificate of the authority.
+// It returns the server's address.
 func tlsServer(t *testing.T, a *authority, certificate *tls.Certificate, more ...ensemble.Setting) (addr string, e *ensemble.Ensemble) {
 	t.Helper()
 	folder := t.TempDir()
@@ -207,10 +207,10 @@ func tlsServer(t *testing.T, a *authority, certificate *tls.Certificate, more ..
 	}, more...)...)
 	e.Needs(t, ensemble.TLS)
 	addr = net.JoinHostPort("127.0.0.1", port)
-	eventstest.Eventually(t, "the secure port is open", func() bool { // after the plain one
+	eventstest.Eventually(t, "the secure port is open", func() bool { // it opens after the plain one
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
-			_ = conn.Close() // that it was opened is all
+			_ = conn.Close() // only the opening matters
 		}
 		return err == nil
 	})

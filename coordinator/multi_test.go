@@ -18,7 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Where multi-locks meet.
+// Paths of multi-locks that overlap.
 const accountA, accountB, accountC = "/accounts/a", "/accounts/b", "/accounts/c"
 
 // mutexes returns a multi-lock of mutexes.
@@ -39,7 +39,7 @@ func pathsOf(n int) []string {
 	return paths
 }
 
-// nodesBelow returns the contenders of all paths.
+// nodesBelow returns the contenders at all paths.
 func nodesBelow(srv *zktest.Server, paths ...string) (nodes []string) {
 	for _, p := range paths {
 		nodes = append(nodes, srv.Children(p)...)
@@ -57,7 +57,7 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 		coordtest.Hold(t, c.Mutex(accountC))
 		synctest.Wait()
 		sent := coordtest.Traffic(srv)
-		members := map[string]string{ // that are to blame
+		members := map[string]string{ // the member at fault
 			"unfair": accountB, "reentrant": accountA, "tells of crashes": accountA, "kazoo's": accountA,
 			"bad option": accountB, "no path": "b", "the servers' own": "/zookeeper/config", "as another kind here": accountC,
 		}
@@ -106,13 +106,13 @@ func TestBadMultiLocksEndAtOnceAndSendNothing(t *testing.T) {
 		}
 		synctest.Wait()
 		expectEqual(t, sent.Load(), 0, "requests that were sent for locks that are refused")
-		// Nothing of those that were refused stands in the way of another kind of lock.
+		// The refused acquisitions do not block another kind of lock.
 		coordtest.Soon(t, c.ReadWrite(accountB).Write().Acquire(t.Context()))
 	})
 }
 
-// TestAMultiLockThatLosesANodeInTheLastMoment is not granted, and all are queued anew:
-// the claim, which is one transaction with a check of each node, is refused.
+// TestAMultiLockThatLosesANodeInTheLastMoment is not granted, and queues up again at
+// every path: its claim, one transaction with a check of each node, is refused.
 func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 	for i := range 2 {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -125,7 +125,7 @@ func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 					return zktest.Pass()
 				}
 				if claims = append(claims, r.Parts); len(claims) == 1 {
-					go func() { _ = srv.Delete(r.Parts[i].Path) }() // when the server has done with this
+					go func() { _ = srv.Delete(r.Parts[i].Path) }() // after the server has handled this request
 					return zktest.Fail(zktest.Throttled)
 				}
 				return zktest.Pass()
@@ -142,7 +142,8 @@ func TestAMultiLockThatLosesANodeInTheLastMoment(t *testing.T) {
 	}
 }
 
-// TestMultiLocksBelowAChroot: the nodes are named as the caller's paths are.
+// TestMultiLocksBelowAChroot: the paths of nodes are relative to the chroot, as the
+// caller's paths are.
 func TestMultiLocksBelowAChroot(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		_, grant := coordtest.Hold(t, mutexes(connectBelow(t, srv, "/app"), "/", accountB))
@@ -154,14 +155,13 @@ func TestMultiLocksBelowAChroot(t *testing.T) {
 	})
 }
 
-// TestThirtyTwoFreeLocksCostTwoRequests: one to acquire all of them, one to give all
-// back.
+// TestThirtyTwoFreeLocksCostTwoRequests: one to acquire all of them, one to release them.
 func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 	const paths, cycles = 32, 20
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		all := mutexes(cs[0], pathsOf(paths)...)
-		holdAgainAndAgain(t, all, 2) // the directories are made, and known to be ours
+		holdAgainAndAgain(t, all, 2) // makes the directories, and learns that they are ours
 		before := coordtest.Total(ms)
 		holdAgainAndAgain(t, all, cycles)
 		n := coordtest.Total(ms).Minus(before)
@@ -171,14 +171,13 @@ func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 		before = coordtest.Total(ms)
 		time.Sleep(5 * time.Minute)
 		n = coordtest.Total(ms).Minus(before)
-		expect(t, n.Requests <= 5*60+paths, // a probe a second, and each node is watched once
+		expect(t, n.Requests <= 5*60+paths, // one probe a second, and one request to watch each node
 			"to hold it for five minutes took %+v, want at most %d requests", n, 5*60+paths)
 		held.Release()
 	})
 }
 
-// TestRealMultiLockAsLargeAsARequestMayBe: what a real server makes of the largest
-// transaction.
+// TestRealMultiLockAsLargeAsARequestMayBe sends the largest transaction to a real server.
 func TestRealMultiLockAsLargeAsARequestMayBe(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()

@@ -23,18 +23,18 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// names answers the lookups of every name. What a session makes of the answers is tested
-// in session/internal/wire.
+// names answers every lookup. session/internal/wire tests what a session does with the
+// answers.
 type names struct {
-	lookups, going atomic.Int32 // all, and those under way
+	lookups, going atomic.Int32 // in total, and under way
 
 	mu    sync.Mutex
-	takes time.Duration // a lookup
+	takes time.Duration // how long a lookup takes
 	err   error
 	addrs []netip.Addr
 }
 
-// newNames has names lead to the addresses.
+// newNames returns names that resolve to the addresses.
 func newNames(takes time.Duration, addrs ...string) *names {
 	n := &names{}
 	n.set(takes, nil, addrs...)
@@ -68,7 +68,7 @@ func (n *names) lookup(ctx context.Context, _, _ string) ([]netip.Addr, error) {
 	return n.addrs, n.err
 }
 
-// option has a coordinator look names up here, and dial the double, if there is one.
+// option makes a coordinator look up names here, and dial the double unless srv is nil.
 func (n *names) option(srv *zktest.Server) coordinator.Option {
 	return session.OptionFunc(func(c *session.Config) {
 		c.Lookup = n.lookup
@@ -78,9 +78,9 @@ func (n *names) option(srv *zktest.Server) coordinator.Option {
 	})
 }
 
-// TestASlowLookupEndsInASession: Go's resolver waits 5 s for a name server that is silent
-// before it asks the next one. That is longer than an attempt to connect takes, and no
-// attempt begins it again.
+// TestASlowLookupEndsInASession: Go's resolver waits 5 s for a silent name server before
+// it asks the next one. That is longer than an attempt to connect takes, so the lookup
+// outlives the attempt, and later attempts do not restart it.
 func TestASlowLookupEndsInASession(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 4 * time.Second, 10 * time.Second, 16 * time.Second, time.Minute} {
 		coordtest.Case(t, timeout.String(), func(t *testing.T, srv *zktest.Server) {
@@ -93,22 +93,21 @@ func TestASlowLookupEndsInASession(t *testing.T) {
 			eventstest.Must(t, err)
 			defer func() { eventstest.Check(t, c.Close()) }()
 			took, lookups := time.Since(start), n.lookups.Load()
-			// An attempt may have its end, and a pause after it, just when the lookup
-			// ends.
+			// An attempt may end, and a pause follow it, just when the lookup ends.
 			expect(t, took <= takes+2*time.Second, "a session after %v, want it after the lookup's %v", took, takes)
 			expect(t, lookups <= 2, "%d lookups, want one, and one more by the attempt that connects", lookups)
 
-			// With a session, the addresses stand in at once.
+			// During a session, the earlier addresses are used at once.
 			held, _ := coordtest.Hold(t, c.Mutex(lockPath))
 			session := c.SessionID()
-			time.Sleep(timeout / 2) // it counts as a good connection from then on
+			time.Sleep(timeout / 2) // from then on it counts as a good connection
 			srv.CutAll()
 			time.Sleep(timeout / 2)
 			coordtest.NotLost(t, held)
 			expectEqual(t, c.State(), coordinator.StateConnected, "the state half a timeout after the cut")
 			expectEqual(t, c.SessionID(), session, "the session after the cut")
 
-			// A new one waits for a lookup of its own.
+			// A new session waits for its own lookup.
 			expire(t, srv, c)
 			expired := time.Now()
 			<-held.Lost()
@@ -120,8 +119,8 @@ func TestASlowLookupEndsInASession(t *testing.T) {
 	}
 }
 
-// TestALookupThatNeverEndsIsGivenUp: it has a bound of its own, and the error says what
-// there is to wait for.
+// TestALookupThatNeverEndsIsGivenUp: a lookup has its own time limit, and the error says
+// that the name was not resolved.
 func TestALookupThatNeverEndsIsGivenUp(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		n := newNames(time.Hour, "127.0.0.1")
@@ -134,7 +133,7 @@ func TestALookupThatNeverEndsIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestCloseEndsALookup at once, also one that is under way beside a connection.
+// TestCloseEndsALookup at once, even one that is under way during a connection.
 func TestCloseEndsALookup(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		n := newNames(0, "127.0.0.1")
@@ -156,12 +155,12 @@ func TestCloseEndsALookup(t *testing.T) {
 	})
 }
 
-// TestRealHeadlessService: three servers have one name, and a port, as behind a headless
-// service of Kubernetes. A lock is held all the time, while servers die and hang and the
-// name leads elsewhere or nowhere.
+// TestRealHeadlessService: three servers share one name and port, as behind a headless
+// service of Kubernetes. A lock is held throughout, while servers die and hang and the
+// name resolves to another address or to none.
 func TestRealHeadlessService(t *testing.T) {
 	eventstest.NeedsServers(t)
-	t.Parallel() // it waits for servers most of the time
+	t.Parallel() // it mostly waits for servers
 	hosts := []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"}
 	for _, host := range hosts {
 		if l, err := net.Listen("tcp", net.JoinHostPort(host, "0")); err != nil {
@@ -192,10 +191,10 @@ func TestRealHeadlessService(t *testing.T) {
 	from, to := one, two
 	for _, x := range []struct {
 		what       string
-		away, back func(i int) error // what happens to the server that the session is on
-		takes      time.Duration     // a lookup, as set before
+		away, back func(i int) error // applied to the session's server
+		takes      time.Duration     // how long a lookup takes
 		err        error
-		leads      []string // the name
+		leads      []string // the addresses of the name
 	}{
 		{what: "the name leads elsewhere", away: e.Kill, back: e.Restart, leads: []string{hosts[two]}},
 		{what: "the name has two addresses", away: e.Kill, back: e.Restart, leads: []string{hosts[one], hosts[two]}},
@@ -221,7 +220,7 @@ func TestRealHeadlessService(t *testing.T) {
 	expectEqual(t, again.Session, grant.Session, "the session in the end")
 }
 
-// TestRealIPv6: a server that only ::1 leads to.
+// TestRealIPv6 uses a server that only listens on ::1.
 func TestRealIPv6(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()

@@ -22,14 +22,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// said is what an observer has heard and not read yet.
+// said returns the next report that the observer has not read yet.
 func said(seen <-chan events.Leader) (l events.Leader, ok, closed bool) {
 	synctest.Wait()
 	return coordtest.HeardSoFar(seen)
 }
 
-// wantLeader fails the test unless the observer was just told of the leader with this
-// data. An empty text: no leader.
+// wantLeader fails the test unless the observer was just notified of the leader with this
+// data. Empty data: no leader.
 func wantLeader(t *testing.T, srv *zktest.Server, seen <-chan events.Leader, data string) {
 	t.Helper()
 	l, ok, closed := said(seen)
@@ -40,7 +40,7 @@ func wantLeader(t *testing.T, srv *zktest.Server, seen <-chan events.Leader, dat
 	}
 }
 
-// wantQuiet fails the test if the observer was told anything.
+// wantQuiet fails the test if the observer was notified of anything.
 func wantQuiet(t *testing.T, seen <-chan events.Leader) {
 	t.Helper()
 	if l, ok, closed := said(seen); ok || closed {
@@ -48,8 +48,8 @@ func wantQuiet(t *testing.T, seen <-chan events.Leader) {
 	}
 }
 
-// TestObserversEnd with their contexts, with the coordinator, and where the path cannot
-// be read: the channel is closed.
+// TestObserversEnd with their context, with the coordinator, and if the path cannot be
+// read: the channel is closed.
 func TestObserversEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.WarnLevel)
@@ -58,12 +58,12 @@ func TestObserversEnd(t *testing.T) {
 		isOver := func(what string, seen <-chan events.Leader) {
 			t.Helper()
 			_, ok, closed := said(seen)
-			for ok { // what was not read yet comes before
+			for ok { // unread reports come first
 				_, ok, closed = said(seen)
 			}
 			expect(t, closed, "%s: the channel is open, want it closed", what)
 		}
-		for i := range 100 { // before, while and after it is first looked
+		for i := range 100 { // before, during and after the first look
 			short, end := context.WithCancel(t.Context())
 			if i%3 == 0 {
 				end()
@@ -103,15 +103,15 @@ func TestObserversEnd(t *testing.T) {
 	})
 }
 
-// TestAChangeRightBehindAReading: its event comes together with the answer. Whichever is
-// handled first, the change is not overlooked.
+// TestAChangeRightBehindAReading: the event of a change arrives together with the answer
+// to a read. Whichever is handled first, the change is not missed.
 func TestAChangeRightBehindAReading(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		ann := campaign(c, "ann")
 		grant := coordtest.Soon(t, ann)
 		session := other.SessionID()
-		strike(srv, zktest.Delay(time.Second), func(q zktest.Request) bool { // it is executed, and the watch armed
+		strike(srv, zktest.Delay(time.Second), func(q zktest.Request) bool { // executed, and the watch is armed, but answered late
 			return q.Session == session && q.Op == zktest.OpGetData
 		})
 		for round := range 50 {
@@ -130,15 +130,15 @@ func TestAChangeRightBehindAReading(t *testing.T) {
 	})
 }
 
-// hustings is an election without candidates of ours, which the test moves.
+// hustings is an election without candidates of ours. The test changes it.
 type hustings struct {
 	srv *zktest.Server
 
-	mu     sync.Mutex // held while something is moved, which is seen before it is done
+	mu     sync.Mutex // held during a move, which others may see before it returns
 	joined int
 }
 
-// move changes something, if there is anything to change.
+// move makes a change, if it applies.
 func (h *hustings) move(how string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -167,7 +167,7 @@ func (h *hustings) move(how string) {
 			must(h.srv.Delete(electionPath))
 		}
 	}
-	if how == "anew" { // another path of the same name, in which the second candidate has the leader's name
+	if how == "anew" { // a new directory at the path, in which the second candidate has the old leader's name
 		h.joined = max(h.joined, 1)
 		must(h.srv.Create(oldest, []byte("anew")))
 		if first.Node != "" && first.Node != oldest {
@@ -177,8 +177,8 @@ func (h *hustings) move(how string) {
 }
 
 // TestObserveAtEachStep makes a change before each request of an observer, while it
-// begins and while something else changes. In the end it has heard of the leader, in
-// order and within a few requests.
+// begins and while something else changes. At the end, the observer knows the leader; its
+// reports came in order, and took few requests.
 func TestObserveAtEachStep(t *testing.T) {
 	const most = 60
 	moves := []string{"path", "join", "leave", "proclaim", "remove", "anew"}
@@ -219,8 +219,8 @@ func TestObserveAtEachStep(t *testing.T) {
 	}
 }
 
-// wantTheTruth observes while changes come, and wants to have heard of the leader in the
-// end, in order and nothing twice.
+// wantTheTruth observes while changes are made, and checks that the observer knows the
+// leader at the end, with reports in order and none repeated.
 func wantTheTruth(t *testing.T, h *hustings, c *coordinator.Coordinator, then string) {
 	t.Helper()
 	seen := c.Election(electionPath).Observe(t.Context())
@@ -237,8 +237,8 @@ func wantTheTruth(t *testing.T, h *hustings, c *coordinator.Coordinator, then st
 	checkHeard(t, "the observer", heard, leaderOf(h.srv))
 }
 
-// TestWhatObserversCost: nothing while others come and go behind the leader, and the same
-// for any number of observers in one coordinator.
+// TestWhatObserversCost: nothing while candidates behind the leader come and go, and the
+// same for any number of observers in one coordinator.
 func TestWhatObserversCost(t *testing.T) {
 	for _, observers := range []int{1, 100} {
 		coordtest.Case(t, fmt.Sprint(observers), func(t *testing.T, srv *zktest.Server) {
@@ -288,15 +288,14 @@ func TestWhatObserversCost(t *testing.T) {
 	}
 }
 
-// TestObserversLeaveOneWatch behind, which the next one uses, and nothing when it has
-// fired.
+// TestObserversLeaveOneWatch for the next observer to use, and none once it has fired.
 func TestObserversLeaveOneWatch(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		c := coordtest.Connect(t, srv)
 		ann := campaign(c, "ann")
 		coordtest.Soon(t, ann)
-		time.Sleep(time.Minute) // its own node is watched by now
+		time.Sleep(time.Minute) // by now its own node is watched
 		before := srv.Watches()
 		for range 1000 {
 			ctx, end := context.WithCancel(t.Context())
@@ -317,9 +316,9 @@ func TestObserversLeaveOneWatch(t *testing.T) {
 	})
 }
 
-// checkHeard fails the test if an observer has heard of a past leader again, of a token
-// that goes back, or of a leader twice, or at last of another one than this. The token
-// tells a leader apart from another of the same name.
+// checkHeard fails the test if an observer heard of a past leader again, of a smaller
+// token or of the same leader twice in a row, or if the last report is not this leader.
+// The token distinguishes leaders of the same name.
 func checkHeard(t *testing.T, observer string, heard []events.Leader, leader events.Leader) {
 	t.Helper()
 	var last events.Leader
@@ -337,7 +336,7 @@ func checkHeard(t *testing.T, observer string, heard []events.Leader, leader eve
 		"%s heard %+v at last, want the leader %+v", observer, last, leader)
 }
 
-// leaderOf returns the leader, as the server has it.
+// leaderOf returns the leader according to the server's nodes.
 func leaderOf(srv *zktest.Server) (l events.Leader) {
 	var first events.Name
 	for _, child := range srv.Children(electionPath) {
@@ -352,9 +351,9 @@ func leaderOf(srv *zktest.Server) (l events.Leader) {
 	return l
 }
 
-// realElections has candidates of three sessions lead in turn on a real ensemble.
-// Observers at each server hear of it: in order, each leader with a greater token, and
-// the last one in the end.
+// realElections lets candidates of three sessions lead in turn on a real ensemble. An
+// observer at each server hears of the leaders in order, with growing tokens, and of the
+// last one at the end.
 func realElections(t *testing.T, e *ensemble.Ensemble) {
 	rounds, ctx := eventstest.Amount(15, 40), coordtest.RealContext(t)
 	var heard [3][]events.Leader // by the observer at each server
@@ -374,7 +373,7 @@ func realElections(t *testing.T, e *ensemble.Ensemble) {
 	for i := range 3 {
 		election := coordtest.ConnectReal(t, e.Addr(i)).Election(electionPath)
 		leading.Go(func() {
-			for n := range rounds { // Terms would pause between terms that are so short
+			for n := range rounds { // Terms would pause between such short terms
 				term := election.Acquire(ctx, named(fmt.Sprint("candidate ", i)))
 				grant, err := term.Wait(ctx)
 				eventstest.Check(t, err)

@@ -22,7 +22,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// opened returns a coordinator that has not waited for a session. It is closed at the end
+// opened returns a coordinator without waiting for its session. It is closed at the end
 // of the test.
 func opened(t *testing.T, servers string, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
@@ -32,8 +32,8 @@ func opened(t *testing.T, servers string, options ...coordinator.Option) *coordi
 	return c
 }
 
-// playFirst asks for everything that a program may ask for before there is a session.
-// There is no result yet after waits, and every result comes after heal.
+// playFirst makes every call that a program may make before there is a session. No result
+// arrives before heal is called, and every result does afterwards.
 func playFirst(ctx context.Context, t *testing.T, c *coordinator.Coordinator, at string, waits, heal func()) {
 	t.Helper()
 	lock, election := c.Mutex(at+"/lock"), c.Election(at+"/leader")
@@ -98,12 +98,12 @@ func TestRealEverythingMayBeAskedForBeforeThereIsAServer(t *testing.T) {
 	}, proxy.Heal)
 }
 
-// TestATryIsBounded: a try of each kind ends when no server has answered for T, or 10 s
-// if that is less, or by its own bounds. It does not say that another contender has the
-// lock.
+// TestATryIsBounded: a Try of any kind ends when no server has answered for T or 10 s,
+// whichever is shorter, or by its own bounds. The error does not claim that another
+// contender has the lock.
 func TestATryIsBounded(t *testing.T) {
 	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
-		for _, mute := range []bool{false, true} { // or there never is a session
+		for _, mute := range []bool{false, true} { // false: there never is a session
 			coordtest.Case(t, fmt.Sprint("mute ", mute, ", T ", timeout), func(t *testing.T, srv *zktest.Server) {
 				srv.Down(!mute)
 				c := opened(t, srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout))
@@ -137,7 +137,7 @@ func TestATryIsBounded(t *testing.T) {
 				ends(l.Acquire(ctx, try), time.Second, why)
 				ends(l.Acquire(t.Context(), try, late), bound+time.Second,
 					coordinator.ErrTimeout, coordinator.ErrNoSession, context.DeadlineExceeded)
-				// No try: it also waits until its connection is given up.
+				// Without Try, it also waits until its connection is given up.
 				ends(l.Acquire(t.Context(), late), max(bound+time.Second, timeout*2/3),
 					coordinator.ErrTimeout, coordinator.ErrNoSession)
 				all.Wait()
@@ -147,8 +147,7 @@ func TestATryIsBounded(t *testing.T) {
 	}
 }
 
-// TestATryOutlivesABriefOutage, and is not ended by its limit when a server is there
-// again.
+// TestATryOutlivesABriefOutage, and its limit does not end it once a server is back.
 func TestATryOutlivesABriefOutage(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		srv.Down(true)
@@ -162,8 +161,8 @@ func TestATryOutlivesABriefOutage(t *testing.T) {
 	})
 }
 
-// TestRefusedIdentityIsNotForEver: Ready reports a refused identity at once. If it is
-// accepted later, there is a session.
+// TestRefusedIdentityIsNotForEver: Ready reports a refused identity at once. If the
+// identity is accepted later, there is a session.
 func TestRefusedIdentityIsNotForEver(t *testing.T) {
 	const wait = 10 * time.Minute
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -172,13 +171,13 @@ func TestRefusedIdentityIsNotForEver(t *testing.T) {
 		start := time.Now()
 		c := opened(t, srv.Addr(), srv.Option(), coordinator.WithAuth("digest", []byte("u:p")), coordinator.WithLogger(zap.New(core)))
 		waiting := c.Mutex(lockPath).Acquire(t.Context())
-		for range 2 { // and again
+		for range 2 { // the second call reports it again
 			expectError(t, c.Ready(t.Context()), coordinator.ErrNoAuth, "Ready")
 			expect(t, time.Since(start) <= 2*time.Second, "Ready takes %v, want 2 s at most", time.Since(start))
 		}
 		for time.Since(start) < wait {
 			time.Sleep(time.Second)
-			srv.CutAll() // as a server does that has refused an identity
+			srv.CutAll() // as a server does after it refused an identity
 		}
 		expectEqual(t, logs.FilterMessage("the identities were not accepted").Len(), 1, "lines about the refusal")
 		wantNotices(t, logs, wait, coordinator.ErrNoAuth.Error())
@@ -191,8 +190,8 @@ func TestRefusedIdentityIsNotForEver(t *testing.T) {
 
 const unusable = "no server can be used"
 
-// wantNotices checks that the outage was logged after three seconds, and from then on
-// once a minute, with the cause.
+// wantNotices checks that the outage was logged after three seconds and then once a
+// minute, with its cause.
 func wantNotices(t *testing.T, logs *observer.ObservedLogs, outage time.Duration, cause string) {
 	t.Helper()
 	told := logs.FilterMessage(unusable).AllUntimed()
@@ -206,7 +205,7 @@ func wantNotices(t *testing.T, logs *observer.ObservedLogs, outage time.Duration
 	logs.TakeAll()
 }
 
-// outages keep every session from the servers.
+// outages cut every session off from the servers.
 var outages = map[string]func(srv *zktest.Server, on bool){
 	"down": (*zktest.Server).Down,
 	"mute": func(srv *zktest.Server, on bool) {
@@ -220,7 +219,7 @@ var outages = map[string]func(srv *zktest.Server, on bool){
 func TestAnOutageIsLoggedSeldomWithItsCause(t *testing.T) {
 	const outage = 10 * time.Minute
 	for name, fault := range outages {
-		cause := map[string]string{"down": "refused"}[name] // in the middle of a first attempt there is none yet
+		cause := map[string]string{"down": "refused"}[name] // during the first attempt there is none yet
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
 			core, logs := observer.New(zap.WarnLevel)
 			none := func(when string) {
@@ -241,7 +240,7 @@ func TestAnOutageIsLoggedSeldomWithItsCause(t *testing.T) {
 			wantNotices(t, logs, outage, cause)
 			fault(srv, false)
 			time.Sleep(time.Minute)
-			srv.Cut(co.SessionID()) // it is over before any caller needs to hear of it
+			srv.Cut(co.SessionID()) // a short outage is not worth a warning
 			none("after a cut")
 		})
 	}
@@ -303,13 +302,13 @@ func TestATimeoutThatServersChangeIsLogged(t *testing.T) {
 				}
 				expectEqual(t, strings.Join(got, ", "), want, "warned is of the timeouts asked for and granted")
 				srv.Cut(c.SessionID())
-				time.Sleep(time.Minute) // it is known
+				time.Sleep(time.Minute) // no second warning follows
 			}
 		})
 	}
 }
 
-// TestNilStandsForTheDefault: as if neither a logger nor a way to dial had been named.
+// TestNilStandsForTheDefault: a nil logger or dialer resets the option.
 func TestNilStandsForTheDefault(t *testing.T) {
 	srv := zktest.Start(t)
 	core, logs := observer.New(zap.DebugLevel)
@@ -322,7 +321,7 @@ func TestNilStandsForTheDefault(t *testing.T) {
 	expectEqual(t, logs.Len(), 0, "lines of a logger that WithLogger(nil) follows")
 }
 
-// TestMaxWaitOfATryWhoseGrantIsNotTaken ends it, in a group, too.
+// TestMaxWaitOfATryWhoseGrantIsNotTaken: MaxWait ends it, in a group, too.
 func TestMaxWaitOfATryWhoseGrantIsNotTaken(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, g := coordtest.Connect(t, srv), newGroup(t)

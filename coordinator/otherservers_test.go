@@ -17,7 +17,7 @@ import (
 // others are servers that lack container nodes.
 var others = map[string]zktest.Setting{"ZooKeeper 3.4": zktest.ZooKeeper34(), "ClickHouse Keeper": zktest.ClickHouseKeeper()}
 
-// Each such request costs a connection, so few are made.
+// Each request for a container costs a connection there, so few are made.
 func TestLocksWithoutContainers(t *testing.T) {
 	for name, setting := range others {
 		t.Run(name, func(t *testing.T) {
@@ -45,8 +45,8 @@ func TestLocksWithoutContainers(t *testing.T) {
 	}
 }
 
-// A connection that breaks says nothing about containers, also if many requests for one
-// were under way.
+// A broken connection is no sign that a server lacks containers, even if many requests
+// for one were under way.
 func TestABrokenConnectionIsNoLackOfContainers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -62,12 +62,12 @@ func TestABrokenConnectionIsNoLackOfContainers(t *testing.T) {
 			coordtest.GrantOf(t, a)
 			coordtest.End(a)
 		}
-		time.Sleep(5 * time.Minute) // containers are looked for once a minute
+		time.Sleep(5 * time.Minute) // the server looks for empty containers once a minute
 		expectNone(t, srv.Tree(), "nodes that are left")
 	})
 }
 
-// TestRealOnTheServersThereAre is what every server has to do, whatever it lacks.
+// TestRealOnTheServersThereAre checks what a lock needs from any server.
 func TestRealOnTheServersThereAre(t *testing.T) {
 	eventstest.NeedsServersEachTime(t)
 	server := coordtest.Servers(t, 1).Addr(0)

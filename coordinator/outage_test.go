@@ -18,17 +18,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// An acquisition that is given up before it was sent is never sent, and nothing of it
-// stays.
+// An acquisition that is given up before it was sent is never sent, and leaves nothing
+// behind.
 
-// inTheOutage is where the locks are that are tried for in vain.
+// inTheOutage is the parent of the locks that are acquired in vain.
 const inTheOutage = "/outage/"
 
-// trier is a way to ask for a lock that is given up before a server hears of it.
+// trier is a way to request a lock and give it up before a server receives the request.
 type trier struct {
 	lock    func(c *coordinator.Coordinator, at string) handle
 	options []coordinator.AcquireOption
-	ends    func(a *coordinator.Acquisition, cancel context.CancelFunc) // nil: with its wait
+	ends    func(a *coordinator.Acquisition, cancel context.CancelFunc) // nil: its wait ends
 }
 
 func (x trier) try(c *coordinator.Coordinator, at string) {
@@ -50,7 +50,7 @@ func triers() map[string]trier {
 	crash := coordinator.DetectCrash()
 	detects := func(c *coordinator.Coordinator, at string) handle { return c.Mutex(at, crash) }
 	released := func(a *coordinator.Acquisition, _ context.CancelFunc) {
-		synctest.Wait() // it has asked for what it begins with
+		synctest.Wait() // its first request is queued
 		a.Release()
 	}
 	atOnce := func(a *coordinator.Acquisition, _ context.CancelFunc) { a.Release() }
@@ -86,7 +86,7 @@ func isTried(r zktest.Request) bool {
 	})
 }
 
-// TestATryInAnOutageLeavesNothing: no memory, and no request at the next connection.
+// TestATryInAnOutageLeavesNothing: no memory, and no request on the next connection.
 func TestATryInAnOutageLeavesNothing(t *testing.T) {
 	tries := eventstest.Many(1000, 20_000)
 	const most = 100 // bytes
@@ -102,9 +102,9 @@ func TestATryInAnOutageLeavesNothing(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		tryFor(tries / 10) // what a first try makes is kept
+		tryFor(tries / 10) // the first tries allocate what is kept
 		kept := most + 1
-		for again := 3; kept > most && again > 0; again-- { // the runtime may keep something for itself, but not each time
+		for again := 3; kept > most && again > 0; again-- { // the runtime may keep something for itself, but not every time
 			before := heap()
 			tryFor(tries)
 			kept = (heap() - before) / tries
@@ -118,8 +118,8 @@ func TestATryInAnOutageLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestATryBehindABurstLeavesNothing: the same with a connection, for acquisitions of
-// which the requests wait for room.
+// TestATryBehindABurstLeavesNothing checks the same during a connection, for acquisitions
+// whose requests wait for room.
 func TestATryBehindABurstLeavesNothing(t *testing.T) {
 	const rtt = time.Second
 	forEach(t, triers(), func(t *testing.T, srv *zktest.Server, x trier) {
@@ -139,8 +139,8 @@ func TestATryBehindABurstLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestReleasedWhileItIsSent: an acquire that is given up after it was sent leaves no node
-// either, whether its answer comes or not.
+// TestReleasedWhileItIsSent: an acquisition that is given up after its create was sent
+// leaves no node either, whether the answer arrives or not.
 func TestReleasedWhileItIsSent(t *testing.T) {
 	forEach(t, map[string]zktest.Action{
 		"answered late": zktest.Delay(time.Second), "answer lost": zktest.CutAfter(), "request lost": zktest.CutBefore(),
@@ -154,9 +154,9 @@ func TestReleasedWhileItIsSent(t *testing.T) {
 	})
 }
 
-// TestAReleaseWithoutTheAcquireBehindIt: a lock is released and asked for again, which
-// would be one request. The second acquire is given up. The release is made, and another
-// acquire has the place in the request.
+// TestAReleaseWithoutTheAcquireBehindIt: a lock is released and acquired again, which
+// would be one request. The second acquisition is given up. The release is still sent,
+// combined with a third acquisition.
 func TestAReleaseWithoutTheAcquireBehindIt(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(time.Minute))
@@ -179,8 +179,8 @@ func TestAReleaseWithoutTheAcquireBehindIt(t *testing.T) {
 }
 
 // TestAWithdrawnCreateMakesNoNodeLater: an acquisition is released while its directories
-// are being made, and a fault follows. Its caller acquires the lock again. From then on
-// there are no nodes but those of the second acquisition.
+// are being made, and a fault follows. Its caller acquires the lock again. From then on,
+// the only nodes are those of the second acquisition.
 func TestAWithdrawnCreateMakesNoNodeLater(t *testing.T) {
 	const lag = 20 * time.Millisecond // each way
 	kinds := map[string]struct {
@@ -194,7 +194,7 @@ func TestAWithdrawnCreateMakesNoNodeLater(t *testing.T) {
 	type fault struct {
 		direction faultnet.Direction
 		verdict   faultnet.Verdict
-		cut       time.Duration // the connection ends so much later; 0: never
+		cut       time.Duration // the connection ends this much later; 0: never
 	}
 	swallowed, dropped := faultnet.Swallow(), faultnet.Drop()
 	faults := []fault{
@@ -217,8 +217,8 @@ func TestAWithdrawnCreateMakesNoNodeLater(t *testing.T) {
 		network = faultnet.New(srv.DialContext, func(x faultnet.Frame) faultnet.Verdict {
 			expect(t, phase.Load() != 3 || nodes() <= most, "%d nodes, want %d at most", nodes(), most)
 			// A frame upwards is judged when it is sent, and one downwards when it
-			// arrives. What the client sends after the end of a connection waits in its
-			// queue, and no one can take it back.
+			// arrives. A request that the client sends after the end of a connection
+			// waits in its queue, and cannot be taken back.
 			if x.Op == zktest.OpPing || x.Direction != f.direction || phase.Load() < int32(f.direction) || frames.Add(1) != nth {
 				return faultnet.Pass()
 			}
@@ -228,7 +228,7 @@ func TestAWithdrawnCreateMakesNoNodeLater(t *testing.T) {
 			return f.verdict
 		})
 		c := coordtest.Connect(t, srv, coordinator.WithDialer(network.Dial))
-		holdAgainAndAgain(t, c.Mutex("/locks/first"), 1) // from now on the session knows that there are containers
+		holdAgainAndAgain(t, c.Mutex("/locks/first"), 1) // from now on the session knows that the server has containers
 		network.Lag(faultnet.Up, lag)
 		network.Lag(faultnet.Down, lag)
 		phase.Store(1)

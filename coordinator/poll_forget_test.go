@@ -13,8 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestPollForgetsWhatHasGone: of locks at ever fresh paths that had a waiter nothing is
-// kept.
+// TestPollForgetsWhatHasGone: nothing is kept of locks at ever new paths that had a
+// waiter.
 func TestPollForgetsWhatHasGone(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		srv, err := zktest.New(zktest.InMemory())

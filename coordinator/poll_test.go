@@ -20,17 +20,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// How many reads looking costs, and what repeated looks show of a large tree.
+// How many reads walks cost, and what repeated walks show of a large tree.
 
-// The bound on the reads of a process in a second, and what it may send in one after it
-// was idle.
+// readRate bounds the reads of a process per second. After an idle time, mostRead may be
+// sent in one second.
 const (
 	readRate = session.DefaultReadRate
 	mostRead = readRate + readRate/10
 )
 
-// reads are the times at which a server was asked to list or to read, and how often each
-// path was listed.
+// reads records when a server received a list or a read, and how often each path was
+// listed.
 type reads struct {
 	mu     sync.Mutex
 	at     []time.Time
@@ -53,7 +53,7 @@ func readsOf(srv *zktest.Server) *reads {
 	return r
 }
 
-// count returns how many reads there were, and forgets them.
+// count returns the number of reads so far, and resets it.
 func (r *reads) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *reads) most() (most int) {
 	return most
 }
 
-// listings returns how often the directories were listed, at least and at most.
+// listings returns how often the directories were listed: the least and the most.
 func (r *reads) listings(dirs []string) (least, most int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *reads) listings(dirs []string) (least, most int) {
 	return least, most
 }
 
-// bare makes n directories without a lock, and returns their paths in order.
+// bare creates n directories without a lock, and returns their paths in order.
 func bare(t *testing.T, srv *zktest.Server, n int) (paths []string) {
 	t.Helper()
 	for i := range n {
@@ -97,7 +97,7 @@ func bare(t *testing.T, srv *zktest.Server, n int) (paths []string) {
 	return paths
 }
 
-// glance is what a look yields.
+// glance is the result of one look.
 type glance struct {
 	paths []string // in the order of the tree
 	ages  map[string]time.Duration
@@ -121,7 +121,8 @@ func lookAt(t *testing.T, walk func(context.Context) iter.Seq2[events.LockInfo, 
 	return l
 }
 
-// TestLookersOfAProcessShareItsReads: together they send no more than one may.
+// TestLookersOfAProcessShareItsReads: together they send no more reads than a single one
+// may.
 func TestLookersOfAProcessShareItsReads(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		dirs := bare(t, srv, 2000)
@@ -151,8 +152,8 @@ func TestLookersOfAProcessShareItsReads(t *testing.T) {
 	})
 }
 
-// TestAQueueIsReadAtOnce: the bound is on walks. A walk that waits for its turn ends with
-// its context.
+// TestAQueueIsReadAtOnce: the bound applies to walks only. A walk that waits for its turn
+// ends with its context.
 func TestAQueueIsReadAtOnce(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		for i := range 5000 {
@@ -178,8 +179,8 @@ func TestAQueueIsReadAtOnce(t *testing.T) {
 }
 
 // TestPollGoesOnWhereItStopped, in a tree of many directories without a lock and a lock
-// at each end. A look reads again what is known. Each directory is listed once, and again
-// only after the search has rested.
+// at each end. A look reads the known locks again. Each directory is listed once, and
+// again only after the search has rested.
 func TestPollGoesOnWhereItStopped(t *testing.T) {
 	n := eventstest.Amount(6_000, 63_000)
 	atFullRate, rest := time.Duration(n)*time.Second/readRate, time.Duration(n)*4*time.Millisecond
@@ -230,8 +231,8 @@ func TestPollGoesOnWhereItStopped(t *testing.T) {
 	})
 }
 
-// TestPollOfManyContenders: more than a look can read. The lock is shown when all are
-// read.
+// TestPollOfManyContenders has more contenders than one look can read. A lock is shown
+// once all of its contenders are read.
 func TestPollOfManyContenders(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const contenders, locks = 3000, 3
@@ -253,7 +254,8 @@ func TestPollOfManyContenders(t *testing.T) {
 	})
 }
 
-// TestPollOfALoopThatIsLeft: the next look yields what the last one has not, and goes on.
+// TestPollOfALoopThatIsLeft: the next look yields what the interrupted one did not, and
+// goes on.
 func TestPollOfALoopThatIsLeft(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		paths := grove(t, srv, 200)
@@ -282,8 +284,8 @@ func TestPollOfALoopThatIsLeft(t *testing.T) {
 	})
 }
 
-// TestWhatPollYieldsIsTheCallers: a caller that writes to what it got changes no later
-// look, whether that reads the lock again or yields it as it was seen last.
+// TestWhatPollYieldsIsTheCallers: a caller that overwrites its result does not change
+// later looks, whether they read the lock again or yield it as last seen.
 func TestWhatPollYieldsIsTheCallers(t *testing.T) {
 	for _, watched := range []bool{false, true} {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -12,8 +12,8 @@ import (
 )
 
 // TestDataThatFitBesideOnePath: the request of a reader in a writer's place names two
-// nodes. A server drops the connection at a request that is too large, each time it is
-// retried.
+// nodes. A server would drop the connection at a request that is too large, at every
+// retry.
 func TestDataThatFitBesideOnePath(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -34,7 +34,7 @@ func TestDataThatFitBesideOnePath(t *testing.T) {
 	})
 }
 
-// TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits: a waiter that is not woken makes no
+// TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits: a waiter that is not woken sends no
 // request.
 func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 	const readers, sessions = 10, 3
@@ -73,23 +73,25 @@ func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 		}
 		want(readers, readers)
 		const next = readers + 1
-		// Delete. Other readers were before that reader, so the writer asks for the
-		// floor, then for the next node, then lists the directory and its own node.
+		// Delete. Other readers were ahead of this reader, so the writer reads the floor,
+		// then looks at the next node, then lists the directory and reads its own node.
 		release(readers, 1+1+1+2, "the last reader")
 		want(next, next)
-		// The readers behind it were behind two writers, and ask for the floor, unless
-		// they are of its session.
+		// The readers after it were behind two writers, and read the floor unless they
+		// belong to its session.
 		const here = 3
 		release(next, 1+readers-here, "a writer that has waited")
 		want(next+1, 2*readers+1)
-		// Younger readers go first: the writer behind them waits for the youngest.
+		// Younger readers are released first: the writer behind them waits for the
+		// youngest.
 		release(2*readers+1, 1+2, "the youngest reader, and the writer moves up")
 		want(next+1, 2*readers)
 		release(next+3, 1, "one in the middle")
 	})
 }
 
-// TestAReaderCostsOneRequestAloneAndThreeBesideAnother: create, list, read the own node.
+// TestAReaderCostsOneRequestAloneAndThreeBesideAnother: create, list, and read its own
+// node.
 func TestAReaderCostsOneRequestAloneAndThreeBesideAnother(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
@@ -119,8 +121,8 @@ func TestAReaderCostsOneRequestAloneAndThreeBesideAnother(t *testing.T) {
 	})
 }
 
-// TestAReaderThatAsksToWriteIsToldTheWayOut: the text of the error names both ways, also
-// in a multi-lock. Where there is no such way it does not.
+// TestAReaderThatAsksToWriteIsToldTheWayOut: the error names both ways out, also in a
+// multi-lock, and names none if none applies.
 func TestAReaderThatAsksToWriteIsToldTheWayOut(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)

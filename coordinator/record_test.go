@@ -18,8 +18,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestARecordThatIsNone: another client's node is left alone. A record of which only the
-// beginning is understood is told as far as that goes.
+// TestARecordThatIsNone: another client's node is left alone. If only the beginning of a
+// record is understood, the Grant reports that part.
 func TestARecordThatIsNone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -42,8 +42,8 @@ func TestARecordThatIsNone(t *testing.T) {
 	})
 }
 
-// TestRecordPermissions: if the record may not be made, or read, the lock cannot be held.
-// If it may not be removed it stays, and Err reports that, but the lock is free.
+// TestRecordPermissions: if the record may not be created or read, the lock cannot be
+// held. If it may not be removed, it stays, and Err reports that, but the lock is free.
 func TestRecordPermissions(t *testing.T) {
 	forEach(t, recordPermissions, func(t *testing.T, srv *zktest.Server, c recordPermission) {
 		c.play(t, onTheDouble(t, srv))
@@ -57,8 +57,8 @@ func TestRealRecordPermissions(t *testing.T) {
 }
 
 type recordPermission struct {
-	above  int32 // permissions in the node above the lock's
-	record int32 // in a record that stands, if there is one
+	above  int32 // permissions of the parent of the lock's directory
+	record int32 // permissions of an existing record, if there is one
 	held   bool
 }
 

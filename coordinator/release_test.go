@@ -15,7 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestTheReleaseOfDoIsBounded: by its context while that lives, else by a probe interval.
+// TestTheReleaseOfDoIsBounded by its context while that lives, and afterwards by a probe
+// interval.
 func TestTheReleaseOfDoIsBounded(t *testing.T) {
 	const ctxEnds, answersAfter, probe = 3 * time.Second, 2 * time.Second, timeoutOfAll / 10
 	errOfWork := errors.New("half done")
@@ -59,7 +60,7 @@ func TestTheReleaseOfDoIsBounded(t *testing.T) {
 					case server == "is late" && ctxEnd != "ended before":
 						most = answersAfter
 					case (server == "is late" || server == "is mute") && ctxEnd == "ended before":
-						most = probe // it is logged, and no error
+						most = probe // logged, but not an error
 					case server == "is mute" && ctxEnd == "ends during":
 						most, want = ctxEnds, true
 					case server == "is mute":
@@ -73,8 +74,8 @@ func TestTheReleaseOfDoIsBounded(t *testing.T) {
 	}
 }
 
-// TestReleaseAndWait returns the servers' word, or says that there is none yet, as often
-// as it is called. What is confirmed does not depend on its context.
+// TestReleaseAndWait returns the servers' answer, or ErrReleasePending, whenever it is
+// called. Once the release is confirmed, its context does not matter.
 func TestReleaseAndWait(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -90,7 +91,7 @@ func TestReleaseAndWait(t *testing.T) {
 			expectError(t, held.ReleaseAndWait(brief()), coordinator.ErrReleasePending, "a mute server")
 		}
 		expect(t, time.Since(start) == 2*time.Second, "it waits for %v, want until each context ends", time.Since(start))
-		time.Sleep(timeoutOfAll) // the connection is given up: it is done, and unconfirmed
+		time.Sleep(timeoutOfAll) // the connection is given up: Done, but unconfirmed
 		expectError(t, held.ReleaseAndWait(brief()), coordinator.ErrReleasePending, "an outage")
 		expectError(t, held.ReleaseAndWait(brief()), context.DeadlineExceeded, "an outage")
 		srv.Mute(c.SessionID(), false)
@@ -98,7 +99,7 @@ func TestReleaseAndWait(t *testing.T) {
 		expect(t, len(srv.Children(lockPath)) == 0, "%v is left, want nothing once it is confirmed", srv.Children(lockPath))
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		for range 50 { // a choice between two channels would fail one in two
+		for range 50 { // a select between two channels would fail every other time
 			eventstest.Must(t, held.ReleaseAndWait(over))
 		}
 
@@ -113,12 +114,12 @@ func TestReleaseAndWait(t *testing.T) {
 		cached, _ := coordtest.Hold(t, c.Mutex("/cached", coordinator.Cached()))
 		srv.Mute(c.SessionID(), true)
 		eventstest.Must(t, inner.ReleaseAndWait(brief()))  // the node stays with the outer one
-		eventstest.Must(t, cached.ReleaseAndWait(brief())) // and here with the cache
+		eventstest.Must(t, cached.ReleaseAndWait(brief())) // the node stays with the cache
 		srv.Mute(c.SessionID(), false)
 	})
 }
 
-// TestTermsSayThatAReleaseIsPending if their context ends while they wait for it, and not
+// TestTermsSayThatAReleaseIsPending if their context ends while they wait for it, but not
 // if it had ended before.
 func TestTermsSayThatAReleaseIsPending(t *testing.T) {
 	for _, before := range []bool{true, false} {

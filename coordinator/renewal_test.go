@@ -27,8 +27,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestADirectoryAtItsEndIsRenewed: in a directory that is renewed before its end no try
-// is refused, in one that is at its end already one is. Tokens go on growing.
+// TestADirectoryAtItsEndIsRenewed: if the directory is renewed before its end, no
+// acquisition is refused; if it has reached its end, one is. Tokens keep growing.
 func TestADirectoryAtItsEndIsRenewed(t *testing.T) {
 	kinds := kindsOf()
 	delete(kinds, "unfair")
@@ -103,7 +103,7 @@ func TestALoopComesBeyondTheEnd(t *testing.T) {
 	})
 }
 
-// TestADirectoryWithAWaiterIsNotRenewed before the waiter has left; and another client's
+// TestADirectoryWithAWaiterIsNotRenewed before the waiter has left. Another client's
 // directory is left alone.
 func TestADirectoryWithAWaiterIsNotRenewed(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -132,9 +132,8 @@ func TestADirectoryWithAWaiterIsNotRenewed(t *testing.T) {
 	})
 }
 
-// TestRealRenewal: a real server deletes a node and its directory, and makes the
-// directory anew, in one transaction, unless there is another node. Numbers begin at 0
-// then.
+// TestRealRenewal: in one transaction, a real server deletes a node and its directory and
+// creates the directory again, unless there is another node. Numbers start at 0 again.
 func TestRealRenewal(t *testing.T) {
 	eventstest.NeedsServers(t)
 	raw, all := coordtest.RawClient(t, coordtest.Servers(t, 1).Addr(0)), zk.WorldACL(zk.PermAll)
@@ -149,7 +148,7 @@ func TestRealRenewal(t *testing.T) {
 		res, err := raw.Multi(&zk.DeleteRequest{Path: own, Version: -1}, &zk.DeleteRequest{Path: dir, Version: 0},
 			&zk.CreateRequest{Path: dir, Acl: all})
 		for _, r := range res {
-			if r.Error != nil && r.Error.Error() != "unknown error: -2" { // which says that another operation failed
+			if r.Error != nil && r.Error.Error() != "unknown error: -2" { // another operation failed
 				return r.Error
 			}
 		}
@@ -165,9 +164,9 @@ func TestRealRenewal(t *testing.T) {
 }
 
 // TestRealSequenceEnds: a server that has counted to the end of 31 bits assigns the last
-// number again and again, or negative ones. A contender that gets such a number is
-// refused, and the directory is renewed. Two billion nodes take too long, so a snapshot
-// is edited.
+// number again and again, or negative ones. A contender with such a number is refused,
+// and the directory is renewed. Creating two billion nodes would take too long, so the
+// test edits a snapshot.
 func TestRealSequenceEnds(t *testing.T) {
 	eventstest.NeedsServers(t)
 	if !eventstest.Full() {
@@ -175,7 +174,7 @@ func TestRealSequenceEnds(t *testing.T) {
 	}
 	t.Parallel()
 	e := ensemble.Start(t, 1, ensemble.Property("znode.container.checkIntervalMs", "60000"),
-		ensemble.Property("zookeeper.digest.enabled", "false"), // so that nothing follows the snapshot's nodes
+		ensemble.Property("zookeeper.digest.enabled", "false"), // so that the snapshot ends with its nodes
 		ensemble.Property("zookeeper.serializeLastProcessedZxid.enabled", "false"))
 	ctx := coordtest.RealContext(t)
 	const theirs = "/theirs"
@@ -212,8 +211,8 @@ func TestRealSequenceEnds(t *testing.T) {
 		after.Node, after.Token, before.Token)
 }
 
-// setSequence edits the newest snapshot of a server that is down: the next sequence
-// number in the directories.
+// setSequence edits the newest snapshot of a stopped server: it sets the next sequence
+// number of the directories.
 func setSequence(t *testing.T, dataDir string, next uint32, dirs ...string) {
 	t.Helper()
 	zxid := func(file string) (n int64) {
@@ -228,8 +227,8 @@ func setSequence(t *testing.T, dataDir string, next uint32, dirs ...string) {
 	eventstest.Must(t, err)
 	word := binary.BigEndian
 	for _, dir := range dirs {
-		// The path, the data, the number of an access list, four times and zxids, the
-		// data's version, and the sequence number.
+		// The path, the data, the number of an ACL, four times and zxids, the data's
+		// version, and the sequence number.
 		_, node, found := bytes.Cut(all, append(word.AppendUint32(nil, uint32(len(dir))), dir...))
 		if !found {
 			t.Fatalf("%s is not in %s", dir, newest)

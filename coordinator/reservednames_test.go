@@ -16,10 +16,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Names in a path, often a user's input, that mean something in another lock's directory.
+// Path components, often from a user's input, that have a meaning in another lock's
+// directory.
 
-// tell fails the test unless the error is the wanted one, names the component, and says
-// what to do.
+// tell fails the test unless the error is the wanted one, names the component, and
+// suggests a remedy.
 func tell(t *testing.T, what string, err, want error, component string) {
 	t.Helper()
 	text := fmt.Sprint(err)
@@ -28,8 +29,8 @@ func tell(t *testing.T, what string, err, want error, component string) {
 		"%s: %v; want the component %q and PathEscape", what, err, component)
 }
 
-// namedLikeAContender makes every call that makes nodes, where a component is a
-// contender's name.
+// namedLikeAContender makes every call that creates nodes, with a path component that is
+// a contender's name.
 func namedLikeAContender(t *testing.T, s *site) {
 	t.Helper()
 	const name = "lock-0000000000"
@@ -83,7 +84,7 @@ func TestNoCallMakesANodeAtAContendersName(t *testing.T) {
 	})
 }
 
-// TestRealNamesOfContenders is the same on a real server, where a path escaped is one
+// TestRealNamesOfContenders does the same on a real server. There, an escaped path is one
 // component.
 func TestRealNamesOfContenders(t *testing.T) {
 	s := onARealServer(t)
@@ -103,8 +104,8 @@ func TestRealNamesOfContenders(t *testing.T) {
 	expect(t, err == nil && len(there) == len(awkward()), "%d texts have %d paths, %v; want one each", len(awkward()), len(there), err)
 }
 
-// besideASemaphore asks for locks at the parts of semaphores, in their process and in
-// another one.
+// besideASemaphore acquires locks at the parts of semaphores, in the semaphores' process
+// and in another one.
 func besideASemaphore(t *testing.T, s *site) {
 	t.Helper()
 	c, other := s.connect(), s.connect()
@@ -140,8 +141,8 @@ func TestALockIsNoPartOfASemaphore(t *testing.T) {
 
 func TestRealPartsOfASemaphore(t *testing.T) { besideASemaphore(t, onARealServer(t)) }
 
-// awkward are texts that mean something in a directory, or cannot be a component as they
-// are.
+// awkward returns texts that have a meaning in a directory, or cannot be a component as
+// they are.
 func awkward() []string {
 	return []string{
 		"", ".", "..", "/", "a/b", "a%2Fb", "%", "%~", "%2E", "\x00", "\xff\xfe", "ü🔒", "plain-1.example", " \n",
@@ -152,11 +153,11 @@ func awkward() []string {
 	}
 }
 
-// numbered is how a server may end a name: it may be a contender's, of a library that
-// nobody here knows.
+// numbered matches names as servers number them, which may be contenders of an unknown
+// library.
 var numbered = regexp.MustCompile(`[-0-9][0-9]{9}$`)
 
-// wantComponent fails the test unless the text has a component with every promise of
+// wantComponent fails the test unless the component of the text keeps every promise of
 // PathEscape.
 func wantComponent(t *testing.T, text string) (component string) {
 	t.Helper()
@@ -199,7 +200,7 @@ func TestPathEscapeMakesOneComponentOfAnyText(t *testing.T) {
 	}
 }
 
-// FuzzPathEscape: every text has a component of its own, which no library takes for a
+// FuzzPathEscape: every text has its own component, which no library takes for a
 // contender.
 func FuzzPathEscape(f *testing.F) {
 	for _, text := range awkward() {

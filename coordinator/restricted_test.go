@@ -16,8 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// The restrictions of Go's runtime that the environment of a process can set. Each is
-// tried in a process of its own.
+// The environment of a process can restrict Go's runtime. Each restriction is tried in
+// its own process.
 func TestARestrictedRuntimeNeverPanics(t *testing.T) {
 	t.Parallel()
 	all := []string{"GODEBUG=fips140=only", "GODEBUG=asyncpreemptoff=1,netdns=go GOMAXPROCS=1 GOMEMLIMIT=48MiB GOGC=off"}
@@ -37,7 +37,7 @@ func TestARestrictedRuntimeNeverPanics(t *testing.T) {
 	}
 }
 
-// TestInARestrictedRuntime is what such a process does.
+// TestInARestrictedRuntime runs in such a process.
 func TestInARestrictedRuntime(t *testing.T) {
 	restriction := os.Getenv("ZKGRANT_RESTRICTED")
 	if restriction == "" {
@@ -50,11 +50,11 @@ func TestInARestrictedRuntime(t *testing.T) {
 	srv := zktest.Start(t)
 	srv.AddUser("app", "secret")
 
-	// What needs nothing that can be forbidden works.
+	// Features that need nothing forbidden work.
 	plain := coordtest.Connect(t, srv)
 	coordtest.Hold(t, plain.Mutex(lockPath))
 
-	// TLS works by what is left of it.
+	// TLS works with the algorithms that are left.
 	const host = "zk.example.com"
 	serverCert, trusted := certificate(t, host)
 	secure := terminate(t, srv.Addr(), &tls.Config{Certificates: []tls.Certificate{serverCert}})
@@ -62,7 +62,7 @@ func TestInARestrictedRuntime(t *testing.T) {
 	eventstest.Must(t, err)
 	eventstest.Check(t, over.Close())
 
-	// DIGEST-MD5 needs MD5: the call itself is refused, and says by what.
+	// DIGEST-MD5 needs MD5: the call is refused, and the error names the restriction.
 	known, err := coordinator.Open(srv.Addr(), srv.Option(), coordinator.WithSASL(sasl.DigestMD5("app", "secret")))
 	switch {
 	case !forbidden:
@@ -73,7 +73,7 @@ func TestInARestrictedRuntime(t *testing.T) {
 		t.Errorf("Open with DIGEST-MD5: %v, want ErrInvalid that names the restriction", err)
 	}
 
-	// The scheme digest needs SHA-1 at the server, here the double in this process.
+	// The scheme digest needs SHA-1 on the server, which is the double in this process.
 	digest, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), coordinator.WithAuth("digest", []byte("app:secret")))
 	switch {
 	case !forbidden:

@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// grace is the time that holders get here.
+	// grace is the grace period that holders get in these tests.
 	grace = 3 * time.Second
-	// patience is how long after the grace a holder is removed: the session timeout, and
-	// a quarter of it.
+	// patience is how long after the grace period a holder is removed: five quarters of
+	// the session timeout.
 	patience = timeoutOfAll + timeoutOfAll/4
-	// timeoutOfAll is the session timeout, unless a test says otherwise.
+	// timeoutOfAll is the session timeout, unless a test sets another one.
 	timeoutOfAll = 10 * time.Second
-	// curatorsWish is what Curator's Revoker writes into a node.
+	// curatorsWish is the data with which Curator's Revoker requests a revocation.
 	curatorsWish = "__REVOKE__"
 )
 
@@ -36,21 +36,21 @@ func revoking(ctx context.Context, c *coordinator.Coordinator, grace time.Durati
 	return inBackground(func() error { return c.Revoke(ctx, lockPath, grace) })
 }
 
-// around reports whether a time has passed, within a tenth of the session timeout. A node
-// may not be watched for that long.
+// around reports whether got is want, or up to a tenth of the session timeout longer. A
+// node may be unwatched for that long.
 func around(got, want time.Duration) bool {
 	return got >= want-10*time.Millisecond && got <= want+timeoutOfAll/10+100*time.Millisecond
 }
 
-// wantRevoked checks that Revoke returns nil, so long after it was called.
+// wantRevoked checks that Revoke returns nil this long after it was called.
 func wantRevoked(t *testing.T, done <-chan error, asked time.Time, took time.Duration) {
 	t.Helper()
 	err, after := <-done, time.Since(asked)
 	expect(t, err == nil && around(after, took), "Revoke: %v after %v, want nil after %v", err, after, took)
 }
 
-// TestAProclamationDoesNotOverruleAWish: the leader overwrites it, and hears of the time
-// that is left, which has not changed.
+// TestAProclamationDoesNotOverruleAWish: the leader's SetData keeps the revocation
+// request, with the time that is left. The deadline stays the same.
 func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -64,7 +64,7 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 		time.Sleep(time.Second)
 		eventstest.Check(t, leader.SetData(t.Context(), []byte("two")))
 		time.Sleep(time.Second)
-		expectData(t, srv, grant.Node, "__REVOKE__ 2000\ntwo\nzkgrant-timeout 10000ms\n") // 2 s are left
+		expectData(t, srv, grant.Node, "__REVOKE__ 2000\ntwo\nzkgrant-timeout 10000ms\n") // 2 s of the grace are left
 		said, told := <-seen, wishes(stream)
 		expect(t, string(said.Data) == "two", "the observer hears %+v, want the word alone", said)
 		expect(t, len(told) == 1, "the leader is told %+v, want one wish", told)
@@ -72,20 +72,20 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 	})
 }
 
-// stranger returns a function that makes nodes of another client's session. They go with
-// it.
+// stranger returns a function that creates nodes in another client's session. They end
+// with it.
 func stranger(t *testing.T, srv *zktest.Server) (create func(node, data string)) {
 	t.Helper()
 	raw := coordtest.Admin(t, srv.Addr(), srv.DialContext)
 	return func(node, data string) {
 		t.Helper()
-		_ = srv.Create(path.Dir(node), nil) // it may be there
+		_ = srv.Create(path.Dir(node), nil) // it may exist already
 		_, err := raw.Create(node, []byte(data), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		eventstest.Must(t, err)
 	}
 }
 
-// TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved, if they do not react.
+// TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved if they do not react.
 func TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved(t *testing.T) {
 	forEach(t, map[string]string{
 		"Curator's lock": "_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-lock-0000000007",
@@ -113,7 +113,7 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved(t *testing.T) {
 	})
 }
 
-// TestANodeThatBearsTheNameOfAnotherIsLeftAlone: names without a GUID come again.
+// TestANodeThatBearsTheNameOfAnotherIsLeftAlone: names without a GUID can recur.
 func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const node = lockPath + "/lock-0000000000"
@@ -127,20 +127,20 @@ func TestANodeThatBearsTheNameOfAnotherIsLeftAlone(t *testing.T) {
 		srv.Lag(c.SessionID(), false)
 		eventstest.Check(t, <-done)
 		time.Sleep(time.Minute)
-		expectData(t, srv, node, "another") // which is untouched
+		expectData(t, srv, node, "another") // untouched
 	})
 }
 
 // TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved:
 //
 //  1. The holder has held for less than a probe interval, so it has not looked at its
-//     node when it is asked.
-//  2. Its session writes for another lock, so its lease goes on.
+//     node when the revocation is requested.
+//  2. Its session writes for another lock, which renews its lease.
 //  3. It is cut off.
 //
 // The revoker's timeout is the same, or much shorter.
 func TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved(t *testing.T) {
-	const timeout = 40 * time.Second // with the ticks of 2 s, of which a lease pays for, that is a long one
+	const timeout = 40 * time.Second // long compared to the tick of 2 s, which is deducted from a lease
 	cuts := []time.Duration{timeout / 20, timeout * 9 / 100, timeout * 98 / 1000, timeout / 9}
 	for k := range 2 * len(cuts) {
 		cut, asks := cuts[k/2], [...]time.Duration{timeout, revokersTimeout}[k%2]
@@ -151,7 +151,7 @@ func TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved(t *testing.T) {
 			holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
 			next := coordtest.Queue(other.Mutex(lockPath))
 			done := revoking(t.Context(), operator, 0)
-			const apart = 1300 * time.Millisecond // more than half a tick: the first write counts when the second is answered
+			const apart = 1300 * time.Millisecond // more than half a tick: the first write counts once the second is answered
 			for _, wait := range []time.Duration{cut - apart, apart} {
 				time.Sleep(wait)
 				if holder.Valid() {
@@ -168,8 +168,9 @@ func TestAHolderThatIsCutOffLosesTheLockBeforeItIsRemoved(t *testing.T) {
 	}
 }
 
-// TestRealRevoke removes holders that do not react, at one server of a real ensemble,
-// through another server. The scenes have those that do, of every kind.
+// TestRealRevoke removes holders that do not react: the holder is connected to one server
+// of a real ensemble, the revoker to another. The scenes have holders of every kind that
+// react.
 func TestRealRevoke(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -177,7 +178,7 @@ func TestRealRevoke(t *testing.T) {
 	t.Run("by force", func(t *testing.T) {
 		t.Parallel()
 		ctx := coordtest.RealContext(t)
-		const timeout, grace = 4 * time.Second, 500 * time.Millisecond // the holder's timeout counts, and not the revoker's
+		const timeout, grace = 4 * time.Second, 500 * time.Millisecond // the holder's timeout counts, not the revoker's
 		c := coordtest.ConnectReal(t, e.Addr(0)+"/force", coordinator.WithSessionTimeout(timeout))
 		operator := coordtest.ConnectReal(t, e.Addr(2)+"/force", coordinator.WithSessionTimeout(timeout/2))
 		began, end := make(chan events.Grant, 1), make(chan struct{})
@@ -212,12 +213,13 @@ func TestRealRevoke(t *testing.T) {
 	})
 }
 
-// TestDeadlineEndsWithTheGrace, once the holder was told, though the lease goes on.
+// TestDeadlineEndsWithTheGrace once the holder was told of the revocation, although its
+// lease is longer.
 func TestDeadlineEndsWithTheGrace(t *testing.T) {
 	forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		a, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		held, _ := coordtest.Hold(t, lock.of(a))
-		time.Sleep(2 * timeoutOfAll) // its node is watched by now
+		time.Sleep(2 * timeoutOfAll) // by now its node is watched
 		lease := time.Until(held.Deadline())
 		done := revoking(t.Context(), operator, grace)
 		time.Sleep(time.Millisecond)
@@ -229,14 +231,14 @@ func TestDeadlineEndsWithTheGrace(t *testing.T) {
 	})
 }
 
-// A revoker with a shorter session timeout than the holder's.
+// For a revoker with a shorter session timeout than the holder's.
 const (
 	holdersTimeout  = 30 * time.Second
 	revokersTimeout = 4 * time.Second
 	holdersPatience = holdersTimeout + holdersTimeout/4
 )
 
-// unequal returns coordinators with the two timeouts.
+// unequal returns two coordinators with these timeouts.
 func unequal(t *testing.T, srv *zktest.Server) (c, operator *coordinator.Coordinator) {
 	t.Helper()
 	return coordtest.Connect(t, srv, coordinator.WithSessionTimeout(holdersTimeout)),
@@ -252,7 +254,8 @@ func wantOneValid(t *testing.T, holder, next *coordinator.Acquisition) {
 	expect(t, !holder.Valid(), "it holds beside the next one, for another %v", time.Until(holder.Deadline()))
 }
 
-// TestARevokerInAHurryWaitsForTheHoldersLease: five quarters of its session timeout.
+// TestARevokerInAHurryWaitsForTheHoldersLease: it waits for five quarters of the holder's
+// session timeout.
 func TestARevokerInAHurryWaitsForTheHoldersLease(t *testing.T) {
 	for _, held := range []time.Duration{0, time.Second, 20 * time.Second} {
 		forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
@@ -264,7 +267,7 @@ func TestARevokerInAHurryWaitsForTheHoldersLease(t *testing.T) {
 			asked := time.Now()
 			done := revoking(t.Context(), operator, 0)
 			wantOneValid(t, holder, next)
-			// The session ends by itself if the holder has been silent for long.
+			// The session may end first if the holder has been silent for long.
 			err, took := <-done, time.Since(asked)
 			expect(t, err == nil && took <= holdersPatience+time.Second,
 				"held for %v, Revoke: %v after %v, want nil after %v at most", held, err, took, holdersPatience)
@@ -275,7 +278,7 @@ func TestARevokerInAHurryWaitsForTheHoldersLease(t *testing.T) {
 	}
 }
 
-// leads has a leader hold the election for a while, with a long session timeout.
+// leads makes a leader with a long session timeout hold the election for a while.
 func leads(t *testing.T, srv *zktest.Server, options ...coordinator.LockOption) (
 	c, operator *coordinator.Coordinator, leader *coordinator.Acquisition, proclaim func(word []byte),
 ) {
@@ -291,8 +294,8 @@ func leads(t *testing.T, srv *zktest.Server, options ...coordinator.LockOption) 
 	}
 }
 
-// TestTheNextRevokerKnowsTheHoldersTimeout, too, though Curator's Revoker has overwritten
-// it, the leader has proclaimed since, and the revokers before have written a wish.
+// TestTheNextRevokerKnowsTheHoldersTimeout even if Curator's Revoker has overwritten it,
+// the leader has set its data since, and earlier revokers have written requests.
 func TestTheNextRevokerKnowsTheHoldersTimeout(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator, leader, proclaim := leads(t, srv)
@@ -316,7 +319,7 @@ func TestTheNextRevokerKnowsTheHoldersTimeout(t *testing.T) {
 	})
 }
 
-// nodesOf returns the data of a session's nodes.
+// nodesOf returns a session's nodes and their data.
 func nodesOf(srv *zktest.Server, c *coordinator.Coordinator) map[string]string {
 	all := map[string]string{}
 	for _, node := range srv.Tree() {
@@ -328,7 +331,7 @@ func nodesOf(srv *zktest.Server, c *coordinator.Coordinator) map[string]string {
 	return all
 }
 
-// TestTheTimeoutIsNotShown to users. It is in each node of a revocable lock, and no
+// TestTheTimeoutIsNotShown to users. It is in each node of a revocable lock, and in no
 // other.
 func TestTheTimeoutIsNotShown(t *testing.T) {
 	for line, kinds := range map[string]map[string]lockKind{"": kindsOf(), "zkgrant-timeout 30000ms\n": revocableKinds()} {
@@ -349,7 +352,7 @@ func TestTheTimeoutIsNotShown(t *testing.T) {
 				if line != "" && (user != "" || lock.name == "kazoo's names") {
 					want = user + "\n" + line
 				}
-				for range 2 { // the second one is made in a directory that is known, and together with the delete of the first
+				for range 2 { // the second create is in a known directory, and combined with the first delete
 					holder, _ := coordtest.Hold(t, lock.of(c), options...)
 					waiter := lock.of(c).Acquire(t.Context(), options...)
 					synctest.Wait()
@@ -389,7 +392,7 @@ func TestObserversAndThoseToldOfACrashSeeNoTimeout(t *testing.T) {
 	})
 }
 
-// asking has the handshakes on a connection ask for another session timeout.
+// asking is a connection whose handshakes request another session timeout.
 type asking struct {
 	net.Conn
 	timeout *atomic.Int64
@@ -436,13 +439,13 @@ func TestANodeThatIsMadeAgainHasTheTimeoutOfItsOwnSession(t *testing.T) {
 	})
 }
 
-// TestTheTimeoutsOfManyMembersCount as a part of the request: a server drops the
-// connection at a request that is too large, each time it is retried.
+// TestTheTimeoutsOfManyMembersCount towards the size of the request: a server drops the
+// connection at a request that is too large, at every retry.
 func TestTheTimeoutsOfManyMembersCount(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		var locks []*coordinator.Lock
-		for i := range 8240 { // without the timeouts they just fit
+		for i := range 8240 { // without the timeouts these just fit
 			locks = append(locks, c.Mutex(fmt.Sprintf("/m/%05d", i), coordinator.Revocable()))
 		}
 		expectError(t, refused(c.Multi(locks...).Acquire(t.Context())), coordinator.ErrTooLarge, "at once")

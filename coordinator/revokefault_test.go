@@ -21,7 +21,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// mishaps are the faults that may strike any request of a session, once.
+// mishaps returns faults that may strike any request of a session, once.
 func mishaps() map[string]func(srv *zktest.Server, session int64) zktest.Action {
 	return map[string]func(srv *zktest.Server, session int64) zktest.Action{
 		"cut before":  func(*zktest.Server, int64) zktest.Action { return zktest.CutBefore() },
@@ -37,9 +37,9 @@ func mishaps() map[string]func(srv *zktest.Server, session int64) zktest.Action 
 	}
 }
 
-// atRequest has the mishap strike the nth request of the session, without pings and
-// handshakes, and counts those requests. If deaf is a session, each of its reads is
-// turned away meanwhile.
+// atRequest applies the mishap to the session's nth request, not counting pings and
+// handshakes, and counts these requests. If deaf is a session, all its reads are refused
+// meanwhile.
 func atRequest(srv *zktest.Server, session, deaf int64, n int32, mishap func(*zktest.Server, int64) zktest.Action) (seen *atomic.Int32) {
 	seen = &atomic.Int32{}
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -55,15 +55,14 @@ func atRequest(srv *zktest.Server, session, deaf int64, n int32, mishap func(*zk
 	return seen
 }
 
-// unreachable keeps the session from every server, until the interception ends.
+// unreachable cuts the session off from every server, until the interception ends.
 func unreachable(srv *zktest.Server, session int64) {
 	strike(srv, zktest.CutBefore(), of(session))
 	srv.Cut(session)
 }
 
-// TestRevokeGoesOnWhateverHappensToIt: at each of its requests, to a holder that gives
-// the lock back at the deadline, to one that has to be removed, and to one of another
-// library.
+// TestRevokeGoesOnWhateverHappensToIt at any of its requests, for a holder that releases
+// at the deadline, for one that has to be removed, and for one of another library.
 func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 	for kind, took := range map[string]time.Duration{"obeys": grace, "deaf": grace + patience, "foreign": grace + patience, "permits": grace} {
 		requests := revokes(t, kind, took, 0, nil)
@@ -79,8 +78,8 @@ func TestRevokeGoesOnWhateverHappensToIt(t *testing.T) {
 	}
 }
 
-// revokes checks a Revoke of such a holder, which takes so long, with a mishap at its nth
-// request. It returns how many requests Revoke makes.
+// revokes checks a Revoke of a holder of this kind, which takes this long, with a mishap
+// at its nth request. It returns how many requests Revoke sends.
 func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func(*zktest.Server, int64) zktest.Action) (requests int32) {
 	t.Helper()
 	theirs := lockPath + "/lock-0000000007"
@@ -118,9 +117,9 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 	return requests
 }
 
-// TestAHolderHearsOfAWishWhateverHappens: at each of its requests from the wish on. The
-// deadline may come a little later. The end of the session, which is another loss, may
-// come a little sooner.
+// TestAHolderHearsOfAWishWhateverHappens at any of its requests from the revocation
+// request on. The deadline may come a little later. The end of the session, which is
+// another kind of loss, may come a little sooner.
 func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 	for name, mishap := range mishaps() {
 		for n := int32(1); n < 6; n++ {
@@ -131,7 +130,7 @@ func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 				seen := atRequest(srv, c.SessionID(), 0, n, mishap)
 				asked := time.Now()
 				err := operator.Revoke(t.Context(), lockPath, grace)
-				expired := name == "expired" && seen.Load() >= n // perhaps by a probe, before it was asked
+				expired := name == "expired" && seen.Load() >= n // perhaps at a probe, before the revocation
 				if took := time.Since(asked); err != nil && (!expired || !errors.Is(err, coordinator.ErrNotHeld)) ||
 					took > grace+2*time.Second {
 					t.Errorf("Revoke: %v after %v, want nil within %v", err, took, grace+2*time.Second)
@@ -143,7 +142,8 @@ func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
 	}
 }
 
-// TestRevokeHearsOfTheEndInAnotherSession, though the watches are gone with the first.
+// TestRevokeHearsOfTheEndInAnotherSession, although the watches ended with the first
+// session.
 func TestRevokeHearsOfTheEndInAnotherSession(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -163,7 +163,7 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
 	type input struct {
-		nodes  []string // that are there
+		nodes  []string // existing nodes
 		held   func(t *testing.T, c, other *coordinator.Coordinator)
 		want   error
 		path   string        // empty: lockPath
@@ -229,14 +229,14 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		if in.isOver {
 			ctx = over
 		}
-		time.Sleep(5 * time.Minute) // what is empty has been removed by then
+		time.Sleep(5 * time.Minute) // by then empty directories are removed
 		before, watches := contents(srv), srv.Watches()
 		began := time.Now()
 		err := operator.Revoke(ctx, cmp.Or(in.path, lockPath), cmp.Or(in.grace, grace))
 		expect(t, errors.Is(err, in.want) && time.Since(began) == 0,
 			"Revoke: %.100v after %v, want %v", err, time.Since(began), in.want)
 		time.Sleep(time.Minute)
-		denied := errors.Is(in.want, coordinator.ErrNoAuth) // it has read the node
+		denied := errors.Is(in.want, coordinator.ErrNoAuth) // the revoker has read the node
 		expect(t, slices.Equal(before, contents(srv)) && (srv.Watches() == watches || denied),
 			"before %q and %d watches, after %q and %d; want no change", before, watches, contents(srv), srv.Watches())
 		expectNone(t, wishes(stream), "wishes that the holder is told")
@@ -252,8 +252,8 @@ func contents(srv *zktest.Server) (all []string) {
 	return all
 }
 
-// TestRevokeThatEndsWithoutItsHolder: what was asked is asked, so a holder of ours obeys.
-// One of another library is not removed.
+// TestRevokeThatEndsWithoutItsHolder: the request remains, so a holder of ours obeys. A
+// holder of another library is not removed.
 func TestRevokeThatEndsWithoutItsHolder(t *testing.T) {
 	cause := errors.New("enough")
 	forEach(t, map[string]error{"closed": coordinator.ErrClosed, "given up": cause}, func(t *testing.T, srv *zktest.Server, want error) {
@@ -301,7 +301,7 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestDataThatWouldBeAWishAreRefused, at Acquire and SetData, and nothing is written.
+// TestDataThatWouldBeAWishAreRefused by Acquire and SetData, and nothing is written.
 func TestDataThatWouldBeAWishAreRefused(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)

@@ -25,14 +25,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// saslUsers are known to the servers of these tests.
+// saslUsers are the users that the servers of these tests know, with their passwords.
 var saslUsers = map[string]string{"bob": `b"ob, "`, "ann": "Ännchen"}
 
-// dialing connects to a server that knows the users.
+// dialing connects to a server that knows these users.
 type dialing func(options ...coordinator.Option) (*coordinator.Coordinator, error)
 
-// asBob takes a lock that only bob may take, before and after a lost connection, and has
-// others try.
+// asBob acquires a lock that only bob may acquire, before and after a lost connection.
+// Acquisitions of other users are refused.
 func asBob(t *testing.T, connect dialing, cut func()) {
 	open := func(user string) *coordinator.Coordinator {
 		t.Helper()
@@ -47,13 +47,13 @@ func asBob(t *testing.T, connect dialing, cut func()) {
 	expectError(t, coordtest.EndOf(t, anns), coordinator.ErrNoAuth, "ann's acquisition of bob's lock")
 	cut()
 	next := open("bob").Mutex(lockPath).Acquire(t.Context())
-	coordtest.End(held) // on the next connection, with what only bob may do
+	coordtest.End(held) // on the next connection, which must be bob's
 	coordtest.GrantOf(t, next)
 	coordtest.End(next)
 }
 
-// isDenied checks that Connect ends with ErrNoAuth, with credentials that a server which
-// knows the users refuses. tries counts what the attempts cost.
+// isDenied checks that Connect fails with ErrNoAuth for wrong credentials. tries returns
+// the attempts so far.
 func isDenied(t *testing.T, connect dialing, tries func() int, most int) {
 	t.Helper()
 	for name, mechanism := range map[string]sasl.Mechanism{
@@ -68,7 +68,7 @@ func isDenied(t *testing.T, connect dialing, tries func() int, most int) {
 	}
 }
 
-// isNotSetUp checks that the mechanism finds that it has no challenge.
+// isNotSetUp checks that the mechanism reports a server without SASL.
 func isNotSetUp(t *testing.T, connect dialing) {
 	t.Helper()
 	_, err := connect(coordinator.WithSASL(sasl.DigestMD5("bob", "b")))
@@ -90,12 +90,12 @@ func TestSASL(t *testing.T) {
 		isDenied(t, connect, func() int {
 			synctest.Wait()
 			return srv.Requests(zktest.OpSASL)
-		}, 4) // tokens, of two exchanges
+		}, 4) // the tokens of two exchanges
 		expect(t, time.Since(start) <= 6*time.Second, "three refusals took %v, want 2 s each", time.Since(start))
 	})
 }
 
-// moody is DigestMD5 for bob, or fails in the way of its mood.
+// moody is DigestMD5 for bob, or fails as its mood says.
 type moody struct {
 	sasl.Mechanism
 
@@ -106,9 +106,9 @@ type moody struct {
 const (
 	well int32 = iota
 	failing
-	hindered // for a time
-	stuck    // until the time is over
-	lazy     // the same, but within the exchange
+	hindered // for some time
+	stuck    // until the time runs out
+	lazy     // until the time runs out, but within the exchange
 )
 
 var errMood = errors.New("mood")
@@ -130,8 +130,8 @@ func (m *moody) Start(ctx context.Context, server string) (sasl.Exchange, error)
 	}
 }
 
-// unwilling is an exchange that fails at its first turn, when the server has renewed the
-// session: at once, or when the time is over.
+// unwilling is an exchange that fails at its first turn, after the server has renewed the
+// session: at once, or when the time runs out.
 type unwilling struct {
 	ctx context.Context // nil: at once
 	err error
@@ -145,15 +145,16 @@ func (u unwilling) Next([]byte) (answer []byte, done bool, err error) {
 	return nil, false, u.err
 }
 
-// bob has the server know bob.
+// bob adds bob to the server's users.
 func bob(srv *zktest.Server) *moody {
 	srv.AddUser("bob", "b")
 	return &moody{Mechanism: sasl.DigestMD5("bob", "b")}
 }
 
-// TestASessionThatCannotAuthenticateLosesItsLocks: whatever the cause, and though the
-// server renews the session each time, its locks go with its lease, and another contender
-// is granted them. Its attempts are no storm. When it can again it goes on.
+// TestASessionThatCannotAuthenticateLosesItsLocks: whatever the cause, and although the
+// server renews the session each time, its locks are lost with its lease and granted to
+// another contender. The number of attempts is bounded. When it can authenticate again,
+// it works again.
 func TestASessionThatCannotAuthenticateLosesItsLocks(t *testing.T) {
 	feels := func(mood int32) func(*zktest.Server, *moody) {
 		return func(_ *zktest.Server, m *moody) { m.is.Store(mood) }
@@ -207,7 +208,7 @@ func refuseOnce(srv *zktest.Server, m *moody) {
 }
 
 // keepsItsPlace checks that a waiter of bob's, whose session has not written for long, is
-// granted a lock before the one behind it.
+// granted a lock before the waiter behind it.
 func keepsItsPlace(t *testing.T, srv *zktest.Server, bob *coordinator.Coordinator, happens func()) {
 	t.Helper()
 	held, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
@@ -223,7 +224,7 @@ func keepsItsPlace(t *testing.T, srv *zktest.Server, bob *coordinator.Coordinato
 }
 
 // TestWhatMayPassIsWaitedFor: an error that the mechanism calls temporary ends neither
-// Connect nor a waiter's session. The cause is named when the time is over.
+// Connect nor a waiter's session. When the time runs out, the error names the cause.
 func TestWhatMayPassIsWaitedFor(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		m := bob(srv)
@@ -251,7 +252,8 @@ func TestWhatMayPassIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestOneRefusalCostsNoPlace, explains no later end, and is logged each time.
+// TestOneRefusalCostsNoPlace, is logged each time, and is not reported as the cause of a
+// later end.
 func TestOneRefusalCostsNoPlace(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		m := bob(srv)
@@ -294,7 +296,7 @@ func TestShutdownCutsAnExchangeShort(t *testing.T) {
 	}
 }
 
-// An exchange that is not answered ends with the time for a handshake.
+// An unanswered exchange ends after the time for a handshake.
 func TestASilentSASLServerCostsNoMoreThanAnother(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		m := bob(srv)
@@ -306,8 +308,8 @@ func TestASilentSASLServerCostsNoMoreThanAnother(t *testing.T) {
 	})
 }
 
-// TestRealSASL is TestSASL with ZooKeeper's own DigestLoginModule, on a server that
-// requires SASL, and on one that does not.
+// TestRealSASL repeats TestSASL with ZooKeeper's own DigestLoginModule, on a server that
+// requires SASL and on one that does not.
 func TestRealSASL(t *testing.T) {
 	eventstest.NeedsServers(t)
 	connect := func(servers string) dialing {
@@ -333,7 +335,7 @@ func TestRealSASL(t *testing.T) {
 	}
 }
 
-// jaas writes a server's JAAS configuration, with the users.
+// jaas writes a server's JAAS configuration with the users.
 func jaas(t *testing.T) (file string) {
 	t.Helper()
 	text := "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required"
@@ -345,7 +347,7 @@ func jaas(t *testing.T) (file string) {
 	return file
 }
 
-// TestNoSecretIsTold by the log, on its most talkative level, or by an error.
+// TestNoSecretIsTold by an error, or by the log at its most verbose level.
 func TestNoSecretIsTold(t *testing.T) {
 	const password, token = "s3cret-password", "s3cret-token"
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

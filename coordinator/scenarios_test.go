@@ -24,8 +24,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// TestRealScenarios plays on one server what the test suites of Curator, kazoo, etcd and
-// ZooKeeper check and no other test here plays on a real server, and some faults that
+// TestRealScenarios plays on one server the cases of the test suites of Curator, kazoo,
+// etcd and ZooKeeper that no other test here plays on a real server, and some faults that
 // none of them has.
 func TestRealScenarios(t *testing.T) {
 	eventstest.NeedsServers(t)
@@ -33,7 +33,7 @@ func TestRealScenarios(t *testing.T) {
 		t.Skip("ZKGRANT_FULL=1 runs it, and make versions; other tests play most of it on the in-process server")
 	}
 	e := ensemble.Start(t, 1)
-	// It counts goroutines, so it is alone.
+	// This one counts goroutines, so it runs alone.
 	t.Run("cancelled waits", func(t *testing.T) { cancelledWaits(t, e) })
 	t.Run("together", func(t *testing.T) {
 		for name, play := range map[string]func(*testing.T, *site){
@@ -90,12 +90,12 @@ func (s *site) frail(t *testing.T, options ...coordinator.Option) *frail {
 	})
 	t.Cleanup(f.Network.Close)
 	f.Coordinator = s.connect(append(options, coordinator.WithDialer(f.Dial))...)
-	t.Cleanup(f.Heal) // before the coordinator is closed
+	t.Cleanup(f.Heal) // runs before the coordinator is closed
 	return f
 }
 
-// next has the fate strike the next request with one of the operations, or the next
-// answer to one that the server has executed. The channel delivers it.
+// next applies the fate to the next request with one of the operations, or to the next
+// successful answer to one. The channel delivers that frame.
 func (f *frail) next(d faultnet.Direction, fate func() faultnet.Verdict, ops ...zktest.Op) chan faultnet.Frame {
 	struck, once := make(chan faultnet.Frame, 1), atomic.Bool{}
 	rule := faultnet.Rule(func(frame faultnet.Frame) faultnet.Verdict {
@@ -110,13 +110,13 @@ func (f *frail) next(d faultnet.Direction, fate func() faultnet.Verdict, ops ...
 	return struck
 }
 
-// partition is a verdict that lets the frame arrive when the network has healed.
+// partition is a verdict with which the frame arrives once the network has healed.
 func (f *frail) partition() faultnet.Verdict {
 	f.Partition()
 	return faultnet.Pass()
 }
 
-// suspended breaks the connection, and refuses others until Heal.
+// suspended breaks the connection, and refuses new ones until Heal.
 func (f *frail) suspended(t *testing.T) {
 	t.Helper()
 	f.Refuse(true)
@@ -124,19 +124,19 @@ func (f *frail) suspended(t *testing.T) {
 	eventstest.Eventually(t, "a suspension", func() bool { return f.State() == coordinator.StateSuspended })
 }
 
-// creating are the requests that make a contender's node.
+// creating are the operations that create a contender's node.
 var creating = []zktest.Op{zktest.OpCreate, zktest.OpCreate2, zktest.OpMulti}
 
 // brief is a session timeout short enough to wait for.
 func brief() coordinator.Option { return coordinator.WithSessionTimeout(3 * time.Second) }
 
-// queued waits until so many nodes are in the lock's directory.
+// queued waits until the lock's directory has n nodes.
 func (s *site) queued(t *testing.T, dir string, n int) []string {
 	t.Helper()
 	return coordtest.Queued(t, s.raw, s.root+dir, n)
 }
 
-// made makes the lock's directory, which stays, and children in it.
+// made creates the lock's directory, which stays, and children in it.
 func (s *site) made(t *testing.T, children ...string) {
 	t.Helper()
 	makeNodes(t, s.raw, [2]string{s.root + path.Dir(lockPath)}, [2]string{s.root + lockPath})
@@ -145,7 +145,7 @@ func (s *site) made(t *testing.T, children ...string) {
 	}
 }
 
-// owned checks that a grant's node is there and belongs to the session.
+// owned checks that a grant's node exists and belongs to the session.
 func (s *site) owned(t *testing.T, g events.Grant, session int64) {
 	t.Helper()
 	there, stat, err := s.raw.Exists(s.root + g.Node)
@@ -153,12 +153,12 @@ func (s *site) owned(t *testing.T, g events.Grant, session int64) {
 		"granted %+v, its node is there: %v, %v, %+v; want it there, of session %#x", g, there, err, stat, session)
 }
 
-// answersAreLost plays a grant, a release and a handoff, once for each kind of request on
-// the way: the first answer to such a request is lost, and the connection with it.
+// answersAreLost plays a grant, a release and a handoff, once for each kind of request
+// involved: the first answer to such a request is lost, and the connection with it.
 func answersAreLost(t *testing.T, s *site) {
 	for _, c := range []struct {
 		op    zktest.Op
-		waits bool // after a wait, and with a crash record: the lock is taken and released by a Multi
+		waits bool // with a wait and a crash record, so that a Multi takes and releases the lock
 	}{
 		{zktest.OpCreateContainer, false}, {zktest.OpCreate, false}, {zktest.OpDelete, false},
 		{zktest.OpGetChildren2, true}, {zktest.OpGetData, true}, {zktest.OpMulti, true},
@@ -194,12 +194,11 @@ func answersAreLost(t *testing.T, s *site) {
 	}
 }
 
-// sessionEndsBeforeTheClaim: a contender has listed the queue and is the first, and its
-// session ends before the request that proves it. It is granted the lock with its next
-// session.
+// sessionEndsBeforeTheClaim: a contender has listed the queue and is first, but its
+// session ends before its claim. It is granted the lock in its next session.
 func sessionEndsBeforeTheClaim(t *testing.T, s *site) {
 	f := s.frail(t, brief())
-	s.made(t, "/stranger") // or the answer to the create would be a grant
+	s.made(t, "/stranger") // otherwise the answer to the create would be a grant
 	old := f.SessionID()
 	claim := f.next(faultnet.Up, f.partition, zktest.OpGetData, zktest.OpMulti)
 	a := f.Mutex(lockPath).Acquire(t.Context())
@@ -214,7 +213,7 @@ func sessionEndsBeforeTheClaim(t *testing.T, s *site) {
 	coordtest.NotLost(t, a)
 }
 
-// sessionEndsBeforeTheFunction: the answer that grants the lock comes when the session
+// sessionEndsBeforeTheFunction: the answer that grants the lock arrives after the session
 // has ended. The function runs once, with a lock that it holds.
 func sessionEndsBeforeTheFunction(t *testing.T, s *site) {
 	f := s.frail(t, brief())
@@ -236,8 +235,8 @@ func sessionEndsBeforeTheFunction(t *testing.T, s *site) {
 		"Do = %v after %d runs, in session %#x after %#x; want nil, one, another", err, ran, f.SessionID(), old)
 }
 
-// leadersSessionEnds: the leader that is cut off has lost when the next one leads, and
-// does not lead again until that one has released.
+// leadersSessionEnds: a leader that is cut off has lost its term when the next one leads,
+// and does not lead again until that one has released.
 func leadersSessionEnds(t *testing.T, s *site) {
 	f := s.frail(t, brief())
 	first, _ := coordtest.HoldReal(t, f.Election(lockPath))
@@ -256,8 +255,9 @@ func leadersSessionEnds(t *testing.T, s *site) {
 	coordtest.GrantOf(t, again)
 }
 
-// reapedBeforeTheCreate: the server removes the empty directory, which is there when the
-// lock is asked for, before the create arrives. The session knows the directory, or not.
+// reapedBeforeTheCreate: the directory exists when the lock is requested, but is empty,
+// and the server removes it before the create arrives. The session may know the directory
+// or not.
 func reapedBeforeTheCreate(t *testing.T, s *site) {
 	other := s.connect()
 	for dir, known := range map[string]bool{"/known": true, "/unknown": false} {
@@ -283,8 +283,8 @@ func reapedBeforeTheCreate(t *testing.T, s *site) {
 	}
 }
 
-// removedDuringAListing: other clients remove the directory and all that is in it while a
-// contender lists it. The contender queues again.
+// removedDuringAListing: other clients remove the directory and all nodes in it while a
+// contender lists it. The contender queues up again.
 func removedDuringAListing(t *testing.T, s *site) {
 	f := s.frail(t)
 	held, before := coordtest.HoldReal(t, s.connect().Mutex(lockPath))
@@ -296,7 +296,7 @@ func removedDuringAListing(t *testing.T, s *site) {
 	}
 	eventstest.Eventually(t, "the directory is removed", func() bool {
 		err := s.raw.Delete(s.root+lockPath, -1)
-		return err == nil || errors.Is(err, zk.ErrNoNode) // the server may be sooner
+		return err == nil || errors.Is(err, zk.ErrNoNode) // the server may remove it first
 	})
 	f.Release()
 	lost := coordtest.LossOf(t, held)
@@ -308,7 +308,7 @@ func removedDuringAListing(t *testing.T, s *site) {
 	s.queued(t, lockPath, 0)
 }
 
-// closedDuringTheCreate: nothing is left when Close has returned.
+// closedDuringTheCreate: nothing is left once Close has returned.
 func closedDuringTheCreate(t *testing.T, s *site) {
 	f := s.frail(t)
 	create := f.next(faultnet.Up, faultnet.Hold, creating...)
@@ -325,7 +325,7 @@ func closedDuringTheCreate(t *testing.T, s *site) {
 	expect(t, len(names) == 0, "Close has left %v (%v), want nothing", names, err)
 }
 
-// acquiredAnewDuringTheCreate: one node is left, that of the second acquisition.
+// acquiredAnewDuringTheCreate: only the node of the second acquisition is left.
 func acquiredAnewDuringTheCreate(t *testing.T, s *site) {
 	f := s.frail(t)
 	create := f.next(faultnet.Up, faultnet.Hold, creating...)
@@ -342,8 +342,8 @@ func acquiredAnewDuringTheCreate(t *testing.T, s *site) {
 	s.queued(t, lockPath, 0)
 }
 
-// releasedInAnOutage: the node goes when there is a connection again, and the session
-// lives on. A waiter of the same session keeps its node.
+// releasedInAnOutage: the node is deleted once there is a connection again, and the
+// session lives on. A waiter of the same session keeps its node.
 func releasedInAnOutage(t *testing.T, s *site) {
 	f, other := s.frail(t), s.connect()
 	a, _ := coordtest.HoldReal(t, f.Mutex(lockPath))
@@ -367,8 +367,8 @@ func releasedInAnOutage(t *testing.T, s *site) {
 	expect(t, path.Base(grant.Node) == nodes[2], "the waiter has %s, want the last of %v", grant.Node, nodes)
 }
 
-// contextEndsInAnOutage: the session ends in the middle of an acquisition, and then its
-// context does. The error is that of the context, and nothing is left.
+// contextEndsInAnOutage: the session ends during an acquisition, and then its context.
+// The error is the context's cause, and nothing is left.
 func contextEndsInAnOutage(t *testing.T, s *site) {
 	f, gone := s.frail(t, brief()), errors.New("no more")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -384,8 +384,8 @@ func contextEndsInAnOutage(t *testing.T, s *site) {
 	s.queued(t, lockPath, 0)
 }
 
-// eventsOfAnOutage: what a holder's stream says, in which order, when its connection
-// breaks, refused dials and all.
+// eventsOfAnOutage checks the events of a holder's stream, and their order, when its
+// connection breaks and dials are refused.
 func eventsOfAnOutage(t *testing.T, s *site) {
 	const over = " Suspended Lost Ended SessionExpired Connected"
 	suspension := coordinator.WithLossOnSuspend()
@@ -420,7 +420,7 @@ func eventsOfAnOutage(t *testing.T, s *site) {
 	}
 }
 
-// closedBeforeThereWasAServer: what waits ends, and Close returns nil.
+// closedBeforeThereWasAServer: a waiting acquisition ends, and Close returns nil.
 func closedBeforeThereWasAServer(t *testing.T, _ *site) {
 	proxy := ensemble.StartProxy(t, "127.0.0.1:1")
 	proxy.Refuse(true)
@@ -494,8 +494,9 @@ func readersAndWriters(t *testing.T, s *site) {
 	}
 }
 
-// termsAfterLosses: a candidate that loses twice leads a third time, and the next one
-// leads when its function has failed. The stream has each Grant, loss and end once.
+// termsAfterLosses: a candidate that loses twice leads a third time. The next candidate
+// leads after a function of the first has failed. The stream has each Grant, loss and end
+// once.
 func termsAfterLosses(t *testing.T, s *site) {
 	c, next, ctx, failed := s.connect(), s.connect(), coordtest.RealContext(t), errors.New("failed")
 	stream, terms := c.Events(t.Context()), 0
@@ -527,8 +528,8 @@ func termsAfterLosses(t *testing.T, s *site) {
 	expect(t, told == want, "the stream says%s, want%s", told, want)
 }
 
-// foreignNodes: of other clients' nodes those that are contenders count, with a session
-// and without one, and others do not. A node without a session outlives its client.
+// foreignNodes: nodes of other clients count if they are contenders, with or without a
+// session; other nodes do not. A node without a session outlives its client.
 func foreignNodes(t *testing.T, s *site) {
 	s.made(t, "/config", "/lock-abc", "/thread-0000000000")
 	dir, open := s.root+lockPath, zk.WorldACL(zk.PermAll)
@@ -550,7 +551,7 @@ func foreignNodes(t *testing.T, s *site) {
 }
 
 // lostIsReadLate: the next contender does not wait for a caller that does not read Lost.
-// The caller still finds it.
+// The caller still receives it.
 func lostIsReadLate(t *testing.T, s *site) {
 	held, grant := coordtest.HoldReal(t, s.connect().Mutex(lockPath))
 	next := s.connect().Mutex(lockPath).Acquire(t.Context())
@@ -564,7 +565,7 @@ func lostIsReadLate(t *testing.T, s *site) {
 		"lost %+v, want %+v, because its node was removed", lost, grant)
 }
 
-// accessLists: the lock's access list is that of its node and of each parent made for it.
+// accessLists: the lock's ACL is set on its node and on each parent created for it.
 func accessLists(t *testing.T, s *site) {
 	acl := zk.DigestACL(zk.PermAll, "ann", "secret")
 	eventstest.Must(t, s.raw.AddAuth("digest", []byte("ann:secret")))
@@ -577,7 +578,7 @@ func accessLists(t *testing.T, s *site) {
 	coordtest.End(a)
 }
 
-// cancelledWaits: ten thousand of them leave no goroutine, no node and no watch.
+// cancelledWaits: ten thousand cancelled waits leave no goroutine, node or watch.
 func cancelledWaits(t *testing.T, e *ensemble.Ensemble) {
 	const rounds, together = 100, 100
 	ctx, raw := coordtest.RealContext(t), coordtest.RawClient(t, e.Addr(0))
@@ -600,7 +601,7 @@ func cancelledWaits(t *testing.T, e *ensemble.Ensemble) {
 		}
 	}
 	coordtest.NotLost(t, held)
-	// Two sessions watch the node that is held: its own, and that of the waiters.
+	// Two sessions watch the holder's node: the holder's and the waiters'.
 	const most = 2
 	var watches float64
 	var running int

@@ -17,8 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// What callers of each kind of lock see of each other, and of faults, is in
-// testdata/scenes.
+// testdata/scenes has what callers of each kind of lock see of each other and of faults.
 
 func TestAcquireScenes(t *testing.T)   { coordtest.Scenes(t, "testdata/scenes/acquire") }
 func TestLossScenes(t *testing.T)      { coordtest.Scenes(t, "testdata/scenes/loss") }
@@ -34,17 +33,16 @@ func TestElectionScenes(t *testing.T)  { coordtest.Scenes(t, "testdata/scenes/el
 func TestObserverScenes(t *testing.T)  { coordtest.Scenes(t, "testdata/scenes/observe.txt") }
 func TestKazooScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/kazoo.txt") }
 
-// TestRealScenes plays the same on a real server, as far as a real server can do it.
+// TestRealScenes plays the scenes on a real server, as far as it can play them.
 func TestRealScenes(t *testing.T) {
 	eventstest.NeedsServersEachTime(t)
 	coordtest.RealScenes(t, ensemble.Start(t, 1), "testdata/scenes")
 }
 
-// TestEachKindKeepsItsPromises: the promises of every kind of lock.
+// TestEachKindKeepsItsPromises plays the scenes with the promises of every kind of lock.
 func TestEachKindKeepsItsPromises(t *testing.T) { coordtest.Scenes(t, "testdata/scenes/kinds") }
 
-// TestAsKazoo: the names are kazoo's, and so is the life of the directory; all else is
-// the same.
+// TestAsKazoo: names and the directory's lifetime are kazoo's; all else is the same.
 func TestAsKazoo(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -73,7 +71,7 @@ func TestAsKazoo(t *testing.T) {
 	})
 }
 
-// nested takes a lock so many deep, each time with the context of the acquisition before.
+// nested takes a lock deep times, each time with the context of the acquisition before.
 func nested(t *testing.T, l *coordinator.Lock, deep int) []*coordinator.Acquisition {
 	t.Helper()
 	var all []*coordinator.Acquisition
@@ -86,8 +84,8 @@ func nested(t *testing.T, l *coordinator.Lock, deep int) []*coordinator.Acquisit
 	return all
 }
 
-// realReentry enters a lock again on a real server: of a thousand acquisitions the server
-// hears of one.
+// realReentry reenters a lock on a real server: a thousand acquisitions cost the server
+// the requests of one.
 func realReentry(t *testing.T, e *ensemble.Ensemble) {
 	const many, hands, stray = 1000, 8, 10 // stray: pings, probes, and the watch on a node that is held for long
 	lock := coordtest.ConnectReal(t, e.Connect()).Mutex("/locks/again", coordinator.Reentrant())
@@ -113,9 +111,9 @@ func realReentry(t *testing.T, e *ensemble.Ensemble) {
 	coordtest.End(outer)
 }
 
-// TestALockIsLostWhileItIsEnteredAgain: goroutines enter a held lock again and again, and
-// its node is removed meanwhile. No acquisition is told of a loss without a Grant, all of
-// them end, and Close returns.
+// TestALockIsLostWhileItIsEnteredAgain: goroutines reenter a held lock again and again
+// while its node is removed. No acquisition receives a loss without a Grant, all of them
+// end, and Close returns.
 func TestALockIsLostWhileItIsEnteredAgain(t *testing.T) {
 	for kind, options := range map[string][]coordinator.LockOption{
 		"mutex": {coordinator.Reentrant()}, "cached": {coordinator.Reentrant(), coordinator.Cached()},
@@ -126,7 +124,7 @@ func TestALockIsLostWhileItIsEnteredAgain(t *testing.T) {
 				lock := c.Mutex(fmt.Sprint("/locks/", round), options...)
 				outer, grant := coordtest.Hold(t, lock)
 				ctx := outer.Context(context.Background())
-				time.Sleep(3 * time.Second) // the node is watched from then on
+				time.Sleep(3 * time.Second) // from then on the node is watched
 				var wg sync.WaitGroup
 				for range 4 {
 					wg.Go(func() {

@@ -26,7 +26,7 @@ const (
 	semSize   = semPath + "/size"
 )
 
-// take returns acquisitions that have asked for permits, one after the other.
+// take returns acquisitions that requested these permits, one after the other.
 func take(t *testing.T, s *coordinator.Semaphore, permits ...int) (all []*coordinator.Acquisition) {
 	t.Helper()
 	for _, n := range permits {
@@ -36,7 +36,7 @@ func take(t *testing.T, s *coordinator.Semaphore, permits ...int) (all []*coordi
 	return all
 }
 
-// wantNothing checks that nothing is left but the size.
+// wantNothing checks that only the size is left.
 func wantNothing(t *testing.T, srv *zktest.Server) {
 	t.Helper()
 	time.Sleep(time.Second)
@@ -44,8 +44,8 @@ func wantNothing(t *testing.T, srv *zktest.Server) {
 	expectNone(t, slices.Concat(srv.Children(semQueue), srv.Children(semLeases)), "nodes when all have released")
 }
 
-// permitStorm has callers want one to three permits each, some times. It returns the
-// greatest number held at once.
+// permitStorm makes callers acquire one to three permits each, several times. It returns
+// the greatest number held at once.
 func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, callers, rounds int) int64 {
 	t.Helper()
 	var held, most atomic.Int64
@@ -74,7 +74,7 @@ func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, caller
 	return most.Load()
 }
 
-// TestNoMorePermitsThanThereAre: 100 callers in four sessions and eleven permits.
+// TestNoMorePermitsThanThereAre, with 100 callers in four sessions and eleven permits.
 func TestNoMorePermitsThanThereAre(t *testing.T) {
 	const permits = 11
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -88,9 +88,9 @@ func TestNoMorePermitsThanThereAre(t *testing.T) {
 	})
 }
 
-// TestResizeBesideAcquire: an acquisition beside Resize, with the same handle, is not
-// refused for its size. A Resize counts, too, when the servers have lost all data, and
-// count their transactions anew.
+// TestResizeBesideAcquire: an acquisition concurrent with Resize, from the same handle,
+// is not refused for its size. A Resize also works after the servers have lost all data
+// and restarted their transaction numbers.
 func TestResizeBesideAcquire(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
@@ -112,8 +112,8 @@ func TestResizeBesideAcquire(t *testing.T) {
 	})
 }
 
-// TestTheSizeThatWasWrittenLastCounts: of two calls of Resize beside each other, a handle
-// keeps the size that the servers have, though the other call returns later.
+// TestTheSizeThatWasWrittenLastCounts: after two concurrent calls of Resize, a handle
+// keeps the size that the servers have, even if the other call returns later.
 func TestTheSizeThatWasWrittenLastCounts(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
@@ -121,7 +121,7 @@ func TestTheSizeThatWasWrittenLastCounts(t *testing.T) {
 		ctx := lateContext{t.Context(), make(chan struct{})}
 		late := inBackground(func() error { return s.Resize(ctx, 2) })
 		synctest.Wait()
-		expectData(t, srv, semSize, "2") // before the call returns
+		expectData(t, srv, semSize, "2") // written before the call returns
 		eventstest.Must(t, s.Resize(t.Context(), 3))
 		close(ctx.reads)
 		eventstest.Must(t, <-late)
@@ -131,7 +131,7 @@ func TestTheSizeThatWasWrittenLastCounts(t *testing.T) {
 	})
 }
 
-// wantRoom checks that the servers and the handle have the size.
+// wantRoom checks that the servers and the handle have this size.
 func wantRoom(t *testing.T, s *coordinator.Semaphore, size int) {
 	t.Helper()
 	waitsOrHolds(t, take(t, s, size)[0])
@@ -144,7 +144,7 @@ func waitsOrHolds(t *testing.T, a *coordinator.Acquisition) {
 	coordtest.End(a)
 }
 
-// lateContext keeps the caller that waits for it, until reads is closed.
+// lateContext blocks the caller that waits for it until reads is closed.
 type lateContext struct {
 	context.Context
 	reads chan struct{}
@@ -157,7 +157,7 @@ func (c lateContext) Done() <-chan struct{} {
 
 // The faults of a semaphore, and how they are reported.
 
-// TestAPermitThatMayNotBeTaken leaves nothing.
+// TestAPermitThatMayNotBeTaken leaves nothing behind.
 func TestAPermitThatMayNotBeTaken(t *testing.T) {
 	forEach(t, map[string]func(zktest.Request) bool{
 		"the size":   func(r zktest.Request) bool { return r.Op == zktest.OpGetData && r.Path == semSize },
@@ -177,10 +177,11 @@ func TestAPermitThatMayNotBeTaken(t *testing.T) {
 
 // TestAPermitOutOfTurnIsSeenInTime:
 //
-//  1. The first in the queue looks at the leases.
-//  2. Another client makes a lease. Curator's InterProcessSemaphoreV2 does so if its
-//     session ended while it made a lease: it asks again in the next session.
-//  3. The first counts once more, gives way, and enters when that lease is gone.
+//  1. The first in the queue reads the leases.
+//  2. Another client creates a lease. Curator's InterProcessSemaphoreV2 does so if its
+//     session ended while it created a lease: it retries in the next session.
+//  3. The first counts once more, gives way, and takes its permit once that lease is
+//     gone.
 //
 // The same holds if the answer to its transaction is lost, and if the directory of the
 // leases is not ours.
@@ -199,7 +200,7 @@ func TestAPermitOutOfTurnIsSeenInTime(t *testing.T) {
 			eventstest.Must(t, srv.Create(semPath, nil))
 			eventstest.Must(t, srv.Create(semLeases, nil))
 		}
-		coordtest.End(take(t, s, 1)[0]) // from here on the directories are there, and known
+		coordtest.End(take(t, s, 1)[0]) // from here on the directories exist, and are known
 		action := zktest.Pass()
 		if x.lost {
 			action = zktest.CutAfter()
@@ -224,10 +225,10 @@ func TestAPermitOutOfTurnIsSeenInTime(t *testing.T) {
 	})
 }
 
-// What a semaphore costs, counted as in cost_test.go.
+// The costs of a semaphore, counted as in cost_test.go.
 
-// warmPermits has each coordinator hold a permit, so that it knows the queue's directory
-// for ours.
+// warmPermits makes each coordinator hold a permit, so that it knows that the queue's
+// directory is ours.
 func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
 	t.Helper()
 	for range 2 {
@@ -237,8 +238,8 @@ func warmPermits(t *testing.T, size int, cs ...*coordinator.Coordinator) {
 	}
 }
 
-// TestAFreePermitTakesOneRoundTrip, however many there are, and one more gives them back.
-// A session that knows that the semaphore is busy does not try.
+// TestAFreePermitTakesOneRoundTrip, for any number of permits, and their release another
+// one. A session that knows that the semaphore is busy does not try.
 func TestAFreePermitTakesOneRoundTrip(t *testing.T) {
 	const cycles, size, lag = 100, 5, 10 * time.Millisecond
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -267,7 +268,7 @@ func TestAFreePermitTakesOneRoundTrip(t *testing.T) {
 		}
 		held := take(t, cs[0].Semaphore(semPath, size), size)
 		synctest.Wait()
-		for i, want := range []int{7, 6} { // at first the session expects that there is room
+		for i, want := range []int{7, 6} { // at first the session expects free permits
 			before := ms[1].Read().Requests
 			waiting := cs[1].Semaphore(semPath, size).Acquire(t.Context())
 			time.Sleep(time.Second)
@@ -278,8 +279,8 @@ func TestAFreePermitTakesOneRoundTrip(t *testing.T) {
 	})
 }
 
-// TestPermitsThatAreGivenBack: a contender that expects a free semaphore, and finds a
-// waiter, does not hold for a moment, and shows in no queue as a holder.
+// TestPermitsThatAreGivenBack: a contender that expects a free semaphore but finds a
+// waiter never holds, and no queue shows it as a holder.
 func TestPermitsThatAreGivenBack(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 3)
@@ -289,7 +290,7 @@ func TestPermitsThatAreGivenBack(t *testing.T) {
 		time.Sleep(time.Second)
 		ms[2].Lag(faultnet.Down, 10*time.Second)
 		late := cs[2].Semaphore(semPath, 2).Acquire(t.Context())
-		time.Sleep(time.Second) // its permit is there, and its session does not know
+		time.Sleep(time.Second) // its permit exists, but its session does not know yet
 		if n := len(srv.Children(semPath + "/leases")); n != 2 {
 			t.Fatalf("%d permits, want that of the holder, and one that is to be given back", n)
 		}
@@ -307,7 +308,8 @@ func TestPermitsThatAreGivenBack(t *testing.T) {
 	})
 }
 
-// TestAReturnedPermitWakesTheFirst of many, and the second, at the cost of a short queue.
+// TestAReturnedPermitWakesTheFirst of many waiters, and the second, at the same cost as
+// in a short queue.
 func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 	const permits, rounds = 11, 10
 	for _, sessions := range []int{1, 5} {
@@ -320,7 +322,7 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 				for i := range permits + waiters {
 					all = append(all, take(t, cs[i%sessions].Semaphore(semPath, permits), 1)...)
 				}
-				all[0].Release() // the first in the queue has not waited
+				all[0].Release() // the first in the queue did not wait for a release
 				synctest.Wait()
 				before := coordtest.Total(ms)
 				for i := range rounds {

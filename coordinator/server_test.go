@@ -20,7 +20,7 @@ import (
 
 // Servers and connections with faults.
 
-// The client library does not notice if the server refuses to restore its watches.
+// The client library does not notice a server's refusal to restore its watches.
 func TestAWaiterIsWokenAlthoughItsWatchesWereNotRestored(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -35,8 +35,8 @@ func TestAWaiterIsWokenAlthoughItsWatchesWereNotRestored(t *testing.T) {
 	})
 }
 
-// A server that is overloaded, or answers with an unknown code, turns requests away for a
-// second: they are retried, with pauses.
+// A server that is overloaded, or answers with an unknown code, refuses requests for a
+// second. They are retried, with pauses.
 func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
 	forEach(t, map[string]zktest.Code{
 		"throttled": zktest.Throttled, "moved": zktest.SessionMoved, "unknown": zktest.MarshallingError,
@@ -53,8 +53,8 @@ func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
 	})
 }
 
-// Sessions that end right after they were made, as behind a front that spreads
-// connections over two ensembles: new ones are not asked for in a storm.
+// Sessions may end right after they were created, as behind a load balancer in front of
+// two ensembles. New ones must not be requested in a storm.
 func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -68,7 +68,7 @@ func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 		}()
 		made := counting(srv, func(r zktest.Request) bool { return r.Op == zktest.OpConnect && r.Session == 0 })
 		time.Sleep(10 * time.Second)
-		// With the dialer's own back-off, up to 1 s, it would be about 15.
+		// With only the dialer's back-off of up to 1 s, there would be about 15.
 		expect(t, made.Load() <= 40, "%d sessions in 10 s, want at most 40", made.Load())
 		time.Sleep(15 * time.Second)
 		synctest.Wait()
@@ -76,7 +76,8 @@ func TestSessionsThatEndAtOnceAreNoStorm(t *testing.T) {
 	})
 }
 
-// A node that may not be deleted blocks others while the session lives, so it is logged.
+// A node that may not be deleted blocks others while the session lives, so the refusal is
+// logged.
 func TestARefusedDeleteIsLogged(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, logs := logged(t, srv, zap.ErrorLevel)
@@ -109,9 +110,9 @@ func TestTheLogIsLimitedAboveDebug(t *testing.T) {
 	}
 }
 
-// TestRealSmoke runs wherever a real server is found, also if real tests are not asked
-// for. Twenty contenders in four sessions are granted one at a time, in the order of
-// arrival, with growing tokens, and leave nothing.
+// TestRealSmoke runs wherever a real server is found, even if tests on real servers were
+// not requested. Twenty contenders in four sessions are granted the lock one at a time,
+// in order of arrival, with growing tokens, and leave nothing behind.
 func TestRealSmoke(t *testing.T) {
 	t.Parallel()
 	e := coordtest.Servers(t, 1)
@@ -124,7 +125,7 @@ func TestRealSmoke(t *testing.T) {
 	queue := make([]*coordinator.Acquisition, 20)
 	for i := range queue {
 		queue[i] = coordinators[i%len(coordinators)].Mutex(lockPath).Acquire(t.Context())
-		coordtest.Queued(t, raw, root+lockPath, i+1) // so that the order of acceptance is that of the slice
+		coordtest.Queued(t, raw, root+lockPath, i+1) // so that they queue in the order of the slice
 	}
 	exists := func(node string) bool {
 		there, _, err := raw.Exists(root + node)
@@ -134,12 +135,12 @@ func TestRealSmoke(t *testing.T) {
 	grantedInOrder(t, queue, exists)
 	coordtest.Queued(t, raw, root+lockPath, 0)
 	e.Needs(t, ensemble.Containers)
-	// The directory was made as a container, and goes by itself.
+	// The directory was created as a container, and is removed by the server.
 	eventstest.Eventually(t, "the directory is gone", func() bool { return !exists(lockPath) })
 }
 
-// TestRealStorms has crowds of contenders meet at one ensemble. In virtual time schedules
-// and the explorer have them.
+// TestRealStorms lets crowds of contenders meet on one ensemble. The schedules and the
+// explorer cover them in virtual time.
 func TestRealStorms(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -155,10 +156,10 @@ func TestRealStorms(t *testing.T) {
 	}
 }
 
-// Directories that other clients fill, and that other clients remove.
+// Directories that other clients fill or remove.
 
-// sessions returns n coordinators with a session each, and acquisitions that wait for the
-// lock, of one after the other.
+// sessions returns n coordinators, and waiters for the lock that queue up one after the
+// other.
 func sessions(t *testing.T, srv *zktest.Server, n, waiters int) (cs []*coordinator.Coordinator, all []*coordinator.Acquisition) {
 	t.Helper()
 	for range n {
@@ -170,16 +171,16 @@ func sessions(t *testing.T, srv *zktest.Server, n, waiters int) (cs []*coordinat
 	return cs, all
 }
 
-// TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted. Only the next in
-// line may be granted by the end of the holder's node, and then loses the lock with its
-// own.
+// TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted. The next in line
+// may still be granted the lock when the holder's node is deleted; it then loses the lock
+// with its own node.
 func TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, all := sessions(t, srv, 3, 31)
 		first, all := all[0], all[1:]
 		last := coordtest.Soon(t, first).Token
 		stream := cs[1].Events(t.Context())
-		srv.MuteAll(true) // or they would be back before the directory is empty
+		srv.MuteAll(true) // otherwise they would return before the directory is empty
 		for _, child := range srv.Children(lockPath) {
 			eventstest.Must(t, srv.Delete(lockPath+"/"+child))
 		}
@@ -190,7 +191,7 @@ func TestTheHolderIsToldAndTheWaitersQueueAgainWhenTheDirectoryIsDeleted(t *test
 		expect(t, lost.Reason == events.ReasonNodeRemoved, "the holder hears %+v, want NodeRemoved", lost)
 		for requeued := map[uint64]bool{}; len(requeued) < 10; {
 			switch ev := (<-stream).(type) {
-			case events.Requeued, events.Grant: // which replaces the former, unless that was read
+			case events.Requeued, events.Grant: // a Grant replaces an unread Requeued
 				requeued[ev.AcquisitionID()] = true
 			}
 		}

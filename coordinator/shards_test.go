@@ -13,12 +13,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// owners are the processes that own shards, as their work sees it.
+// owners records the owner of each shard, as seen by the work on it.
 type owners struct {
 	t     *testing.T
 	mu    sync.Mutex
 	of    map[int]string
-	moves int // shards that another process has had before
+	moves int // shards that another process had before
 	last  map[int]string
 }
 
@@ -40,8 +40,9 @@ func (o *owners) stop(shard int) {
 	delete(o.of, shard)
 }
 
-// want checks, when nothing moves any more, that each shard has an owner, and the owners
-// have so many, after so many moves since the last time. It returns who has how many.
+// want waits until nothing moves any more. It checks that each shard has an owner, how
+// many shards the processes own, and how many have moved since the last call. It returns
+// the number of shards by process.
 func (o *owners) want(when string, moves int, counts ...int) (each map[string]int) {
 	o.t.Helper()
 	time.Sleep(2 * timeoutOfAll)
@@ -57,8 +58,8 @@ func (o *owners) want(when string, moves int, counts ...int) (each map[string]in
 	return each
 }
 
-// TestShards of the example: each shard has one owner at a time, none has more than its
-// share after 2 T, and no shard moves without need.
+// TestShards checks the example: each shard has one owner at a time, no process has more
+// than its share after 2 T, and no shard moves without need.
 func TestShards(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		o := &owners{t: t, of: map[int]string{}, last: map[int]string{}}
@@ -83,7 +84,7 @@ func TestShards(t *testing.T) {
 		srv.Mute(stopped, false)
 		need := o.want("it goes on", 2, 2, 2, 3)["c"]
 
-		srv.Mute(third.SessionID(), true) // killed: nothing comes from it any more
+		srv.Mute(third.SessionID(), true) // as if killed: nothing arrives from it any more
 		o.want("one is killed", need, 3, 4)
 		cancel()
 		running.Wait()

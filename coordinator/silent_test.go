@@ -19,32 +19,32 @@ import (
 
 var trioAddresses = []string{"one:1", "two:2", "three:3"}
 
-// trio is an ensemble of three as one session sees it: three addresses, each of which can
-// fall silent without a reset.
+// trio is an ensemble of three servers as a session sees it: three addresses, each of
+// which can fall silent without a reset.
 type trio struct {
 	server *zktest.Server
 	ways   map[string]*faultnet.Network
 	c      *coordinator.Coordinator
-	a      *coordinator.Acquisition // which it holds
+	a      *coordinator.Acquisition // the lock that c holds
 
-	left         string // where the session was connected to when the test began
-	dials, asked int    // how many sessions were asked for before, and how often whether a server serves
+	left         string // the session's server when the test began
+	dials, asked int    // handshakes and health checks before the test began
 
 	mu     sync.Mutex
-	hung   map[string]bool // accepts connections, and takes nothing
-	dialed []string        // where sessions were asked for
-	words  int             // how often a server was asked whether it serves
+	hung   map[string]bool // accepts connections, but handles no request
+	dialed []string        // the addresses of all handshakes
+	words  int             // how many health checks were sent
 }
 
-// shape is how a session of three servers is set up.
+// shape is the setup of a session of three servers.
 type shape struct {
-	timeout, tick, told time.Duration // the tick of the servers; what the session is told of it
-	servers             string        // that it knows; empty: all three
+	timeout, tick, told time.Duration // tick: the servers' tickTime; told: the session's WithTickTime
+	servers             string        // in its connect string; empty: all three
 	options             []coordinator.Option
 	idle                bool // it holds no lock
 }
 
-// play has a session hold a lock for three timeouts and the phase, and then plays the
+// play lets a session hold a lock for three timeouts and the phase, and then runs the
 // test.
 func (x shape) play(t *testing.T, phase time.Duration, test func(t *testing.T, tr *trio)) {
 	t.Helper()
@@ -65,7 +65,7 @@ func (x shape) play(t *testing.T, phase time.Duration, test func(t *testing.T, t
 			for _, way := range tr.ways {
 				way.Heal()
 			}
-			_ = tr.c.Close() // its servers may have gone
+			_ = tr.c.Close() // its servers may be gone
 		})
 		if !x.idle {
 			tr.a, _ = coordtest.Hold(t, tr.c.Mutex(lockPath))
@@ -77,7 +77,7 @@ func (x shape) play(t *testing.T, phase time.Duration, test func(t *testing.T, t
 	})
 }
 
-// carry notes what is asked of the server at the address, and decides the fate of the
+// carry counts what the server at the address is asked, and decides the fate of the
 // frame.
 func (tr *trio) carry(address string, f faultnet.Frame) faultnet.Verdict {
 	tr.mu.Lock()
@@ -102,7 +102,7 @@ func (tr *trio) hang(address string) {
 	tr.hung[address] = true
 }
 
-// slow delays everything that the servers at the addresses say.
+// slow delays everything that the servers at these addresses send.
 func (tr *trio) slow(by time.Duration, addresses ...string) {
 	for _, address := range addresses {
 		tr.ways[address].Lag(faultnet.Down, by)
@@ -115,16 +115,15 @@ func (tr *trio) others() []string {
 	return slices.DeleteFunc(slices.Clone(trioAddresses), func(address string) bool { return address == tr.left })
 }
 
-// later returns the addresses where sessions were asked for since, and how often it was
-// asked whether a server serves.
+// later returns the addresses of the handshakes since the test began, and the number of
+// health checks since then.
 func (tr *trio) later() (dialed []string, asked int) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return slices.Clone(tr.dialed[tr.dials:]), tr.words - tr.asked
 }
 
-// wantKept checks that the lock is held, and that the session has connected so many times
-// again.
+// wantKept checks that the lock is held, and how many times the session has reconnected.
 func (tr *trio) wantKept(t *testing.T, what string, least, most int) {
 	t.Helper()
 	dialed, _ := tr.later()
@@ -142,7 +141,7 @@ func (tr *trio) present() string {
 	return ""
 }
 
-// elsewhere waits until the session is connected to another address, or the lock is lost,
+// elsewhere waits until the session is connected to another address or the lock is lost,
 // and returns how long that took.
 func (tr *trio) elsewhere() time.Duration {
 	begun := time.Now()
@@ -160,8 +159,8 @@ func phased(timeout time.Duration, nth, phases int) time.Duration {
 	return timeout / 10 * time.Duration(nth) / time.Duration(phases)
 }
 
-// One silent server of three costs no lock, whatever the phase of the probes, from a
-// timeout of two ticks on. The silent server is not tried again.
+// One silent server of three costs no lock from a timeout of two ticks on, whatever the
+// phase of the probes. The silent server is not tried again.
 func TestASilentServerOfThreeCostsNoLock(t *testing.T) {
 	trials := eventstest.Amount(4, 16)
 	for name, silence := range map[string]func(*trio, string){
@@ -195,9 +194,9 @@ func TestASilentServerOfThreeCostsNoLock(t *testing.T) {
 	}
 }
 
-// The next server may be silent, too. After a reset its handshake has three tenths of the
-// timeout, and that is in time from two ticks on. After another silent server it is not
-// tried: it does not say that it serves.
+// The next server may be silent, too. After a reset, its handshake may take three tenths
+// of the timeout, which is in time from two ticks on. After another silent server, it is
+// not tried, because it does not answer the health check.
 func TestTwoSilentServersOfThreeCostNoLock(t *testing.T) {
 	const trials = 16
 	x := shape{timeout: 2 * halfSecond, tick: halfSecond, told: halfSecond}
@@ -224,7 +223,7 @@ func TestTwoSilentServersOfThreeCostNoLock(t *testing.T) {
 	}
 }
 
-// Right after a Grant that ended a long wait the lease counts from a ping. It still
+// Right after a Grant that ended a long wait, the lease counts from a ping. It still
 // outlives a silence from two and a quarter ticks on.
 func TestASilentServerRightBehindAGrant(t *testing.T) {
 	const trials = 16
@@ -244,7 +243,8 @@ func TestASilentServerRightBehindAGrant(t *testing.T) {
 }
 
 // A session leaves a slow server for a quick one, and stays if all are slow. It does not
-// hang up while it holds nothing, with one server, or where a lost connection is a loss.
+// hang up while it holds nothing, if there is only one server, or if a lost connection is
+// a loss.
 func TestSlowServersAreNoReconnectStorm(t *testing.T) {
 	const timeout = 10 * time.Second
 	strict := []coordinator.Option{coordinator.WithLossOnSuspend()}
@@ -252,9 +252,9 @@ func TestSlowServersAreNoReconnectStorm(t *testing.T) {
 		shape
 
 		part  float64 // of the timeout: how late they answer
-		one   bool    // only the server that the session is connected to
-		loses bool    // the lease does not stand that, and the lock is asked for again and again
-		want  int     // connections, in 20 timeouts
+		one   bool    // only the session's server is slow
+		loses bool    // the lease runs out, and the lock is acquired again and again
+		want  int     // connections in 20 timeouts
 	}{
 		"1.5 intervals":                               {part: 0.15},
 		"2.2 intervals":                               {part: 0.22},
@@ -288,8 +288,8 @@ func TestSlowServersAreNoReconnectStorm(t *testing.T) {
 	}
 }
 
-// Servers that are slow now and then, and quick in between, make a session hang up at
-// most twice in ten timeouts. Whichever it is connected to is the slow one.
+// If servers are slow now and then, and quick in between, a session hangs up at most
+// twice in ten timeouts. Its current server is always the slow one.
 func TestAReconnectStormHasABound(t *testing.T) {
 	x := shape{timeout: 10 * time.Second, tick: halfSecond, told: halfSecond}
 	x.play(t, 0, func(t *testing.T, tr *trio) {
@@ -303,7 +303,7 @@ func TestAReconnectStormHasABound(t *testing.T) {
 	})
 }
 
-// A session notices a silence in time also with the rarest allowed probes.
+// A session notices a silence in time even with the rarest allowed probes.
 func TestASilentServerIsNoticedWithRareProbes(t *testing.T) {
 	const timeout = 6 * time.Second
 	x := shape{timeout: timeout, tick: halfSecond, told: halfSecond, options: []coordinator.Option{coordinator.WithProbeInterval(timeout / 4)}}
@@ -320,8 +320,8 @@ func TestASilentServerIsNoticedWithRareProbes(t *testing.T) {
 	}
 }
 
-// Requests to the silent server are repeated: a claim that it has swallowed is granted as
-// soon as the session is connected elsewhere.
+// Requests to the silent server are repeated: if it has swallowed a claim, the lock is
+// granted as soon as the session is connected elsewhere.
 func TestAClaimThatASilentServerSwallowsIsMadeAgain(t *testing.T) {
 	x := shape{timeout: 6 * time.Second, tick: halfSecond}
 	x.play(t, 0, func(t *testing.T, tr *trio) {
@@ -338,9 +338,9 @@ func TestAClaimThatASilentServerSwallowsIsMadeAgain(t *testing.T) {
 	})
 }
 
-// keptWith reports whether the lock is kept for 20 timeouts in which every answer of
-// every server is late by so much. If it is lost, the session has to be alive when the
-// loss is told.
+// keptWith reports whether the lock is kept for 20 timeouts in which all answers of all
+// servers are late by this much. If it is lost, the session must still be alive when the
+// loss is delivered.
 func (x shape) keptWith(t *testing.T, late, phase time.Duration) (kept bool) {
 	t.Helper()
 	x.play(t, phase, func(t *testing.T, tr *trio) {
@@ -357,8 +357,8 @@ func (x shape) keptWith(t *testing.T, late, phase time.Duration) (kept bool) {
 	return kept
 }
 
-// TestSlowAnswersCostNoLock: up to (0.95 T - 5/8 tick - 2 probe intervals) / 2, with one
-// server or three. A loss is told in time all the same.
+// TestSlowAnswersCostNoLock up to (0.95 T - 5/8 tick - 2 probe intervals) / 2, with one
+// server or three. If the lock is lost, the loss is delivered in time.
 func TestSlowAnswersCostNoLock(t *testing.T) {
 	trials := eventstest.Amount(5, 20)
 	const ms = time.Millisecond
@@ -386,7 +386,7 @@ func TestSlowAnswersCostNoLock(t *testing.T) {
 }
 
 // TestAHaltOfTheOnlyServerThatAnswers, 2.6 s long, costs no connection, no lock and no
-// time beyond it: the other two of three refuse, and hanging up would lose the way back.
+// extra time: the other two servers do not answer, so hanging up would not help.
 func TestAHaltOfTheOnlyServerThatAnswers(t *testing.T) {
 	x := shape{timeout: 10 * time.Second, tick: 2 * time.Second}
 	for name, refuse := range map[string]func(tr *trio, address string){
@@ -416,14 +416,14 @@ func TestAHaltOfTheOnlyServerThatAnswers(t *testing.T) {
 	}
 }
 
-// TestALateWordOfAnotherServer: in one silence the others are asked, and it ends before
-// one answers. The word comes in the next silence, and counts for nothing: who answers
-// that late need not be quicker than the server that is silent.
+// TestALateWordOfAnotherServer: in one silence the other servers are asked, and it ends
+// before one answers. The answer arrives in the next silence, and does not count: a
+// server that answers that late need not be quicker than the silent one.
 func TestALateWordOfAnotherServer(t *testing.T) {
 	x := shape{timeout: 10 * time.Second, tick: 2 * time.Second}
 	x.play(t, 0, func(t *testing.T, tr *trio) {
 		tr.slow(x.timeout*3/10, tr.others()...)
-		for asked := 0; asked == 0; _, asked = tr.later() { // the first silence ends a moment after the question
+		for asked := 0; asked == 0; _, asked = tr.later() { // the first silence ends a moment after the health check
 			tr.ways[tr.left].Partition(faultnet.Down)
 			time.Sleep(x.timeout / 100)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestEventsTakeNothing: a bystander that reads every event changes nothing for callers
-// whose wait ends before they have read their Grant.
+// TestEventsTakeNothing: reading every event changes nothing for callers whose wait ends
+// before they have read their Grant.
 func TestEventsTakeNothing(t *testing.T) {
 	const callers = 40
 	turnedAway := errors.New("the request was cancelled")

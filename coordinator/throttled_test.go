@@ -22,13 +22,12 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// throttling is a server that turns requests away, as an overloaded one does
-// (ThrottledOp).
+// throttling is a server that refuses requests as an overloaded one does (ThrottledOp).
 type throttling struct {
 	*testing.T
 	server   *zktest.Server
 	c, other *coordinator.Coordinator
-	asked    atomic.Int64 // requests
+	asked    atomic.Int64 // requests received
 	on       atomic.Bool
 }
 
@@ -37,7 +36,7 @@ var (
 	throttledWrites = []zktest.Op{zktest.OpCreate, zktest.OpCreate2, zktest.OpCreateContainer, zktest.OpDelete, zktest.OpSetData, zktest.OpMulti}
 )
 
-// throttledTrial runs a scene on a server that turns such requests away while it is on.
+// throttledTrial runs a scene on a server that refuses these requests while on is set.
 func throttledTrial(t *testing.T, away []zktest.Op, scene func(*throttling)) {
 	t.Helper()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -56,31 +55,31 @@ func throttledTrial(t *testing.T, away []zktest.Op, scene func(*throttling)) {
 	})
 }
 
-// minute returns how many requests were made in the next minute.
+// minute returns how many requests are sent in the next minute.
 func (th *throttling) minute() int64 {
 	before := th.asked.Load()
 	time.Sleep(time.Minute)
 	return th.asked.Load() - before
 }
 
-// lockNumber is the path of a lock.
+// lockNumber returns the path of a lock.
 func lockNumber(i int) string { return fmt.Sprintf("%s/%d", lockPath, i) }
 
-// throttledLocks are how many locks there are.
+// throttledLocks is the number of locks.
 const throttledLocks = 20
 
-// eachLock calls the function for the path of each of the locks.
+// eachLock calls the function for the path of each lock.
 func eachLock(do func(path string)) {
 	for i := range throttledLocks {
 		do(lockNumber(i))
 	}
 }
 
-// TestThrottledRequestsAreMadeAgainSeldom, at a pause of a quarter of the timeout.
+// TestThrottledRequestsAreMadeAgainSeldom, with pauses of a quarter of the timeout.
 func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 	scenes := map[string]func(*throttling){
 		"held, and not watched yet": func(th *throttling) {
-			eachLock(func(path string) { // the second time no directory is read, and no node is watched
+			eachLock(func(path string) { // the second Hold reads no directory and watches no node yet
 				holdAgainAndAgain(th.T, th.c.Mutex(path), 1)
 				coordtest.Hold(th.T, th.c.Mutex(path))
 			})
@@ -116,7 +115,7 @@ func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 				th.other.Election(path).Acquire(th.Context(), nil)
 				words := th.c.Election(path).Observe(th.Context())
 				go func() {
-					for range words { // until the test is over
+					for range words { // until the test ends
 					}
 				}()
 			})
@@ -137,9 +136,9 @@ func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				throttledTrial(t, away, func(th *throttling) {
 					scene(th)
-					th.minute() // it has grown
-					// One pause is 1.25 s at least, and there are two clients, of two
-					// requests each at most.
+					th.minute() // the pause has grown
+					// A pause is at least 1.25 s, and there are two clients with at most
+					// two requests for each lock.
 					const most = 2 * 2 * throttledLocks * 48
 					for range 2 {
 						n := th.minute()
@@ -151,14 +150,14 @@ func TestThrottledRequestsAreMadeAgainSeldom(t *testing.T) {
 	}
 }
 
-// TestNothingIsAskedForNobody, when the locks that came and went are gone.
+// TestNothingIsAskedForNobody once all locks that came and went are released.
 func TestNothingIsAskedForNobody(t *testing.T) {
 	for kind, away := range map[string][]zktest.Op{"reads": throttledReads, "writes": throttledWrites} {
 		t.Run(kind, func(t *testing.T) {
 			throttledTrial(t, away, func(th *throttling) {
 				var held []*coordinator.Acquisition
 				eachLock(func(path string) {
-					holdAgainAndAgain(th.T, th.c.Mutex(path), 2) // the directories are known then
+					holdAgainAndAgain(th.T, th.c.Mutex(path), 2) // makes the directories known
 					a, _ := coordtest.Hold(th.T, th.c.Mutex(path))
 					held = append(held, a)
 				})
@@ -169,21 +168,21 @@ func TestNothingIsAskedForNobody(t *testing.T) {
 							ctx := within(th.T, 5*time.Second)
 							a := c.Mutex(path).Acquire(ctx)
 							go func() {
-								_, _ = a.Wait(ctx) // granted or not
+								_, _ = a.Wait(ctx) // whether granted or not
 								a.Release()
 							}()
 						}
 					})
 					time.Sleep(6 * time.Second)
 				}
-				const most = 3 * 2 * throttledLocks * 48 // of those that come and go, and of those that hold
+				const most = 3 * 2 * throttledLocks * 48 // for the locks that come and go, and for the held ones
 				n := th.minute()
 				expect(th.T, n <= most, "%d requests in the next minute, want %d at most", n, most)
 				for _, a := range held {
 					a.Release()
 				}
 				if kind == "writes" {
-					th.on.Store(false) // or no lock could go
+					th.on.Store(false) // otherwise no node could be deleted
 				}
 				th.minute()
 				n = th.minute()
@@ -196,7 +195,7 @@ func TestNothingIsAskedForNobody(t *testing.T) {
 }
 
 // TestATransactionThatIsGivenUpCountsOnce: its caller gives up while the transaction
-// waits to be made again.
+// waits to be retried.
 func TestATransactionThatIsGivenUpCountsOnce(t *testing.T) {
 	throttledTrial(t, throttledWrites, func(th *throttling) {
 		holder, _ := coordtest.Hold(th.T, th.c.Mutex(lockPath))
@@ -208,21 +207,21 @@ func TestATransactionThatIsGivenUpCountsOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		th.on.Store(false)
 		expect(th.T, th.c.Nodes().Nodes == 1, "%+v count, want the lock's node", th.c.Nodes())
-		coordtest.End(holder) // it was lost, as no write was let through
+		coordtest.End(holder) // it was lost, because every write was refused
 		time.Sleep(time.Minute)
 		expect(th.T, th.c.Nodes().Nodes == 0, "%+v count a minute after the end, want no node", th.c.Nodes())
 	})
 }
 
-// TestACreateThatWasTurnedAwayGoesByItself: it had joined a release, and is withdrawn in
-// its pause. The next one joins neither of them.
+// TestACreateThatWasTurnedAwayGoesByItself: the create was combined with a release, and
+// is withdrawn during its pause. The next create is combined with neither.
 func TestACreateThatWasTurnedAwayGoesByItself(t *testing.T) {
 	throttledTrial(t, []zktest.Op{zktest.OpMulti, zktest.OpDelete}, func(th *throttling) {
 		for range 3 {
 			a, _ := coordtest.Hold(th.T, th.c.Mutex(lockPath))
 			coordtest.End(a)
 		}
-		for range 10 { // whether the two are one request is the scheduler's choice
+		for range 10 { // the scheduler decides whether the two are combined
 			holder, _ := coordtest.Hold(th.T, th.c.Mutex(lockPath))
 			synctest.Wait()
 			th.on.Store(true)
@@ -241,8 +240,8 @@ func TestACreateThatWasTurnedAwayGoesByItself(t *testing.T) {
 
 const turnedAwayMessage = session.TurnedAway
 
-// TestRequestsThatAreTurnedAwayAreSaid in the log, after some seconds and each minute: a
-// caller whose wait ends hears of its own end alone.
+// TestRequestsThatAreTurnedAwayAreSaid in the log, after some seconds and then once a
+// minute: a caller whose wait ends only gets the error of its own end.
 func TestRequestsThatAreTurnedAwayAreSaid(t *testing.T) {
 	for code, cause := range map[zktest.Code]string{zktest.Throttled: "throttled by the server", zktest.MarshallingError: "its log has the reason"} {
 		coordtest.Case(t, code.Error(), func(t *testing.T, srv *zktest.Server) {
@@ -281,8 +280,8 @@ func TestRequestsThatAreTurnedAwayAreSaid(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatEndAtOnceAreExplained: a server with too many of them may reset a
-// dial, and one of another ensemble closes the connection instead of refusing the
+// TestConnectionsThatEndAtOnceAreExplained: a server with too many connections may reset
+// a dial, and a server of another ensemble closes the connection instead of refusing the
 // identity.
 func TestConnectionsThatEndAtOnceAreExplained(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestATurnoverOfLocksInSeveralDirectories, of multi-locks, or of a multi-lock and a
-// mutex, meets each fault. The next one is granted its lock, and no node is left.
+// mutex, meets each fault. The next acquisition is granted its lock, and no node is left.
 func TestATurnoverOfLocksInSeveralDirectories(t *testing.T) {
 	faults := map[string]func(srv *zktest.Server) zktest.Action{
 		"no fault":     func(*zktest.Server) zktest.Action { return zktest.Pass() },
@@ -21,13 +21,13 @@ func TestATurnoverOfLocksInSeveralDirectories(t *testing.T) {
 		"throttled":    func(*zktest.Server) zktest.Action { return zktest.Fail(zktest.Throttled) },
 		"a node deleted by hand": func(srv *zktest.Server) zktest.Action {
 			for _, node := range srv.Children("/locks/b") {
-				_ = srv.Delete(path.Join("/locks/b", node)) // a lock elsewhere has none
+				_ = srv.Delete(path.Join("/locks/b", node)) // a lock at other paths has no node there
 			}
 			return zktest.Pass()
 		},
 		"another contender": func(srv *zktest.Server) zktest.Action {
 			const other = "/locks/a/lock-0000000000"
-			_ = srv.Create(other, nil) // the turnover finds it
+			_ = srv.Create(other, nil) // the turnover finds this node
 			time.AfterFunc(5*time.Second, func() { _ = srv.Delete(other) })
 			return zktest.Pass()
 		},

@@ -27,21 +27,21 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// ledgerPath is what the holder writes in these tests.
+// ledgerPath is the node that the holder writes in these tests.
 const ledgerPath = "/ledger"
 
-// write is a transaction's operation that writes the ledger.
+// write returns an operation that writes the ledger.
 func write(text string) *zk.SetDataRequest {
 	return &zk.SetDataRequest{Path: ledgerPath, Data: []byte(text), Version: -1}
 }
 
-// written returns what was written.
+// written returns the ledger's data.
 func written(srv *zktest.Server) string {
 	data, _ := srv.Data(ledgerPath)
 	return string(data)
 }
 
-// holder returns a server with a ledger, and the lock held.
+// holder creates the ledger and returns a coordinator that holds the lock.
 func holder(t *testing.T, srv *zktest.Server, chroot string) (*coordinator.Coordinator, *coordinator.Acquisition, events.Grant) {
 	t.Helper()
 	eventstest.Must(t, srv.Create(ledgerPath, nil))
@@ -65,7 +65,7 @@ func TestTxnRefusesBadInput(t *testing.T) {
 			"a path with a dot":  {&zk.CheckVersionRequest{Path: "/a/../b"}, coordinator.ErrPath},
 			"a slash at the end": {&zk.CreateRequest{Path: "/a/"}, coordinator.ErrPath},
 			"no such flags":      {&zk.CreateRequest{Path: "/x", Flags: -1}, coordinator.ErrOperation},
-			// A real server makes these, and the client cannot read the answer.
+			// A real server executes these, but the client cannot read the answer.
 			"a container":        {&zk.CreateRequest{Path: "/x", Flags: zk.FlagContainer}, coordinator.ErrOperation},
 			"a node with a time": {&zk.CreateRequest{Path: "/x", Flags: zk.FlagTTL}, coordinator.ErrOperation},
 			"too much data":      {&zk.SetDataRequest{Path: ledgerPath, Data: bytes.Repeat([]byte("x"), 1<<20)}, coordinator.ErrTooLarge},
@@ -83,8 +83,8 @@ func writesLedger(r zktest.Request) bool {
 	return slices.ContainsFunc(r.Parts, func(p zktest.Part) bool { return p.Op == zktest.OpSetData && p.Path == ledgerPath })
 }
 
-// txnOf makes a transaction that writes the ledger, in a goroutine, and returns how it
-// ends.
+// txnOf sends a transaction that writes the ledger, in a goroutine, and returns a channel
+// for its error.
 func txnOf(ctx context.Context, a *coordinator.Acquisition, text string) <-chan error {
 	defer synctest.Wait()
 	return inBackground(func() error { return txnErr(a.Txn(ctx, write(text))) })
@@ -93,18 +93,18 @@ func txnOf(ctx context.Context, a *coordinator.Acquisition, text string) <-chan 
 // txnErr returns the error of a transaction.
 func txnErr(_ []zk.MultiResponse, err error) error { return err }
 
-// TestWhatATransactionSaysOfAFault: it is sent once, unless a server says that it has not
-// executed it. One that was given up is not made later. The next one is made as if there
-// had been none.
+// TestWhatATransactionSaysOfAFault: a transaction is sent once, unless a server says that
+// it was not executed. After it was given up, it is not sent later. The next transaction
+// is unaffected.
 func TestWhatATransactionSaysOfAFault(t *testing.T) {
 	enough, lost := errors.New("enough"), coordinator.ErrOutcomeUnknown
 	type story struct {
 		arrange func(srv *zktest.Server, node string)
-		strikes int // so many of its requests
+		strikes int // how many of its requests
 		action  zktest.Action
-		wait    time.Duration // of its context; 0: an hour
+		wait    time.Duration // the timeout of its context; 0: an hour
 		want    error
-		unknown bool // the outcome
+		unknown bool // the outcome is unknown
 		written string
 		sent    int
 	}
@@ -144,14 +144,14 @@ func TestWhatATransactionSaysOfAFault(t *testing.T) {
 		if errors.Is(x.want, coordinator.ErrNodeRemoved) {
 			return
 		}
-		eventstest.Check(t, <-txnOf(t.Context(), a, "two")) // behind requests that wait for the connection
+		eventstest.Check(t, <-txnOf(t.Context(), a, "two")) // after the requests that wait for the connection
 		time.Sleep(time.Minute)
 		expect(t, sent == x.sent+1 && written(srv) == "two",
 			"two transactions were sent %d times, and left %q; want %d, and \"two\"", sent, written(srv), x.sent+1)
 	})
 }
 
-// A transaction that reaches the servers when another contender holds the lock is not
+// A transaction that reaches the servers while another contender holds the lock is not
 // executed.
 func TestTxnOfAPastHolderWritesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -164,7 +164,7 @@ func TestTxnOfAPastHolderWritesNothing(t *testing.T) {
 			}
 			return zktest.Pass()
 		})
-		ended := txnOf(t.Context(), a, "too late") // it has arrived
+		ended := txnOf(t.Context(), a, "too late") // the request has arrived
 		srv.Intercept(nil)
 		eventstest.Must(t, srv.Delete(grant.Node))
 		coordtest.GrantOf(t, waiting)
@@ -175,13 +175,13 @@ func TestTxnOfAPastHolderWritesNothing(t *testing.T) {
 	})
 }
 
-// If a transaction is made too late, or twice, the guard makes it harmless: it finds no
+// If a transaction is sent too late, or twice, the guard makes it harmless: it finds no
 // node, or the caller's own check finds a newer version. These tests check that neither
 // is sent.
 
-// TestTxnOfASessionThatIsOverIsNotSent: a transaction, and a Get, wait for a connection
-// until the session is over. Another session of the same coordinator comes with that
-// connection, and might read what is older than what the last holder wrote.
+// TestTxnOfASessionThatIsOverIsNotSent: a transaction and a Get wait for a connection
+// until their session is over. The next connection belongs to a new session of the same
+// coordinator, which might read older data than the last holder wrote.
 func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, a, grant := holder(t, srv, "")
@@ -206,7 +206,7 @@ func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 }
 
 // TestTransactionsOfAHolderAreWholeAndGuarded: they are executed as a whole, below the
-// chroot, and only while the node is there. What one answers the next one takes.
+// chroot, and only while the node exists. The results of one can be used in the next.
 func TestTransactionsOfAHolderAreWholeAndGuarded(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		s := &site{
@@ -217,13 +217,13 @@ func TestTransactionsOfAHolderAreWholeAndGuarded(t *testing.T) {
 	})
 }
 
-// TestRealTxn is the same on a real server.
+// TestRealTxn does the same on a real server.
 func TestRealTxn(t *testing.T) {
 	t.Parallel()
 	onARealServer(t).transactions(t)
 }
 
-// transactions makes a holder's transactions, until its node is removed.
+// transactions sends a holder's transactions, until its node is removed.
 func (s *site) transactions(t *testing.T) {
 	t.Helper()
 	makeNodes(t, s.raw, [2]string{s.root}, [2]string{s.root + ledgerPath})
@@ -264,7 +264,7 @@ func (s *site) transactions(t *testing.T) {
 	ledger("when the node has gone", "one")
 }
 
-// The caller may reuse its data when Txn has returned, though they may be sent later.
+// The caller may reuse its data once Txn has returned, even if they are sent later.
 func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const fillerPath = "/filler"
@@ -287,10 +287,10 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		for range 4 { // as much as the connection takes: the last one waits to be written
+		for range 4 { // as much as the connection accepts: the last one waits to be written
 			write(fillerPath, make([]byte, 600_000))
 		}
-		for range 3 { // and these behind it
+		for range 3 { // and these wait behind it
 			write(ledgerPath, data)
 		}
 		writers.Wait()
@@ -302,11 +302,10 @@ func TestTxnKeepsNothingOfTheCallers(t *testing.T) {
 	})
 }
 
-// Transactions at the edges of what they are guarded by: the Grant, the Release, Close,
-// the chroot.
+// Transactions near the limits of their guard: the Grant, the Release, Close, the chroot.
 
-// A transaction that is tried from the moment of Acquire on is never unguarded: it is not
-// sent, or its guard is the lock's node.
+// A transaction that is tried from Acquire on is never unguarded: it is not sent, or its
+// guard is the lock's node.
 func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 	acquisitions := eventstest.Amount(20, 200)
 	srv := zktest.Start(t)
@@ -339,8 +338,8 @@ func TestTxnAroundTheGrantIsNeverUnguarded(t *testing.T) {
 	})
 }
 
-// After a Release the error is ErrReleased, whichever request finds first that the node
-// is gone.
+// After a Release the error is ErrReleased, whichever request is the first to find the
+// node gone.
 func TestTxnBesideReleaseIsNilOrErrReleased(t *testing.T) {
 	forEach(t, map[string]bool{
 		"while it is turned away": true, "while there is no connection": false,
@@ -368,8 +367,8 @@ func TestTxnBesideReleaseIsNilOrErrReleased(t *testing.T) {
 	})
 }
 
-// A transaction that a server has turned away waits for its second try, or for its
-// answer, while Close is done.
+// A transaction that a server has refused waits for its retry, or for its answer, while
+// Close runs.
 func TestTxnIsAnsweredWhenTheCoordinatorIsClosedMeanwhile(t *testing.T) {
 	forEach(t, map[string]zktest.Action{
 		"turned away":   zktest.Fail(zktest.Throttled),
@@ -388,7 +387,7 @@ func TestTxnIsAnsweredWhenTheCoordinatorIsClosedMeanwhile(t *testing.T) {
 	})
 }
 
-// gated is a connection that takes what is written when the gate is open.
+// gated is a connection that writes only while the gate is open.
 type gated struct {
 	net.Conn
 	gate *atomic.Pointer[chan struct{}]
@@ -401,8 +400,8 @@ func (g gated) Write(p []byte) (int, error) {
 	return g.Conn.Write(p)
 }
 
-// TestTxnSaysWhatBecameOfIt makes transactions under random faults, each of which creates
-// a node of its own, and counts the nodes afterwards. A transaction that returned nil was
+// TestTxnSaysWhatBecameOfIt sends transactions under random faults, and counts the nodes
+// afterwards: each transaction creates its own. A transaction that returned nil was
 // executed once, one of unknown outcome at most once, and any other never. All of them
 // return.
 func TestTxnSaysWhatBecameOfIt(t *testing.T) {
@@ -422,7 +421,7 @@ func TestTxnSaysWhatBecameOfIt(t *testing.T) {
 		"too few of one kind, want 500 done, 200 unknown and 50 not executed")
 }
 
-// txnStory is a coordinator that makes transactions while its connection, server and
+// txnStory is a coordinator that sends transactions while its connection, server and
 // locks are disturbed.
 type txnStory struct {
 	*testing.T
@@ -435,7 +434,7 @@ type txnStory struct {
 
 	mu   sync.Mutex
 	rng  *rand.Rand
-	told map[string]error // what each transaction returned, by the prefix of the node that it makes
+	told map[string]error // the error of each transaction, by the prefix of its node
 }
 
 func newTxnStory(t *testing.T, seed uint64) *txnStory {
@@ -465,7 +464,7 @@ func newTxnStory(t *testing.T, seed uint64) *txnStory {
 	return s
 }
 
-// oneOf returns each of the others once in n times, and mostly the usual one.
+// oneOf returns each of the others with probability 1/n, and otherwise the usual value.
 func oneOf[T any](s *txnStory, n int, usual T, others ...T) T {
 	if i := s.roll(n); i < len(others) {
 		return others[i]
@@ -480,7 +479,7 @@ func (s *txnStory) roll(n int) int {
 	return s.rng.IntN(n)
 }
 
-// some returns a time below d.
+// some returns a duration below d.
 func (s *txnStory) some(d time.Duration) time.Duration { return time.Duration(s.roll(int(d))) }
 
 func (s *txnStory) play() {
@@ -488,7 +487,7 @@ func (s *txnStory) play() {
 		a := s.c.Mutex("/locks/a").Acquire(context.Background())
 		select {
 		case <-a.Granted():
-		case <-time.After(s.some(5 * s.timeout)): // not held, or the Grant was not taken: it is tried all the same
+		case <-time.After(s.some(5 * s.timeout)): // not held, or the Grant not taken: transact anyway
 		}
 		for i := range s.roll(12) {
 			s.transact(a, fmt.Sprintf("/made/%d.%d-", round, i))
@@ -502,15 +501,15 @@ func (s *txnStory) play() {
 	if s.roll(2) == 0 {
 		time.Sleep(s.timeout)
 	}
-	_ = s.c.Close() // whether the servers could be told does not matter here
+	_ = s.c.Close() // it does not matter here whether the servers were reachable
 	s.healed.Store(true)
 	s.network.Heal()
-	s.running.Wait() // or the bubble says that it is deadlocked
+	s.running.Wait() // otherwise the bubble reports a deadlock
 	time.Sleep(10 * s.timeout)
 	s.network.Close()
 }
 
-// transact makes a transaction that creates a node.
+// transact sends a transaction that creates a node.
 func (s *txnStory) transact(a *coordinator.Acquisition, prefix string) {
 	ctx := context.Background()
 	if s.roll(3) == 0 {
@@ -528,7 +527,7 @@ func (s *txnStory) disturb() {
 	session := s.c.SessionID()
 	switch s.roll(8) {
 	case 0:
-		_ = s.srv.Expire(session) // there may be none at the moment
+		_ = s.srv.Expire(session) // there may be no session at the moment
 	case 1:
 		s.network.Cut()
 	case 2:

@@ -21,15 +21,15 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// taskPath is the unfair lock that most of these tests fight for.
+// taskPath is the unfair lock that most of these tests use.
 const taskPath = "/tasks/7"
 
 // TestUnfair: the node is at the path itself and costs one request. There is one holder
-// at a time, also among acquisitions of one coordinator.
+// at a time, even among the acquisitions of one coordinator.
 func TestUnfair(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		holdAgainAndAgain(t, a.Unfair("/tasks/0"), 1) // and the parent is made
+		holdAgainAndAgain(t, a.Unfair("/tasks/0"), 1) // creates the parent
 		costsOne := func(what string, do func()) {
 			sent := coordtest.Traffic(srv)
 			do()
@@ -62,7 +62,7 @@ func TestUnfair(t *testing.T) {
 		token := holder.Grant().Token
 		for len(waiters) > 0 {
 			coordtest.End(holder)
-			time.Sleep(2 * time.Second) // all have looked
+			time.Sleep(2 * time.Second) // by then all have looked
 			i := slices.IndexFunc(waiters, (*coordinator.Acquisition).Valid)
 			if i < 0 || slices.ContainsFunc(waiters[i+1:], (*coordinator.Acquisition).Valid) {
 				t.Fatal("two seconds after a release none holds, or two, want one")
@@ -96,7 +96,7 @@ func TestUnfairTry(t *testing.T) {
 			h := held.Holder
 			expect(t, h.Node == taskPath && h.Session == grant.Session && string(h.Data) == "worker 3" && h.Holding &&
 				h.Kind == events.KindUnfair && !h.Since.IsZero(), "the try says that %+v holds, want %+v", h, grant)
-			held.Holder.Session = math.MinInt64 + 1 // as of a server whose number is above 127
+			held.Holder.Session = math.MinInt64 + 1 // as from a server whose id is above 127
 			expect(t, strings.Contains(held.Error(), " session 0x8000000000000001 "),
 				"the error says %q, want the session as the servers write it", held.Error())
 		}
@@ -108,8 +108,8 @@ func TestUnfairTry(t *testing.T) {
 	})
 }
 
-// TestUnfairDoesNotStampede: a hundred wait in four sessions. When the node goes each
-// looks once, or a few times, and few create. None lists.
+// TestUnfairDoesNotStampede: a hundred contenders wait in four sessions. When the node is
+// deleted, each looks once, or a few times, and few try to create. None lists.
 func TestUnfairDoesNotStampede(t *testing.T) {
 	const waiting = 100
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -131,14 +131,14 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 			if coordtest.Creates(r) {
 				tries.Add(1)
 			}
-			return zktest.Delay(time.Millisecond) // so that one round trip is not nothing beside a pause
+			return zktest.Delay(time.Millisecond) // so that a round trip takes some time compared to a pause
 		})
 		most, reads := 0, srv.Requests(zktest.OpGetData)
 		for range waiting {
 			before := int(tries.Load())
 			holder.Release()
 			holder = <-granted
-			time.Sleep(5 * time.Second) // all have looked
+			time.Sleep(5 * time.Second) // by then all have looked
 			most = max(most, int(tries.Load())-before)
 		}
 		coordtest.End(holder)
@@ -147,12 +147,12 @@ func TestUnfairDoesNotStampede(t *testing.T) {
 		t.Logf("%d handoffs: %d creates, %d at most in one; %d reads", waiting, tries.Load(), most, reads)
 		const each = waiting * (waiting + 1) / 2
 		expect(t, 2*reads <= 3*each, "%d reads, want at most 1.5 times the %d of one look each", reads, each)
-		// 191 to 204 were seen, and 313 to 328 where the pauses do not grow.
+		// 191 to 204 creates were observed, and 313 to 328 with pauses that do not grow.
 		expect(t, 2*tries.Load() <= 5*waiting, "%d creates for %d handoffs, want 2.5 each", tries.Load(), waiting)
 	})
 }
 
-// TestUnfairWithoutWrite: where no client may write the nodes.
+// TestUnfairWithoutWrite uses nodes that no client may write.
 func TestUnfairWithoutWrite(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -195,8 +195,8 @@ func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
 }
 
 // TestANodeDeletedUnderALostLockLetsTheNextIn: an unfair lock is lost while its function
-// runs, and keeps its node for that. Another client deletes the node. A waiter of the
-// same session has the lock by the event of that, and does not ask again and again until
+// runs, and keeps its node until the function returns. Another client deletes the node. A
+// waiter of the same session is granted the lock by that event, and does not poll until
 // the function returns.
 func TestANodeDeletedUnderALostLockLetsTheNextIn(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -222,7 +222,7 @@ func TestANodeDeletedUnderALostLockLetsTheNextIn(t *testing.T) {
 		}
 		before := m.Read()
 		eventstest.Must(t, srv.Delete(taskPath))
-		time.Sleep(time.Second) // the waiters step back for a third of a second at most
+		time.Sleep(time.Second) // a waiter backs off for at most a third of a second
 		spent := m.Read().Minus(before).Requests
 		expect(t, waiter.Valid() && spent <= 3, "a second after the deletion of the node the waiter is valid: %t, "+
 			"after %d requests; want it to hold, after at most 3", waiter.Valid(), spent)

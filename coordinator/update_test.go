@@ -78,8 +78,8 @@ func TestStateIsReadAndWrittenUnderEachKindOfLock(t *testing.T) {
 	})
 }
 
-// TestRealState is the same on a real server. Then each server of an ensemble counts, and
-// no count is lost.
+// TestRealState does the same on a real server. Then each server of an ensemble counts,
+// and no count is lost.
 func TestRealState(t *testing.T) {
 	s := onARealServer(t)
 	eventstest.Must(t, s.raw.AddAuth("digest", []byte("ann:secret")))
@@ -109,7 +109,7 @@ func TestRealState(t *testing.T) {
 		"counted %q, %+v, %v in %v calls; want 60", data, stat, err, calls)
 }
 
-// Without the lock nothing is sent, and f is not called.
+// Without the lock no request is sent, and f is not called.
 func TestUpdateWithoutTheLockSendsNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, a, _ := holder(t, srv, "")
@@ -139,13 +139,13 @@ func TestUpdateWithoutTheLockSendsNothing(t *testing.T) {
 }
 
 // TestUpdateAfterAnAnswer: another write comes between the read and the write, or the
-// answer of the write is lost. No count is lost, and none counts twice.
+// answer to the write is lost. No count is lost, and none counts twice.
 func TestUpdateAfterAnAnswer(t *testing.T) {
 	type story struct {
-		first   string // what the ledger has; empty: there is none
+		first   string // the ledger's data; empty: no ledger
 		shared  bool
-		action  func(srv *zktest.Server, c *coordinator.Coordinator) zktest.Action // of the first write
-		after   func(srv *zktest.Server)                                           // when it has ended
+		action  func(srv *zktest.Server, c *coordinator.Coordinator) zktest.Action // at the first write
+		after   func(srv *zktest.Server)                                           // once its connection has ended
 		written string
 		calls   int
 		want    error
@@ -179,8 +179,8 @@ func TestUpdateAfterAnAnswer(t *testing.T) {
 		"the write is lost, and another":  {first: "10", action: before(set("50"), zktest.CutBefore()), written: "50", calls: 1, want: unknown},
 		"the reply is lost, then another": {first: "10", action: lostReply, after: set("50"), written: "50", calls: 1, want: unknown},
 		"the reply is lost, then a new":   {first: "10", action: lostReply, after: anew, written: "11", calls: 1, want: unknown},
-		// Two readers of one number write the same bytes, so these do not say whose write
-		// it was.
+		// Two readers of one number write the same bytes, so the data do not show whose
+		// write it was.
 		"the reply is lost, of a reader": {first: "10", shared: true, action: lostReply, written: "11", calls: 1, want: unknown},
 		"the write is lost, of a reader": {first: "10", shared: true, action: lostWrite, written: "11", calls: 1},
 		"a reader's create is removed":   {shared: true, action: lostReply, after: gone, calls: 1, want: unknown},
@@ -222,7 +222,8 @@ func partOfLedger(r zktest.Request) bool {
 	return slices.ContainsFunc(r.Parts, func(p zktest.Part) bool { return p.Path == ledgerPath })
 }
 
-// TestUpdatesBesideEachOther, under one lock: an Update that reports success has counted.
+// TestUpdatesBesideEachOther, two at a time under one lock: an Update that reports
+// success has counted.
 func TestUpdatesBesideEachOther(t *testing.T) {
 	for name, action := range map[string]zktest.Action{"reply": zktest.CutAfter(), "write": zktest.CutBefore()} {
 		for _, again := range []bool{false, true} {

@@ -21,11 +21,11 @@ import (
 
 // Many locks that are verified at once, because there is a new connection.
 
-// ofMany is where those locks are.
+// ofMany is the parent of these locks.
 const ofMany = "/many/"
 
-// manyHeld has a session hold so many locks. Their nodes are not watched yet: each lock
-// is granted by its create, because the session knows the directories for ours.
+// manyHeld makes a session hold n locks. Their nodes are not watched yet: each create
+// grants its lock, because the session knows that the directories are ours.
 func manyHeld(t *testing.T, srv *zktest.Server, n int, lock func(c *coordinator.Coordinator, i int) *coordinator.Lock) (
 	c *coordinator.Coordinator, all []*coordinator.Acquisition,
 ) {
@@ -48,18 +48,18 @@ func mutexOfMany(c *coordinator.Coordinator, i int) *coordinator.Lock {
 	return c.Mutex(fmt.Sprint(ofMany, i))
 }
 
-// A census is what a server was asked to check.
+// A census records which nodes a server was asked to check.
 type census struct {
 	mu      sync.Mutex
-	sizes   []int          // of the transactions, in nodes
-	checked map[string]int // how often each node was
-	others  int            // requests that came before the last of the transactions
-	between int            // that came since
+	sizes   []int          // nodes per transaction
+	checked map[string]int // how often each node was checked
+	others  int            // other requests before the last transaction
+	between int            // other requests since then
 }
 
-// takeCensus notes the transactions that check one of the many locks or more, and has act
-// decide their fate. From then on the nodes are not watched: a watch would tell as well
-// that a node is gone.
+// takeCensus records the transactions that check at least one of the many locks, and lets
+// act decide their fate. From then on the nodes cannot be watched, since a watch would
+// also report that a node is gone.
 func takeCensus(srv *zktest.Server, act func(nodes int) zktest.Action) *census {
 	c := &census{checked: map[string]int{}}
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -86,7 +86,7 @@ func takeCensus(srv *zktest.Server, act func(nodes int) zktest.Action) *census {
 
 func pass(int) zktest.Action { return zktest.Pass() }
 
-// wantSizes checks how many transactions there were.
+// wantSizes checks the number of transactions.
 func (c *census) wantSizes(t *testing.T, most int) {
 	t.Helper()
 	c.mu.Lock()
@@ -94,11 +94,11 @@ func (c *census) wantSizes(t *testing.T, most int) {
 	expect(t, len(c.sizes) <= most, "%d transactions of %v checks, want at most %d", len(c.sizes), c.sizes, most)
 }
 
-// wantLost checks that exactly these were lost, because their nodes were removed.
+// wantLost checks that exactly these locks were lost, because their nodes were removed.
 func wantLost(t *testing.T, all []*coordinator.Acquisition, want func(i int) bool) {
 	t.Helper()
 	for i, a := range all {
-		var reason events.Reason // 0: it is not told
+		var reason events.Reason // 0: no loss was delivered
 		if len(a.Lost()) > 0 {
 			reason = (<-a.Lost()).Reason
 		}
@@ -108,8 +108,8 @@ func wantLost(t *testing.T, all []*coordinator.Acquisition, want func(i int) boo
 	}
 }
 
-// TestHeldLocksAreVerifiedTogether on a new connection: each node once, a hundred and
-// more in one transaction, and not behind other requests of the meantime.
+// TestHeldLocksAreVerifiedTogether on a new connection: each node once, at least a
+// hundred in one transaction, and not after the other requests that queued up meanwhile.
 func TestHeldLocksAreVerifiedTogether(t *testing.T) {
 	const n = 1500
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -126,7 +126,7 @@ func TestHeldLocksAreVerifiedTogether(t *testing.T) {
 			got := seen.checked[a.Grant().Node]
 			expect(t, got == 1, "%s is checked %d times, want it once", a.Grant().Node, got)
 		}
-		// Requests beside them are sent in no order, and each answer makes room for
+		// Concurrent requests are sent in no fixed order, and each answer makes room for
 		// another one.
 		expect(t, seen.others <= n/4, "%d requests of others come first, want at most %d", seen.others, n/4)
 	})
@@ -163,7 +163,7 @@ func TestWhichOfManyIsGone(t *testing.T) {
 		synctest.Wait()
 		for i, a := range all {
 			if x.gone != nil && x.gone(i) {
-				eventstest.Must(t, srv.Delete(a.Grant().Node)) // it is not watched so soon after the grant
+				eventstest.Must(t, srv.Delete(a.Grant().Node)) // not watched yet, so soon after the grant
 			}
 		}
 		seen := takeCensus(srv, pass)
@@ -174,8 +174,8 @@ func TestWhichOfManyIsGone(t *testing.T) {
 	})
 }
 
-// TestAnAnswerToManyThatIsLost: the fate of each of them is unknown, and all are verified
-// once more. One node is gone by then.
+// TestAnAnswerToManyThatIsLost: the fate of each node is unknown, and all are verified
+// once more. By then one node is gone.
 func TestAnAnswerToManyThatIsLost(t *testing.T) {
 	const n = 300
 	forEach(t, map[string]zktest.Action{
@@ -199,7 +199,7 @@ func TestAnAnswerToManyThatIsLost(t *testing.T) {
 	})
 }
 
-// TestLocksOfSeveralNodesAreVerifiedTogether: a part of its nodes says nothing of a lock
+// TestLocksOfSeveralNodesAreVerifiedTogether: some of its nodes prove nothing for a lock
 // with several. If one node is gone, its lock is lost, and no other.
 func TestLocksOfSeveralNodesAreVerifiedTogether(t *testing.T) {
 	const n = 60
@@ -231,7 +231,7 @@ func TestLocksOfSeveralNodesAreVerifiedTogether(t *testing.T) {
 	})
 }
 
-// TestLongPathsAreVerifiedInParts, far below what a server takes.
+// TestLongPathsAreVerifiedInParts, each far smaller than a server accepts.
 func TestLongPathsAreVerifiedInParts(t *testing.T) {
 	const n, length, most = 100, 4000, 128 << 10
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -24,7 +24,7 @@ import (
 // watchable is a handle with a queue.
 type watchable = handle
 
-// watchables are handles of each kind.
+// watchables returns a handle of each kind.
 func watchables() map[string]func(c *coordinator.Coordinator) handle {
 	return map[string]func(c *coordinator.Coordinator) handle{
 		"mutex":     func(c *coordinator.Coordinator) handle { return c.Mutex("/watched/mutex") },
@@ -39,14 +39,14 @@ func watchables() map[string]func(c *coordinator.Coordinator) handle {
 	}
 }
 
-// newest returns the queue that a watcher has not read yet.
+// newest returns the latest queue that a watcher has not read yet.
 func newest(seen <-chan []events.Contender) (queue []events.Contender, ok, closed bool) {
 	synctest.Wait()
 	return coordtest.HeardSoFar(seen)
 }
 
-// wantQueue fails the test unless the watcher was just told what Queue returns, with so
-// many contenders.
+// wantQueue fails the test unless the watcher just received the queue that Queue returns,
+// with n contenders.
 func wantQueue(t *testing.T, h handle, seen <-chan []events.Contender, n int) []events.Contender {
 	t.Helper()
 	got, ok, closed := newest(seen)
@@ -58,15 +58,16 @@ func wantQueue(t *testing.T, h handle, seen <-chan []events.Contender, n int) []
 	return got
 }
 
-// wantNoNews fails the test if the watcher was told anything.
+// wantNoNews fails the test if the watcher received anything.
 func wantNoNews(t *testing.T, when string, seen <-chan []events.Contender) {
 	t.Helper()
 	queue, ok, closed := newest(seen)
 	expect(t, !ok && !closed, "%s, and a watcher hears %v (closed: %v), want nothing", when, queue, closed)
 }
 
-// TestWatch of each kind: the queue at once, and again when a contender comes, gets the
-// lock or goes, when the path goes and comes again, and in the next session.
+// TestWatch with each kind: the watcher receives the queue at once, and again when a
+// contender joins, is granted the lock or leaves, when the path is removed or created
+// again, and in the next session.
 func TestWatch(t *testing.T) {
 	for kind, handle := range watchables() {
 		coordtest.Case(t, kind, func(t *testing.T, srv *zktest.Server) {
@@ -112,8 +113,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchAtEachStep makes a change before each request of a watcher. In the end it has
-// heard of the present queue.
+// TestWatchAtEachStep makes a change before each request of a watcher. At the end, the
+// watcher has received the current queue.
 func TestWatchAtEachStep(t *testing.T) {
 	for kind, handle := range watchables() {
 		for _, meanwhile := range []string{"cut before", "cut after", "expire", "join", "leave", "path"} {
@@ -157,7 +158,7 @@ func TestWatchAtEachStep(t *testing.T) {
 					seen := handle(c).Watch(t.Context())
 					time.Sleep(time.Minute)
 					srv.Intercept(nil)
-					time.Sleep(time.Minute) // the last change may have come just now
+					time.Sleep(time.Minute) // the last change may have been made just now
 					queue, ok, _ := newest(seen)
 					want, err := handle(c).Queue(t.Context())
 					eventstest.Must(t, err)
@@ -174,8 +175,8 @@ func TestWatchAtEachStep(t *testing.T) {
 	}
 }
 
-// TestWhatWatchersCost: a listing and the new data for all watchers of a path, and one
-// listing in a probe interval. A slow watcher hears the newest queue.
+// TestWhatWatchersCost: one listing and the new data for all watchers of a path, and at
+// most one listing per probe interval. A slow watcher receives the newest queue.
 func TestWhatWatchersCost(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		const crowd = 500
@@ -216,7 +217,7 @@ func TestWhatWatchersCost(t *testing.T) {
 				t.Fatalf("watcher %d reads for the first time %d contenders, want the newest %d", i, len(queue), crowd+2)
 			}
 			if i == 0 {
-				clear(queue) // its own
+				clear(queue) // the slice belongs to this watcher
 			}
 		}
 		held.Release()
@@ -233,7 +234,7 @@ func TestWhatWatchersCost(t *testing.T) {
 	})
 }
 
-// TestWatchersEnd with their contexts, with the coordinator, and where the path cannot be
+// TestWatchersEnd with their context, with the coordinator, and if the path cannot be
 // read: the channel is closed.
 func TestWatchersEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -251,7 +252,7 @@ func TestWatchersEnd(t *testing.T) {
 			expect(t, closed, "%s: the channel is open, want it closed", what)
 		}
 		stays := c.Mutex(lockPath).Watch(t.Context())
-		for i := range 100 { // before, while and after it is first looked
+		for i := range 100 { // before, during and after the first look
 			short, end := context.WithCancel(t.Context())
 			if i%3 == 0 {
 				end()
@@ -276,7 +277,7 @@ func TestWatchersEnd(t *testing.T) {
 		_, ok, closed := newest(stays)
 		expect(t, ok && !closed, "a watcher beside them hears %v (closed: %v), want one queue", ok, closed)
 		changes := c.Mutex(lockPath).Watch(t.Context())
-		a, _ := coordtest.Hold(t, c.Mutex(lockPath)) // a listing is due when it closes
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath)) // a listing is due when Close is called
 		coordtest.End(a)
 		began := time.Now()
 		eventstest.Must(t, c.Close())
@@ -287,8 +288,8 @@ func TestWatchersEnd(t *testing.T) {
 	})
 }
 
-// realWatch has contenders of three sessions come and go on a real ensemble, at mutexes
-// and semaphores. A watcher at each server hears of the last ones.
+// realWatch lets contenders of three sessions come and go on a real ensemble, at locks of
+// each kind. A watcher at each server receives the last queue.
 func realWatch(t *testing.T, e *ensemble.Ensemble) {
 	rounds, ctx := eventstest.Amount(10, 40), coordtest.RealContext(t)
 	for kind, handle := range watchables() {
@@ -324,9 +325,9 @@ func realWatch(t *testing.T, e *ensemble.Ensemble) {
 	}
 }
 
-// TestWatchersOfAPathDoNotTakeEachOthersWatch: one of the node's data says nothing of the
-// children, and the other way round. So all kinds can be looked for at one path, in any
-// order.
+// TestWatchersOfAPathDoNotTakeEachOthersWatch: a watch on a node's data reports nothing
+// about its children, and the reverse. So locks of every kind can be watched at one path,
+// in any order.
 func TestWatchersOfAPathDoNotTakeEachOthersWatch(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -339,7 +340,7 @@ func TestWatchersOfAPathDoNotTakeEachOthersWatch(t *testing.T) {
 		queue := c.Mutex(lockPath).Watch(t.Context())
 		calm()
 		wantQueue(t, c.Mutex(lockPath), queue, 1)
-		coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath)) // its session does not write to the directory's data
+		coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath)) // this session does not write to the directory's data
 		calm()
 		wantQueue(t, c.Mutex(lockPath), queue, 2)
 		coordtest.End(holder)

@@ -17,13 +17,13 @@ import (
 // handle is a handle of any kind.
 type handle = coordinator.Handle
 
-// lockKind is a kind of lock, at lockPath.
+// lockKind is a kind of lock at lockPath.
 type lockKind struct {
 	name string
 	of   func(c *coordinator.Coordinator) handle
 }
 
-// behind returns a handle that waits for a holder of the kind.
+// behind returns a handle that waits for a holder of this kind.
 func (k lockKind) behind(c *coordinator.Coordinator) handle {
 	if k.name == "read" {
 		return c.ReadWrite(lockPath, coordinator.Revocable()).Write()
@@ -31,7 +31,7 @@ func (k lockKind) behind(c *coordinator.Coordinator) handle {
 	return k.of(c)
 }
 
-// kindsOf returns each kind of lock that can have the options.
+// kindsOf returns each kind of lock that can have these options.
 func kindsOf(options ...coordinator.LockOption) map[string]lockKind {
 	reentrant := append(slices.Clone(options), coordinator.Reentrant())
 	asKazoo := append(slices.Clone(options), coordinator.AsKazoo())
@@ -53,10 +53,10 @@ func kindsOf(options ...coordinator.LockOption) map[string]lockKind {
 	return all
 }
 
-// revocableKinds returns each kind of lock that can be asked for.
+// revocableKinds returns each kind of lock that can be revoked.
 func revocableKinds() map[string]lockKind { return kindsOf(coordinator.Revocable()) }
 
-// wishes reads the stream until it is empty.
+// wishes reads the stream until it is empty, and returns its revocation requests.
 func wishes(stream <-chan events.Event) (all []events.Revoked) {
 	for _, ev := range told(stream) {
 		if r, ok := ev.(events.Revoked); ok {
@@ -66,8 +66,8 @@ func wishes(stream <-chan events.Event) (all []events.Revoked) {
 	return all
 }
 
-// wantTold checks which acquisitions the stream has told of a wish without a deadline,
-// since it was last read.
+// wantTold checks for which acquisitions the stream has reported a revocation request
+// without a deadline since it was last read.
 func wantTold(t *testing.T, stream <-chan events.Event, when string, asked ...*coordinator.Acquisition) {
 	t.Helper()
 	var want []events.Revoked
@@ -78,21 +78,22 @@ func wantTold(t *testing.T, stream <-chan events.Event, when string, asked ...*c
 	expect(t, slices.Equal(got, want), "%s the stream tells of the wishes %+v, want %+v", when, got, want)
 }
 
-// TestAWishIsNoRelease: a holder that finds Curator's message in its node is told so
-// once, after its Grant, and keeps the lock. It is not revocable, so none sets a time.
+// TestAWishIsNoRelease: a holder that finds Curator's message in its node is notified
+// once, after its Grant, and keeps the lock. These locks are not revocable, so no message
+// sets a deadline.
 func TestAWishIsNoRelease(t *testing.T) {
 	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		stream := a.Events(t.Context())
 		holder, grant := coordtest.Hold(t, lock.of(a))
 		waiter := lock.behind(b).Acquire(t.Context())
-		time.Sleep(5 * time.Second) // its node is watched by now
+		time.Sleep(5 * time.Second) // by now its node is watched
 		told := []*coordinator.Acquisition{holder}
 		for _, wish := range []string{"__REVOKE__ 0\n", curatorsWish, curatorsWish} {
 			eventstest.Must(t, srv.SetData(grant.Node, []byte(wish)))
 			time.Sleep(time.Minute)
 			wantTold(t, stream, "a minute after a wish", told...)
-			told = nil // of the first wish alone
+			told = nil // only the first request is reported
 		}
 		expect(t, holder.Valid() && !waiter.Valid(), "after three wishes the holder is valid: %v, the waiter: %v; "+
 			"want the holder alone", holder.Valid(), waiter.Valid())
@@ -101,8 +102,8 @@ func TestAWishIsNoRelease(t *testing.T) {
 	})
 }
 
-// TestAWishBeforeTheGrantIsTold: a wish to a waiter, and a wish that comes before the
-// node is watched.
+// TestAWishBeforeTheGrantIsTold tests a revocation request for a waiter, and one that
+// arrives before the node is watched.
 func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -127,14 +128,14 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 }
 
 // TestAWishThatAWaiterReadsFirst: a waiter of the same session watches the holder's node
-// before the holder has it watched.
+// before the holder's own watch is set.
 func TestAWishThatAWaiterReadsFirst(t *testing.T) {
 	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		c := coordtest.Connect(t, srv)
-		holdAgainAndAgain(t, lock.of(c), 1) // and its directories are made
+		holdAgainAndAgain(t, lock.of(c), 1) // creates its directories
 		stream := c.Events(t.Context())
 		holder := lock.of(c).Acquire(t.Context())
-		grant := coordtest.Soon(t, holder) // in one round trip, and not watched yet
+		grant := coordtest.Soon(t, holder) // in one round trip, so not watched yet
 		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
 		waiter := lock.behind(c).Acquire(t.Context())
 		time.Sleep(5 * time.Second)
@@ -146,12 +147,12 @@ func TestAWishThatAWaiterReadsFirst(t *testing.T) {
 	})
 }
 
-// TestAWishBeforeTheNodeIsFound: the reply to the create is lost, and the wish is in the
-// node before the session has found it.
+// TestAWishBeforeTheNodeIsFound: the reply to the create is lost, and the request is
+// written before the session has found the node.
 func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		c := coordtest.Connect(t, srv)
-		holdAgainAndAgain(t, lock.of(c), 1) // and its directories are made
+		holdAgainAndAgain(t, lock.of(c), 1) // creates its directories
 		stream := c.Events(t.Context())
 		holders := func(node string) bool { return lock.name != "semaphore" || strings.Contains(node, "-lease-") }
 		once(srv, zktest.CutAfter(), func(r zktest.Request) bool {
@@ -176,9 +177,9 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 	})
 }
 
-// TestAWishIsToldToEachReentry: to the holder, and to an acquisition that enters again
-// later, also when other data have taken the wish's place by then: all that hold the lock
-// have heard the same.
+// TestAWishIsToldToEachReentry: the holder is notified, and so is an acquisition that
+// reenters later, even if other data have replaced the request by then. All acquisitions
+// that hold the lock receive the same.
 func TestAWishIsToldToEachReentry(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -199,13 +200,13 @@ func TestAWishIsToldToEachReentry(t *testing.T) {
 	})
 }
 
-// TestTheHolderReadsTheNewestWish: a sooner wish replaces an unread one, and Deadline is
-// no later than it. After a release an unread wish is gone.
+// TestTheHolderReadsTheNewestWish: an earlier deadline replaces an unread request, and
+// Deadline is no later. After a release, an unread request is gone.
 func TestTheHolderReadsTheNewestWish(t *testing.T) {
 	forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) { playWishes(t, onTheDouble(t, srv), lock) })
 }
 
-// TestRealTheHolderReadsTheNewestWish is the same on a real server.
+// TestRealTheHolderReadsTheNewestWish does the same on a real server.
 func TestRealTheHolderReadsTheNewestWish(t *testing.T) {
 	for name, lock := range revocableKinds() {
 		t.Run(name, func(t *testing.T) { playWishes(t, onARealServer(t), lock) })
@@ -225,7 +226,7 @@ func playWishes(t *testing.T, s *site, lock lockKind) {
 		for ok := false; !ok; {
 			told, ok = eventstest.Receive(t, stream, "the wish on the stream").(events.Revoked)
 		}
-		// And it is in the channel by now.
+		// By now it is also in the channel.
 		expect(t, !a.Deadline().After(told.Deadline), "Deadline %v, want before %v", a.Deadline(), told.Deadline)
 		return told
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// interval is the least time between the beginnings of two searches for locks, unless
-// [WithInterval] says otherwise.
+// interval is the default of [WithInterval]: the minimum time between the beginnings of
+// two searches for locks.
 const interval = 500 * time.Millisecond
 
 // Board is an http.Handler that shows locks. Its methods are safe for concurrent use.
@@ -22,14 +22,14 @@ type Board struct {
 	interval  time.Duration
 	authorise func(*http.Request) error // nil: read-only
 	lease     *Lease                    // nil: no bars
-	epoch     string                    // distinguishes this board's ids from those of an earlier one
-	most      int                       // that are watched
+	epoch     string                    // distinguishes this board's ids from an earlier board's
+	most      int                       // how many locks are watched at most
 
 	ctx  context.Context // ends with the board
 	end  context.CancelFunc
-	runs sync.WaitGroup // of the poller
+	runs sync.WaitGroup // the poller
 
-	turn sync.Mutex // of the poller: there is one at a time
+	turn sync.Mutex // held by the poller: there is one at a time
 	poll poll
 	due  time.Time // when the next look may begin
 
@@ -37,7 +37,7 @@ type Board struct {
 	state   state
 	viewers map[*viewer]struct{}
 	stop    context.CancelFunc // ends the poller
-	drop    *time.Timer        // forgets what was seen, some time after the last viewer left
+	drop    *time.Timer        // calls forget some time after the last viewer left
 }
 
 // Option configures [New].
@@ -73,7 +73,7 @@ func New(c *coordinator.Coordinator, root string, options ...Option) (*Board, er
 	}
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := b.poll.walk(over); !errors.Is(err, context.Canceled) { // it looks at the path before the context
+	if _, err := b.poll.walk(over); !errors.Is(err, context.Canceled) { // it checks the path before the context
 		return nil, fmt.Errorf("board: %w", err)
 	}
 	if c.State() == coordinator.StateClosed {
@@ -89,7 +89,7 @@ func New(c *coordinator.Coordinator, root string, options ...Option) (*Board, er
 }
 
 // Close ends the stream of every open page and every revocation in progress, and waits
-// for the poller. After that, requests are answered with 503. It may be called more than
+// for the poller. Later requests are answered with 503. Close may be called more than
 // once. Closing the coordinator has the same effect.
 func (b *Board) Close() {
 	b.mu.Lock()
@@ -124,8 +124,8 @@ func (b *Board) enter() (v *viewer, leave func(), ok bool) {
 	return v, func() { b.leave(v) }, true
 }
 
-// leave takes a viewer away, and ends the poller after the last one. What was seen is
-// kept for a while: the page may be opened again.
+// leave removes a viewer, and ends the poller after the last one. The locks are kept for
+// a while, because the page may be opened again.
 func (b *Board) leave(v *viewer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,7 +135,7 @@ func (b *Board) leave(v *viewer) {
 	}
 }
 
-// forget drops what was seen, unless the poller runs. The timeline stays.
+// forget drops what is known of the locks, unless the poller runs. The timeline stays.
 func (b *Board) forget() {
 	if !b.turn.TryLock() {
 		return
@@ -149,7 +149,7 @@ func (b *Board) forget() {
 	}
 }
 
-// tell changes the state, and pokes the viewers. It waits for none of them.
+// tell changes the state, and wakes the viewers without waiting for them.
 func (b *Board) tell(change func(*state)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +157,7 @@ func (b *Board) tell(change func(*state)) {
 	for v := range b.viewers {
 		select {
 		case v.poke <- struct{}{}:
-		default: // it has not taken the last poke yet
+		default: // its last poke is still pending
 		}
 	}
 }

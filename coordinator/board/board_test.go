@@ -29,7 +29,7 @@ type requests struct{ atomic.Int64 }
 
 func (r *requests) OnRequest(hooks.Request) { r.Add(1) }
 
-// in counts for so long.
+// in returns how many requests are sent within d.
 func (r *requests) in(d time.Duration) int64 {
 	before := r.Load()
 	time.Sleep(d)
@@ -60,14 +60,14 @@ func boardOf(t *testing.T, c *coordinator.Coordinator, options ...Option) *Board
 	return b
 }
 
-// watchedBoard returns a board with a coordinator of its own, and what that asks.
+// watchedBoard returns a board with its own coordinator, and a counter of its requests.
 func watchedBoard(t *testing.T, server *zktest.Server) (*Board, *requests) {
 	t.Helper()
 	asked := new(requests)
 	return boardOf(t, connect(t, server, coordinator.WithHooks(asked))), asked
 }
 
-// pageOf is an open page, without a browser.
+// pageOf is an open page without a browser.
 type pageOf struct {
 	leave context.CancelFunc
 	ended chan struct{}
@@ -77,13 +77,13 @@ type pageOf struct {
 	status  int
 	wait    chan struct{} // not nil: each write waits for a value, or for a deadline
 	overdue chan struct{} // closed by a write deadline in the past
-	bytes   []int         // of each update
+	bytes   []int         // the size of each update
 	updates []update
 	locks   map[string]lockView
 	moments []moment
 }
 
-// visit opens a page. A slow one reads only when told.
+// visit opens a page. A slow one reads only when the test lets it.
 func visit(b *Board, slow bool) *pageOf { return visitAs(b, "/events", "", slow) }
 
 func visitAs(b *Board, at, authorization string, slow bool) *pageOf {
@@ -193,7 +193,7 @@ func (p *pageOf) timeline() string {
 	return strings.Join(all, ", ")
 }
 
-// acquire returns an acquisition that has its place, and hold one that is granted.
+// acquire returns an acquisition that has joined the queue, and hold one that is granted.
 func acquire(t *testing.T, c *coordinator.Coordinator, path, who string) *coordinator.Acquisition {
 	t.Helper()
 	a := c.Mutex(path, coordinator.Revocable()).Acquire(t.Context(), coordinator.Data([]byte(who)))
@@ -271,8 +271,9 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 			for range viewers {
 				all = append(all, visit(b, false))
 			}
-			// The first looks read everything, the watches once more, at the rate and
-			// half of the time; and no look begins where the count does.
+			// The first looks read everything, and the watches read it once more, at the
+			// bounded rate and half of the time. The last 50 ms keep a look from
+			// beginning just when the count does.
 			time.Sleep(time.Duration(4*locks*contenders)*time.Second/mostReads + 8*time.Second + 50*time.Millisecond)
 			n := asked.in(seconds * time.Second)
 			for _, p := range all {
@@ -286,12 +287,12 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 		}
 		one, twenty := count(1), count(20)
 		t.Logf("%d requests in %d s with one page, %d with 20", one, seconds, twenty)
-		// Three times in the ten seconds each lock is listed and its holder read; looks
-		// and the session's own requests are the rest.
+		// In the ten seconds, each lock is listed and its holder read three times; the
+		// rest are looks and the session's own requests.
 		most := int64(3*2*locks + 10*seconds)
 		eventstest.Expect(t, one <= most && twenty <= most,
 			"%d requests with one page and %d with 20, want at most %d with either", one, twenty, most)
-		time.Sleep(time.Second) // the end of a look that was under way
+		time.Sleep(time.Second) // a look under way ends
 		n := asked.in(10 * time.Second)
 		eventstest.Expect(t, n <= 10, "%d requests without a page, want only the session's own", n)
 	})
@@ -313,8 +314,8 @@ func TestASlowPageHoldsUpNoOtherAndMissesWhatIsOutdated(t *testing.T) {
 		}
 		last := hold(t, c, "/locks/a", "last")
 		time.Sleep(soon)
-		slow.wait <- struct{}{} // what it was sent at first
-		slow.wait <- struct{}{} // all that has happened since
+		slow.wait <- struct{}{} // the first update
+		slow.wait <- struct{}{} // everything since then
 		synctest.Wait()
 		eventstest.Equal(t, slow.shows(), "/locks/a: last*", "the slow page")
 		eventstest.Equal(t, slow.count(), 2, "updates of the slow page")
@@ -399,7 +400,7 @@ func TestWhatWasSeenIsForgottenAfterTheLastPage(t *testing.T) {
 			eventstest.Equal(t, p.shows(), "/locks/a: ann*", "an open page")
 			eventstest.Equal(t, known(), 2, "what is known with an open page")
 			p.end()
-			time.Sleep(patience / 2) // it is closed and opened again
+			time.Sleep(patience / 2) // closed, and soon opened again
 		}
 		eventstest.Expect(t, known() != 0, "what was seen is forgotten at once, want some time after")
 		time.Sleep(patience)

@@ -12,34 +12,35 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// What needs a clock: ZooKeeper has no watch for a whole tree, so the poller searches for
-// locks again and again. A lock that was found is watched, see [Board.watch].
+// Polling: ZooKeeper has no watch for a whole tree, so the poller searches for locks
+// again and again. A lock that was found is watched, see [Board.watch].
 
 const (
 	// patience bounds one look, for example without a connection.
 	patience = 10 * time.Second
-	// stale is the age from which the page says how old a lock is that is not watched.
+	// stale is the age from which the page shows how old its view of an unwatched lock
+	// is.
 	stale = 5 * time.Second
 )
 
 // poll walks through the locks.
 type poll func(context.Context) iter.Seq2[events.LockInfo, error]
 
-// sighting is what a look or a watch sees at a lock.
+// sighting is what a look or a watch sees of a lock.
 type sighting struct {
 	info  events.LockInfo
-	err   error          // why it cannot be read
-	bytes map[string]int // the length of the data that are cut, by contender's node
-	old   time.Time      // when it was looked at, if that is long ago
+	err   error          // why the lock cannot be read
+	bytes map[string]int // the full length of truncated data, by contender's node
+	old   time.Time      // when the lock was read, if that is long ago
 }
 
 // sight keeps what is shown of a lock: the beginning of the data, and times that JSON can
-// have.
+// represent.
 func sight(info events.LockInfo, err error) sighting {
 	f := sighting{info: info, err: err}
 	for i := range info.Contenders {
 		c := &info.Contenders[i]
-		if year := c.Since.UTC().Year(); year < 0 || year > 9999 { // the servers' clock can say so
+		if year := c.Since.UTC().Year(); year < 0 || year > 9999 { // the servers' clock may be that wrong
 			c.Since = time.Unix(0, 0)
 		}
 		if len(c.Data) <= mostData {
@@ -54,7 +55,7 @@ func sight(info events.LockInfo, err error) sighting {
 	return f
 }
 
-// walk returns the locks, and an error if it did not come to the end.
+// walk returns the locks, and an error if it did not reach the end.
 func (p poll) walk(ctx context.Context) (found []sighting, _ error) {
 	for info, err := range p(ctx) {
 		if err != nil && (ctx.Err() != nil || errors.Is(err, coordinator.ErrClosed) || errors.Is(err, coordinator.ErrPath)) {
@@ -65,8 +66,9 @@ func (p poll) walk(ctx context.Context) (found []sighting, _ error) {
 	return found, nil
 }
 
-// run searches for locks again and again until ctx ends, and watches those that it finds.
-// One look watches nothing: a program that reads queues.json once needs no watches.
+// run searches for locks again and again until ctx ends, and watches the locks that it
+// finds. The first look watches nothing: a program that reads queues.json once needs no
+// watches.
 func (b *Board) run(ctx context.Context) {
 	b.turn.Lock()
 	defer b.turn.Unlock()
@@ -126,8 +128,8 @@ func (b *Board) look(ctx context.Context) ([]sighting, error) {
 	return found, err
 }
 
-// searched notes how far the search for locks has come. The end of the look tells the
-// pages.
+// searched records how far the search for locks has come. The end of the look notifies
+// the pages.
 func (b *Board) searched(p session.Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

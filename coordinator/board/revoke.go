@@ -27,9 +27,9 @@ type revocation struct {
 	Grace float64 `json:"grace_seconds"`
 }
 
-// revoke asks the holders of a lock on the board to give it back, and answers when they
-// are gone. The end of the request takes nothing back: a holder still loses the lock at
-// its own deadline. It ends the wait, and the eviction of a holder that does not react.
+// revoke requests a lock from its holders, and answers when they are gone. The end of the
+// HTTP request does not withdraw that: a holder still loses the lock at its own deadline.
+// It only ends the wait, and the eviction of a holder that does not react.
 func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 	if b.authorise == nil {
 		http.Error(w, "this board is read-only", http.StatusForbidden)
@@ -39,7 +39,7 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" { // not from another site without a preflight
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" { // a form of another site cannot send this type without a preflight
 		http.Error(w, "want application/json", http.StatusUnsupportedMediaType)
 		return
 	}
@@ -85,7 +85,7 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reason is the text of an error without what the reader knows: the path.
+// reason returns an error's text without the path, which the reader knows.
 func reason(err error, at string) string {
 	text := strings.TrimPrefix(err.Error(), "zkgrant: revoking "+at+": ")
 	return strings.ReplaceAll(strings.TrimPrefix(text, "zkgrant: "), at+"/", "")
@@ -94,7 +94,7 @@ func reason(err error, at string) string {
 // read reads the whole body: only then does net/http notice that the client is gone.
 func read(w http.ResponseWriter, r *http.Request) (asked revocation, _ error) {
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Now().Add(sending)) // a wrapper without deadlines does without
+	_ = out.SetReadDeadline(time.Now().Add(sending)) // a wrapper may lack deadlines
 	in := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostRequest))
 	in.DisallowUnknownFields()
 	if err := in.Decode(&asked); err != nil {
@@ -125,7 +125,7 @@ func (b *Board) pathOf(asked revocation) (string, bool) {
 	return "", false
 }
 
-// ask asks until the request or the board ends.
+// ask calls Revoke, which ends with the request or the board.
 func (b *Board) ask(ctx context.Context, at string, grace time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

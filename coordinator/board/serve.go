@@ -34,7 +34,7 @@ func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	switch r.URL.Path {
-	case "": // the prefix without its slash, from which relative addresses would lead elsewhere
+	case "": // the prefix without its slash, which would break relative URLs
 		at, _, _ := strings.Cut(r.RequestURI, "?")
 		h.Set("Location", "./"+path.Base(at)+"/")
 		w.WriteHeader(http.StatusTemporaryRedirect)
@@ -49,7 +49,7 @@ func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// only refuses all but some methods.
+// only refuses all methods except these.
 func (b *Board) only(next http.HandlerFunc, methods ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(methods, r.Method) {
@@ -73,7 +73,7 @@ func (b *Board) file(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sum := sha256.Sum256(text)
-	w.Header().Set("Cache-Control", "no-cache") // it is asked for again, and usually answered with 304
+	w.Header().Set("Cache-Control", "no-cache") // requested again each time, and usually answered with 304
 	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:8])+`"`)
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
 }

@@ -29,7 +29,7 @@ func ask(h http.Handler, method, at, body string, header ...string) *httptest.Re
 	return w
 }
 
-// listed returns queues.json, and its text.
+// listed returns queues.json, decoded and as text.
 func listed(t *testing.T, b *Board) (l listing, text string) {
 	t.Helper()
 	w := ask(b, "GET", "/queues.json", "")
@@ -83,7 +83,7 @@ func TestMethodsAndHeaders(t *testing.T) {
 				got := w.Header().Get(name)
 				eventstest.Expect(t, strings.HasPrefix(got, want), "%s %s: %s is %q", test.method, test.at, name, got)
 			}
-			// net/http drops what is written to HEAD.
+			// net/http drops the body of an answer to HEAD.
 			bare := test.method != "HEAD" || w.Body.Len() == 0 || test.at == "/"
 			eventstest.Expect(t, bare, "HEAD %s has a body", test.at)
 		}
@@ -117,7 +117,7 @@ func TestTheJSONHasEveryContender(t *testing.T) {
 	})
 }
 
-// A page offers no revocation that would be refused.
+// A page must not offer a revocation that would be refused.
 func TestALockThatCannotBeRevokedIsToldAsSuch(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
 		for path, lock := range map[string]*coordinator.Lock{
@@ -125,7 +125,7 @@ func TestALockThatCannotBeRevokedIsToldAsSuch(t *testing.T) {
 		} {
 			<-lock.Acquire(t.Context(), coordinator.Data([]byte(path))).Granted()
 		}
-		c.Mutex("/locks/soft").Acquire(t.Context()) // a waiter says nothing of the holder
+		c.Mutex("/locks/soft").Acquire(t.Context()) // a waiter's option does not count for the holder
 		<-c.Semaphore("/locks/permits", 2).Acquire(t.Context()).Granted()
 		synctest.Wait()
 		eventstest.Must(t, server.Create("/locks/foreign/x-lock-0000000000", nil))
@@ -141,7 +141,7 @@ func TestALockThatCannotBeRevokedIsToldAsSuch(t *testing.T) {
 	})
 }
 
-// The node of a cached lock stays when its holder has released.
+// A cached lock's node stays after its holder has released.
 func TestANodeThatMayBeIdleIsToldAsSuch(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
 		cached := c.Mutex("/locks/cached", coordinator.Cached())

@@ -63,7 +63,7 @@ func TestAPageThatOpensShowsALookOfNow(t *testing.T) {
 	})
 }
 
-// serveOn serves a board with small buffers, and returns a connection to it, likewise.
+// serveOn serves a board over connections with small buffers, and returns one of them.
 func serveOn(t *testing.T, b *Board) (*httptest.Server, net.Conn) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(b)
@@ -86,7 +86,7 @@ func TestShutdownDoesNotWaitForAProgramThatDoesNotRead(t *testing.T) {
 	c := connect(t, zk)
 	const contenders = 400
 	for range contenders {
-		c.Mutex("/locks/a").Acquire(t.Context(), coordinator.Data([]byte(strings.Repeat("<", mostData)))) // six bytes each in JSON
+		c.Mutex("/locks/a").Acquire(t.Context(), coordinator.Data([]byte(strings.Repeat("<", mostData)))) // each < takes six bytes in JSON
 	}
 	eventstest.Eventually(t, "all are in the queue", func() bool {
 		queue, err := c.Mutex("/locks/a").Queue(t.Context())
@@ -98,7 +98,7 @@ func TestShutdownDoesNotWaitForAProgramThatDoesNotRead(t *testing.T) {
 	if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 		t.Fatalf("the answer begins with %q: %v", line, err)
 	}
-	eventstest.Check(t, server.Config.Shutdown(eventstest.Patiently(t, sending/2))) // it does not wait
+	eventstest.Check(t, server.Config.Shutdown(eventstest.Patiently(t, sending/2))) // Shutdown does not wait
 }
 
 type body struct {

@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	// mostInLane is how many contenders of a lock a page is sent unasked.
+	// mostInLane is how many contenders of a lock a page receives without a request.
 	mostInLane = 12
 	// mostData is how many bytes of a contender's data are shown.
 	mostData = 256
-	// justNow is how long ago a holder came, at most, whose wait was too short to be
-	// seen.
+	// justNow is how recently a holder must have joined for its grant to count as seen,
+	// if its wait was too short to be seen.
 	justNow = 2 * time.Second
 	// mostGone is how many departed locks are kept, for pages that are behind.
 	mostGone = 1000
 )
 
 // state is what is known of the locks. Each change has a number, and a page receives
-// everything after the number that it has.
+// every change after the last number that it has.
 type state struct {
 	version uint64
 	lastID  uint64
-	own     int64 // the session
+	own     int64 // this process's session
 	locks   map[place]*known
 	watched map[place]*watched
-	order   []*known // as they were found
+	order   []*known // in the order of the tree
 	gone    []departure
-	missed  uint64 // the version of the latest departure that is not kept
+	missed  uint64 // the version of the latest departure that was dropped
 	moments []moment
 
 	blank  bool          // nothing is known of the locks
-	nodes  int           // that the first search of the tree has looked at; 0: it has come to its end
+	nodes  int           // nodes read by the first search of the tree; 0: it has finished
 	looked time.Time     // when the latest look ended, whether it saw anything or not
 	seen   time.Time     // when the latest complete look ended
-	took   time.Duration // that the latest complete look took
+	took   time.Duration // how long the latest complete look took
 	pace   time.Duration // from the beginning of the latest look to the beginning of the next one
 	failed string        // why the latest look failed
 }
@@ -60,7 +60,7 @@ func placeOf(info events.LockInfo) place {
 	return place{info.Path, info.Kind == events.LockSemaphore}
 }
 
-// known is a lock.
+// known is what is known of one lock.
 type known struct {
 	id      uint64
 	version uint64 // of its latest change
@@ -69,41 +69,41 @@ type known struct {
 	bytes   map[string]int // as in a sighting
 	failed  string
 	old     time.Time              // as in a sighting
-	held    map[identity]time.Time // since when a holder holds; nothing if its grant was not seen
-	lane    json.RawMessage        // what pages are sent
+	held    map[identity]time.Time // when each holder's grant was seen; no entry if it was not
+	lane    json.RawMessage        // its JSON for the pages
 }
 
-// departure is a lock that is gone.
+// departure records a lock that is gone.
 type departure struct{ id, version uint64 }
 
 func newState() state {
 	return state{blank: true, locks: map[place]*known{}, watched: map[place]*watched{}}
 }
 
-// drop forgets the locks. The next look does not compare.
+// drop forgets the locks. The next look has nothing to compare with.
 func (s *state) drop() {
 	s.version++
 	s.locks, s.order, s.gone, s.missed = map[place]*known{}, nil, nil, s.version
 	s.blank, s.looked, s.failed, s.nodes = true, time.Time{}, "", 0
 }
 
-// searched notes how far the search for locks has come.
+// searched records how far the search for locks has come.
 func (s *state) searched(p session.Progress) {
 	if s.nodes = p.Nodes; p.Whole {
 		s.nodes = 0
 	}
 }
 
-// fail notes that a look failed.
+// fail records that a look failed.
 func (s *state) fail(err error, now time.Time) { s.looked, s.failed = now, err.Error() }
 
-// apply takes in what a look has seen: it notes what is new, changed or gone, and adds
-// the moments that this tells of.
+// apply takes in the result of a look: it records what is new, changed or gone, and adds
+// the corresponding moments.
 func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 	s.version++
-	look := s.version // moments have numbers of their own
+	look := s.version // moments get their own numbers
 	fresh := s.seen.IsZero()
-	away := s.blank || began.Sub(s.seen) > patience // what happened meanwhile has no time
+	away := s.blank || began.Sub(s.seen) > patience // changes meanwhile have no known time
 	if away && !fresh {
 		s.add(moment{At: ended.UnixMilli(), What: "away", Note: "no look for " + began.Sub(s.seen).Round(time.Second).String()})
 	}
@@ -125,8 +125,8 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 	s.own, s.blank, s.looked, s.seen, s.took, s.failed = own, false, ended, ended, ended.Sub(began), ""
 }
 
-// see takes in what was seen of a lock, at a version, and adds the moments that this
-// tells of. Without them it is blind: there was no look for long.
+// see takes in a sighting of a lock at a version, and adds the corresponding moments,
+// unless it is blind: there was no look for a long time.
 func (s *state) see(f sighting, version uint64, own int64, now time.Time, blind bool) *known {
 	at := placeOf(f.info)
 	k := s.locks[at]
@@ -148,7 +148,7 @@ func (s *state) see(f sighting, version uint64, own int64, now time.Time, blind 
 	return k
 }
 
-// lose forgets a lock, which is gone at a version.
+// lose forgets a lock that is gone, at a version.
 func (s *state) lose(at place, k *known, version uint64) {
 	delete(s.locks, at)
 	s.gone = append(s.gone, departure{k.id, version})
@@ -188,8 +188,8 @@ func (s *state) hidden(found []sighting) (all []sighting) {
 	return all
 }
 
-// heldSince returns since when contenders hold whose grant was seen: they waited at the
-// last look, or came a short time ago. A blind look saw no grant.
+// heldSince returns since when contenders have held, for those whose grant was seen: they
+// waited at the last look, or joined just now. A blind look has seen no grant.
 func heldSince(known map[identity]time.Time, before, after []events.Contender, now time.Time, blind bool) map[identity]time.Time {
 	waited, held := map[identity]bool{}, map[identity]time.Time{}
 	for _, c := range before {
@@ -211,12 +211,12 @@ func heldSince(known map[identity]time.Time, before, after []events.Contender, n
 	return held
 }
 
-// take keeps what was seen, and reports whether it is new.
+// take stores a sighting, and reports whether it changed anything.
 func (k *known) take(f sighting) bool {
 	failed := ""
 	if f.err != nil {
 		failed = f.err.Error()
-		f.info.Contenders, f.bytes = k.info.Contenders, k.bytes // the contenders of the last time, to compare with
+		f.info.Contenders, f.bytes = k.info.Contenders, k.bytes // keep the last contenders, to compare with later
 	}
 	same := k.version > 0 && failed == k.failed && f.info.Kind == k.info.Kind && f.info.Size == k.info.Size &&
 		slices.EqualFunc(f.info.Contenders, k.info.Contenders, sameContender) && maps.Equal(f.bytes, k.bytes) && f.old.Equal(k.old)
@@ -231,14 +231,14 @@ func sameContender(a, b events.Contender) bool {
 
 // news is what a page receives.
 type news struct {
-	Reset   bool              `json:"reset,omitempty"` // the page forgets what it has
+	Reset   bool              `json:"reset,omitempty"` // the page must forget what it has
 	Locks   []json.RawMessage `json:"locks,omitempty"`
 	Gone    []string          `json:"gone,omitempty"`
 	Moments []moment          `json:"events,omitempty"`
 }
 
-// since returns the changes after a version, and the latest version. A page that has
-// nothing has version 0.
+// since returns the changes after a version, and the latest version. A page without any
+// data has version 0.
 func (s *state) since(version uint64) (n news, _ uint64) {
 	if version == 0 || version < s.missed {
 		n.Reset, version = true, 0
@@ -269,11 +269,11 @@ type lockView struct {
 	Size       int             `json:"size,omitempty"`
 	Holders    int             `json:"holders"`
 	Waiters    int             `json:"waiters"`
-	Own        bool            `json:"own,omitempty"`           // a contender is of this process's session
-	Firm       bool            `json:"not_revocable,omitempty"` // a holder has not agreed to give it back
+	Own        bool            `json:"own,omitempty"`           // a contender belongs to this process's session
+	Firm       bool            `json:"not_revocable,omitempty"` // a holder's lock is not revocable
 	Waiting    *time.Time      `json:"oldest_wait_since,omitempty"`
 	Contenders []contenderView `json:"contenders"`
-	Seen       *time.Time      `json:"seen,omitempty"` // when it was looked at, if that is long ago
+	Seen       *time.Time      `json:"seen,omitempty"` // when the lock was read, if that is long ago
 	Error      string          `json:"error,omitempty"`
 }
 
@@ -285,15 +285,15 @@ type contenderView struct {
 	Since   time.Time  `json:"since"`
 	Held    *time.Time `json:"held_since,omitempty"` // if its grant was seen
 	Session string     `json:"session"`
-	Own     bool       `json:"own,omitempty"` // of this process's session
+	Own     bool       `json:"own,omitempty"` // belongs to this process's session
 	Token   int64      `json:"token,string"`
 	Permits int        `json:"permits,omitempty"`
-	Idle    bool       `json:"may_be_idle,omitempty"` // the node of a cached lock, which may have no holder
+	Idle    bool       `json:"may_be_idle,omitempty"` // a cached lock's node, which may have no holder
 	Data    string     `json:"data,omitempty"`
-	Bytes   int        `json:"data_bytes,omitempty"` // of all data, if only the beginning is here
+	Bytes   int        `json:"data_bytes,omitempty"` // length of the full data, if Data has only the beginning
 }
 
-// view returns the lock with at most so many contenders.
+// view returns the lock with at most that many contenders.
 func (k *known) view(own int64, most int) lockView {
 	v := lockView{ID: idText(k.id), Path: k.info.Path, Kind: k.info.Kind.String(), Size: k.info.Size, Contenders: []contenderView{}, Error: k.failed}
 	if !k.old.IsZero() {
@@ -337,7 +337,7 @@ func viewOf(c events.Contender, own int64) contenderView {
 	}
 }
 
-// cut returns the beginning of the data, up to the end of a rune.
+// cut returns the beginning of the data, without a partial rune at its end.
 func cut(data []byte) string {
 	if len(data) <= mostData {
 		return string(data)
@@ -353,10 +353,10 @@ func cut(data []byte) string {
 
 func idText(id uint64) string { return strconv.FormatUint(id, 10) }
 
-// sessionText is a session as the servers' logs name it.
+// sessionText is a session's id as the servers' logs write it.
 func sessionText(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
 
-// encode returns the JSON of a value of this package. No such value can fail.
+// encode returns a value of this package as JSON, which cannot fail.
 func encode(value any) json.RawMessage {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// queueOf reads contenders: 1* holds, 2 waits, and 1/7 is 1 at another node.
+// queueOf parses contenders: 1* holds, 2 waits, and 1/7 is contender 1 at another node.
 func queueOf(text string) (queue []events.Contender) {
 	for _, word := range strings.Fields(text) {
 		name, holding := strings.CutSuffix(word, "*")
@@ -32,7 +32,7 @@ func TestChangesBetweenTwoLooks(t *testing.T) {
 		{"1* 2 3", "2* 3", "left 1, granted 2"},
 		{"1* 2 3", "1* 3", "left 2"},
 		{"1* 2", "", "left 1, left 2"},
-		{"1 2", "1/7* 2", "granted 1"}, // a semaphore's contender enters
+		{"1 2", "1/7* 2", "granted 1"}, // a semaphore's contender is granted its permit
 		{"1*", "2", "left 1, queued 2"},
 	} {
 		var got []string
@@ -43,14 +43,14 @@ func TestChangesBetweenTwoLooks(t *testing.T) {
 	}
 }
 
-// A page that has any earlier version, and is told the rest, has the whole state.
+// A page that has any earlier version and receives the rest has the whole state.
 func TestAPageThatIsBehindCatchesUp(t *testing.T) {
 	s := newState()
 	kept := map[uint64]map[string]string{0: {}}
 	now := time.Now()
 	for step := range 3 * mostGone {
 		found := make([]sighting, 4)
-		for i := range found { // one of them is another one at each step
+		for i := range found { // one of them changes at each step
 			found[i].info = events.LockInfo{Path: fmt.Sprint("/", i), Kind: events.LockMutex}
 			if i > 1 {
 				found[i].info.Contenders = []events.Contender{{Node: "/n", Token: int64(step / i), Holding: true}}
@@ -77,7 +77,7 @@ func TestAPageThatIsBehindCatchesUp(t *testing.T) {
 		"%d departures and %d moments are kept, want %d and %d", len(s.gone), len(s.moments), mostGone, mostMoments)
 }
 
-// shown returns the locks of a page that has some, and is told the rest.
+// shown returns the locks of a page that had some and received the rest.
 func shown(had map[string]string, s *state, version uint64) map[string]string {
 	n, _ := s.since(version)
 	has := map[string]string{}
@@ -140,7 +140,7 @@ func TestMomentsOfThisProcess(t *testing.T) {
 		{events.Lost{Path: "/a", Reason: events.ReasonRevoked, Held: time.Minute}, "lost /a " + events.ReasonRevoked.String() + ", held 1m0s"},
 		{events.Ended{Path: "/a", Held: time.Second}, "left /a held 1s"},
 		{events.Ended{Path: "/a", Err: failed}, "left /a gone"},
-		{events.Ended{Path: "/a", Err: &coordinator.LostError{}, Held: time.Second}, "  "}, // behind its Lost
+		{events.Ended{Path: "/a", Err: &coordinator.LostError{}, Held: time.Second}, "  "}, // after its Lost
 		{events.Requeued{Path: "/a"}, "requeued /a "},
 		{events.Revoked{Path: "/a"}, "revoked /a "},
 		{events.Connected{Session: 255, Server: "zk:1"}, "connected  session 0xff at zk:1"},
@@ -159,12 +159,12 @@ func TestHoldersHoldSinceTheirGrantWasSeen(t *testing.T) {
 	start, s := time.Now(), newState()
 	for i, look := range []struct {
 		queue string // 1* holds, 2 waits
-		want  string // since which look they hold
+		want  string // the look since which they hold
 	}{
-		{"1* 2 3", "1 ?"}, // the time was not seen
+		{"1* 2 3", "1 ?"}, // its grant was not seen
 		{"2* 3", "2 1"},
 		{"2* 3 4", "2 1"},
-		{"3* 4 5*", "3 3, 5 ?"}, // 5 came and got it in between: since it came
+		{"3* 4 5*", "3 3, 5 ?"}, // 5 joined and was granted in between
 		{"4*", "4 4"},
 	} {
 		now := start.Add(time.Duration(i) * time.Second)
@@ -214,7 +214,7 @@ func TestTheStateKeepsTheBeginningOfDataAndTimesThatJSONHas(t *testing.T) {
 	}
 }
 
-// heldAt is what a look sees at a lock with a holder.
+// heldAt is the sighting of a lock with a holder.
 func heldAt(path string, kind events.LockKind) sighting {
 	holder := events.Contender{Node: path + "/n", Token: 1, Holding: true}
 	return sighting{info: events.LockInfo{Path: path, Kind: kind, Contenders: []events.Contender{holder}}}

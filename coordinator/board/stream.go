@@ -9,28 +9,28 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// rest is the least time between two updates of a page, however fast queues change.
+// rest is the minimum time between two updates of a page, however fast queues change.
 const rest = 100 * time.Millisecond
 
 // update is a message of the stream.
 type update struct {
-	Board    string     `json:"board"` // if it is another one, so are all ids
+	Board    string     `json:"board"` // if it changes, all ids do
 	Root     string     `json:"root"`
 	Now      int64      `json:"now_ms"`
-	State    string     `json:"state"` // of the session
+	State    string     `json:"state"` // the session's state
 	Session  string     `json:"session,omitempty"`
 	Lease    *leaseView `json:"lease,omitempty"`
 	Seen     int64      `json:"seen_ms,omitempty"` // when the locks were seen; missing before the first time
 	Took     float64    `json:"took_ms"`
-	Interval int64      `json:"interval_ms"`              // between the beginnings of two looks, as of late
-	Nodes    int        `json:"searched_nodes,omitempty"` // while the tree was not searched to its end yet
+	Interval int64      `json:"interval_ms"`              // current time between the beginnings of two looks
+	Nodes    int        `json:"searched_nodes,omitempty"` // until the first search of the tree has finished
 	Failed   string     `json:"error,omitempty"`          // why the latest look failed
 	Revoke   bool       `json:"revoke,omitempty"`
 	news
 }
 
-// update returns what is to be told to a page that knows everything up to a version, and
-// the latest version.
+// update returns the changes for a page that knows everything up to a version, and the
+// latest version.
 func (b *Board) update(version uint64) (u update, _ uint64) {
 	u = update{
 		Board: b.epoch, Root: b.root, State: b.c.State().String(), Session: sessionText(b.c.SessionID()),
@@ -48,9 +48,9 @@ func (b *Board) update(version uint64) (u update, _ uint64) {
 }
 
 // stream sends updates until the page, the board or the coordinator ends. The first
-// update has a look as if the page had been open before, or says why there is none. Of a
-// page only its version is kept: a slow page misses outdated changes, and delays no other
-// page.
+// update shows a look as recent as if the page had been open before, or says why there is
+// none. The board keeps nothing per page but its version: a slow page misses outdated
+// changes, and delays no other page.
 func (b *Board) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
@@ -84,7 +84,7 @@ func (b *Board) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await waits for a value, and reports whether it came before either context ended.
+// await waits for a value, and reports whether it arrived before either context ended.
 func await[T any](page, board context.Context, value <-chan T) bool {
 	select {
 	case <-value:
@@ -96,7 +96,7 @@ func await[T any](page, board context.Context, value <-chan T) bool {
 	}
 }
 
-// listing is queues.json.
+// listing is the content of queues.json.
 type listing struct {
 	Root    string     `json:"root"`
 	Seen    time.Time  `json:"seen"`
@@ -106,7 +106,7 @@ type listing struct {
 }
 
 // queues answers with all contenders of all locks, or of the lock in the query. The look
-// is not older than the interval.
+// is no older than the interval.
 func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if r.Method == http.MethodHead {
@@ -150,11 +150,11 @@ func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 	}
 	out := http.NewResponseController(w)
 	defer b.hurry(out)()
-	_ = b.send(w, out, encode(l)) // a client that is gone needs no answer
+	_ = b.send(w, out, encode(l)) // a client that is gone gets no answer
 }
 
-// next waits until there is something to tell a viewer. If the request has to end before,
-// it answers the request and returns false.
+// next waits until there is something new for a viewer. If the request must end first, it
+// answers the request and returns false.
 func (b *Board) next(w http.ResponseWriter, r *http.Request, v *viewer) bool {
 	select {
 	case <-v.poke:
@@ -167,10 +167,10 @@ func (b *Board) next(w http.ResponseWriter, r *http.Request, v *viewer) bool {
 	}
 }
 
-// send writes, and waits for a slow reader no longer than sending. The writer's deadline
-// ends with the board, by hurry.
+// send writes the text, and waits for a slow reader no longer than sending. hurry ends
+// the write with the board.
 func (b *Board) send(w http.ResponseWriter, out *http.ResponseController, text []byte) error {
-	_ = out.SetWriteDeadline(time.Now().Add(sending)) // a wrapper that has none does without
+	_ = out.SetWriteDeadline(time.Now().Add(sending)) // a wrapper may lack deadlines
 	if b.ctx.Err() != nil {
 		return coordinator.ErrClosed
 	}
@@ -197,8 +197,7 @@ func unavailable(w http.ResponseWriter) {
 	http.Error(w, "the board is closed", http.StatusServiceUnavailable)
 }
 
-// hurry makes a write that is under way end with the board, until the returned function
-// is called.
+// hurry makes a pending write end with the board, until the returned function is called.
 func (b *Board) hurry(out *http.ResponseController) func() {
 	hurried := make(chan struct{})
 	stop := context.AfterFunc(b.ctx, func() {
@@ -209,6 +208,6 @@ func (b *Board) hurry(out *http.ResponseController) func() {
 		if !stop() {
 			<-hurried
 		}
-		_ = out.SetWriteDeadline(time.Time{}) // for what comes next on the connection
+		_ = out.SetWriteDeadline(time.Time{}) // for the next request on the connection
 	}
 }

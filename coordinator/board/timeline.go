@@ -8,7 +8,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// mostMoments is how many moments the timeline has.
+// mostMoments is how many moments the timeline keeps.
 const mostMoments = 200
 
 // moment is an entry of the timeline.
@@ -19,13 +19,13 @@ type moment struct {
 	What string `json:"what"`
 	Path string `json:"path,omitempty"`
 	Who  string `json:"who,omitempty"` // a contender's data
-	Own  bool   `json:"own,omitempty"` // of this process
+	Own  bool   `json:"own,omitempty"` // an event of this process
 	Note string `json:"note,omitempty"`
 }
 
 // add appends a moment to the timeline.
 func (s *state) add(m moment) {
-	if s.version == 0 { // no page was told anything
+	if s.version == 0 { // no page has received anything yet
 		s.version = 1
 	}
 	s.version++
@@ -51,14 +51,14 @@ func (s *state) changed(path string, own int64, before, after []events.Contender
 	}
 }
 
-// change is what has happened to a contender between two looks.
+// change is what happened to a contender between two looks.
 type change struct {
 	what string // queued, granted or left
 	events.Contender
 }
 
 // identity distinguishes the contenders of a lock. A semaphore's contender has another
-// node once it holds; its token stays.
+// node once it holds, but its token stays.
 type identity struct {
 	session, token int64
 	node           string // if there is no token
@@ -71,8 +71,8 @@ func identityOf(c events.Contender) identity {
 	return identity{session: c.Session, node: c.Node}
 }
 
-// changes compares two looks at a queue: first the contenders that have left, then those
-// that are new or hold now.
+// changes compares two looks at a queue. It returns first the contenders that have left,
+// then those that are new or hold now.
 func changes(before, after []events.Contender) (all []change) {
 	held, there := map[identity]bool{}, map[identity]bool{}
 	for _, c := range before {

@@ -12,22 +12,22 @@ import (
 )
 
 // mostWatched bounds how many locks are watched: each takes two goroutines here and a
-// watch on a server. Further locks are read by each look.
+// watch on a server. Each look reads the other locks.
 const mostWatched = 1000
 
-// watched is a lock that is watched. What its watch says of the queue takes precedence
-// over what looks say: it came later, or will be followed by a later word.
+// watched is a lock that is watched. What its watch reports takes precedence over what
+// looks see: it is newer, or a newer report will follow.
 type watched struct {
 	end  context.CancelFunc
-	asOf time.Time // the latest word; zero: there is none yet
-	seen sighting  // what it says
+	asOf time.Time // when the watch last reported; zero: not yet
+	seen sighting  // the watch's last report
 	over bool      // the path cannot be watched, so the looks show the lock
 }
 
-// good reports whether the watch has the present queue. Nil has none.
+// good reports whether the watch has the current queue. A nil watch has none.
 func (w *watched) good() bool { return w != nil && !w.over && !w.asOf.IsZero() }
 
-// watchAll watches the locks that were found and are not watched yet.
+// watchAll watches the locks that were found but are not watched yet.
 func (b *Board) watchAll(ctx context.Context, crew *sync.WaitGroup, found []sighting) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,8 +49,8 @@ func (b *Board) watchAll(ctx context.Context, crew *sync.WaitGroup, found []sigh
 	}
 }
 
-// watch tells the pages of each change of the lock's queue until ctx ends, or until the
-// path cannot be read. The first word costs a listing and each contender's data, so it
+// watch reports each change of the lock's queue to the pages until ctx ends, or until the
+// path cannot be read. The first report costs a listing and each contender's data, so it
 // waits for as many turns.
 func (b *Board) watch(ctx context.Context, info events.LockInfo, w *watched) {
 	for range 1 + len(info.Contenders) {
@@ -58,7 +58,7 @@ func (b *Board) watch(ctx context.Context, info events.LockInfo, w *watched) {
 			return
 		}
 	}
-	watch := b.c.ReadWrite(info.Path).Watch // a mutex's nodes, too
+	watch := b.c.ReadWrite(info.Path).Watch // shows a mutex's nodes, too
 	switch info.Kind {
 	case events.LockSemaphore:
 		watch = b.c.Semaphore(info.Path, 1).Watch
@@ -81,18 +81,18 @@ func (b *Board) watches(path string) bool {
 	return all && (queue != nil || permits != nil)
 }
 
-// hear takes a word of a watch.
+// hear handles a report of a watch.
 func (s *state) hear(w *watched, info events.LockInfo, queue []events.Contender, own int64, now time.Time) {
 	at := placeOf(info)
 	if s.watched[at] != w {
-		return // it was ended meanwhile
+		return // ended meanwhile
 	}
 	if k := s.locks[at]; k != nil {
 		info = k.info // its kind and size may have changed since
 	}
 	info.Contenders = queue
 	f := sight(info, nil)
-	if info.Kind != events.LockUnfair { // whose watch reads the data again
+	if info.Kind != events.LockUnfair { // the watch of an unfair lock reads the data again
 		f.carry(w.seen)
 	}
 	w.asOf, w.seen = now, f
@@ -111,7 +111,7 @@ func (s *state) hear(w *watched, info events.LockInfo, queue []events.Contender,
 
 // carry takes over the data of contenders that were seen before.
 func (f *sighting) carry(from sighting) {
-	// Pages may be sent the old ones.
+	// Copy, because pages may still be sent the old ones.
 	f.info.Contenders, f.bytes = slices.Clone(f.info.Contenders), maps.Clone(f.bytes)
 	data := map[identity]int{}
 	for i, c := range from.info.Contenders {
@@ -133,11 +133,11 @@ func (f *sighting) carry(from sighting) {
 	}
 }
 
-// empty reports whether there is nothing to show of the lock.
+// empty reports whether there is nothing to show for the lock.
 func (f *sighting) empty() bool { return len(f.info.Contenders) == 0 && f.info.Size == 0 }
 
-// overlay puts what the watches say in the place of what a look has seen. Watches of
-// locks that are gone, or that cannot be read any more, end.
+// overlay replaces what a look has seen by what the watches report. It ends the watches
+// of locks that are gone or cannot be read any more.
 func (s *state) overlay(found []sighting) (all []sighting) {
 	there := map[place]bool{}
 	for _, f := range found {
@@ -160,7 +160,7 @@ func (s *state) overlay(found []sighting) (all []sighting) {
 	for at, w := range s.watched {
 		switch {
 		case there[at]:
-		case w.good() && len(w.seen.info.Contenders) > 0: // they came after the look
+		case w.good() && len(w.seen.info.Contenders) > 0: // they joined after the look
 			w.seen.info.Size = 0
 			all = append(all, w.seen)
 		default:

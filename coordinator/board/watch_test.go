@@ -15,8 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestALockThatWasFoundIsWatched: the page hears of its changes soon, whatever its
-// kind and however rare the searches for further locks are.
+// TestALockThatWasFoundIsWatched: the page receives its changes soon, whatever its kind,
+// and however rare the searches for further locks are.
 func TestALockThatWasFoundIsWatched(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
 		other := connect(t, server)
@@ -35,7 +35,7 @@ func TestALockThatWasFoundIsWatched(t *testing.T) {
 		enter(other.Unfair("/locks/u"), "dan")
 		p := visit(boardOf(t, c, WithInterval(time.Hour)), false)
 		defer p.leave()
-		time.Sleep(time.Hour + time.Minute) // the second look begins the watches
+		time.Sleep(time.Hour + time.Minute) // the second look starts the watches
 		enter(other.Mutex("/locks/m"), "eve")
 		enter(both.Write(), "fay")
 		enter(other.Semaphore("/locks/s", 1), "gus")
@@ -58,8 +58,8 @@ func TestALockThatWasFoundIsWatched(t *testing.T) {
 	})
 }
 
-// TestAWatchedLockIsReadNowAndThen, because a watch says nothing of a holder's new data,
-// and nothing of locks below.
+// TestAWatchedLockIsReadNowAndThen, because a watch reports neither a holder's new data
+// nor locks below the path.
 func TestAWatchedLockIsReadNowAndThen(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -75,7 +75,7 @@ func TestAWatchedLockIsReadNowAndThen(t *testing.T) {
 		acquire(t, other, "/locks/a/b", "bob")
 		time.Sleep(6 * time.Second)
 		eventstest.Equal(t, p.shows(), "/locks/a/b: bob*, /locks/a: anna*", "after new data, and a lock below")
-		acquire(t, other, "/locks/a", "cid") // the watch has the data with which ann came
+		acquire(t, other, "/locks/a", "cid") // the watch has ann's original data
 		time.Sleep(time.Second)
 		eventstest.Equal(t, p.shows(), "/locks/a/b: bob*, /locks/a: anna* cid", "after a waiter came")
 	})
@@ -110,7 +110,7 @@ func TestLocksBeyondTheWatchedAreRead(t *testing.T) {
 	})
 }
 
-// TestALockThatCannotBeWatchedIsRead: the watch has ended, and the looks go on.
+// TestALockThatCannotBeWatchedIsRead by the looks after its watch has ended.
 func TestALockThatCannotBeWatchedIsRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
 		other, b := connect(t, server), boardOf(t, c)
@@ -129,9 +129,8 @@ func TestALockThatCannotBeWatchedIsRead(t *testing.T) {
 	})
 }
 
-// TestALargeTreeIsShownAsItIsSearched: the page has the locks that were found so far,
-// live, and says how far the search is. The board sends no more than the reads of a
-// process.
+// TestALargeTreeIsShownAsItIsSearched: the page shows the locks found so far, live, and
+// how far the search is. The board sends no more reads than a process may.
 func TestALargeTreeIsShownAsItIsSearched(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// Callbacks are the functions that [Run] calls, in the shape of client-go's leader
-// election.
+// Callbacks are the functions that [Run] calls. They have the shape of the callbacks of
+// client-go's leader election.
 type Callbacks struct {
 	// OnStartedLeading leads until it returns. It must return when its context ends. The
 	// context carries the term for [coordinator.FromContext].
@@ -21,8 +21,7 @@ type Callbacks struct {
 
 // Run campaigns once, calls OnStartedLeading when it leads, and resigns when that
 // function returns. It calls OnStoppedLeading once the node is gone or ctx has ended. Run
-// returns what [coordinator.Election.Do] returns, with the cause of ctx if that has
-// ended.
+// returns the error of [coordinator.Election.Do], and the cause of ctx if ctx has ended.
 func Run(
 	ctx context.Context, election *coordinator.Election, callbacks Callbacks, options ...coordinator.AcquireOption,
 ) error {
@@ -39,9 +38,9 @@ func Run(
 		return context.Cause(ctx)
 	}, options...)
 	if term != nil {
-		select { // a callback that ends the process leaves no node
+		select { // wait, so that a callback that ends the process leaves no node
 		case <-term.Done():
-		case <-ctx.Done(): // Do has waited for as long as may be
+		case <-ctx.Done(): // Do has waited as long as it may
 		}
 		if callbacks.OnStoppedLeading != nil {
 			callbacks.OnStoppedLeading()
@@ -51,7 +50,7 @@ func Run(
 }
 
 // announce calls the function with each leader until stop is called. stop waits for the
-// last call. Only the values of ctx count: Run may continue after the end of ctx.
+// last call. Only the values of ctx count, because Run may continue after ctx has ended.
 func announce(ctx context.Context, election *coordinator.Election, onNewLeader func(coordinator.Leader)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	leaders, ended := election.Observe(ctx), make(chan struct{})

@@ -18,7 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// campaign makes a candidate that has its place.
+// campaign returns a candidate that has joined the queue.
 func campaign(c *coordinator.Coordinator, name string) *coordinator.Acquisition {
 	a := c.Election(coordtest.ElectionPath).Acquire(context.Background(), coordinator.Data([]byte(name)))
 	synctest.Wait()
@@ -49,8 +49,8 @@ func (c *called) want(t *testing.T, when string, want ...string) {
 	eventstest.Expect(t, slices.Equal(c.said, want), "%s the callbacks are %q, want %q", when, c.said, want)
 }
 
-// run has a candidate lead until its context ends, and return after finish. stopped is
-// called when it leads no more.
+// run calls Run in a goroutine, with a candidate that leads until its context ends and
+// returns after finish. stopped is called when it leads no more.
 func (c *called) run(
 	ctx context.Context, e *coordinator.Election, name string, finish, stopped func(), hears func(coordinator.Leader),
 ) <-chan error {
@@ -70,8 +70,8 @@ func (c *called) run(
 	return ended
 }
 
-// TestRunLeadsUntilItsCallbackHasReturned: then the node goes, the other callback is
-// called, and Run returns what ended the term.
+// TestRunLeadsUntilItsCallbackHasReturned: then the node is deleted, the other callback
+// is called, and Run returns the error that ended the term.
 func TestRunLeadsUntilItsCallbackHasReturned(t *testing.T) {
 	shutdown := errors.New("shutting down")
 	type stage struct {
@@ -82,12 +82,12 @@ func TestRunLeadsUntilItsCallbackHasReturned(t *testing.T) {
 	for what, test := range map[string]struct {
 		end  func(stage)
 		want error
-		left int // nodes, after the end itself
+		left int // nodes left right after the end
 	}{
 		"the end of its context": {func(s stage) { s.cancel(shutdown) }, shutdown, 1},
 		"Close":                  {func(s stage) { go s.c.Close() }, coordinator.ErrClosed, 1},
 		"revocation": {func(s stage) {
-			// It ends with the test, or before.
+			// It ends with the test or earlier.
 			go func() { _ = s.other.Revoke(context.Background(), coordtest.ElectionPath, 0) }()
 		}, coordinator.ErrRevoked, 1},
 		"expiry": {func(s stage) { _ = s.srv.Expire(s.c.SessionID()) }, coordinator.ErrSessionExpired, 0},
@@ -116,8 +116,8 @@ func TestRunLeadsUntilItsCallbackHasReturned(t *testing.T) {
 	}
 }
 
-// TestRunReturnsFromMuteServers: after the end of its context it waits for them as long
-// as Do does.
+// TestRunReturnsFromMuteServers: after its context has ended, Run waits for the servers
+// as long as Do does.
 func TestRunReturnsFromMuteServers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
@@ -163,7 +163,7 @@ func TestRunResigns(t *testing.T) {
 	})
 }
 
-// TestRunThatNeverLeads returns why, and does not call OnStoppedLeading.
+// TestRunThatNeverLeads returns the error, and does not call OnStoppedLeading.
 func TestRunThatNeverLeads(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, closed, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -194,7 +194,7 @@ func TestRunThatNeverLeads(t *testing.T) {
 	})
 }
 
-// TestRunReportsEachLeader, one after the other, and the last one before it returns.
+// TestRunReportsEachLeader, one after the other, the last one before it returns.
 func TestRunReportsEachLeader(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -203,7 +203,7 @@ func TestRunReportsEachLeader(t *testing.T) {
 		var calls called
 		finish, hears := func() { time.Sleep(time.Second) }, func(l coordinator.Leader) {
 			time.Sleep(time.Minute)
-			if l.Node != "" { // that there is no leader comes together with the end of Run, and is heard or not
+			if l.Node != "" { // the last report, no leader, races with the end of Run
 				calls.say("hears " + string(l.Data))
 			}
 		}

@@ -24,10 +24,10 @@ type Elector struct {
 	mu      sync.Mutex
 	running bool
 	term    *coordinator.Acquisition
-	err     error // of the last Run
+	err     error // the error of the last Run
 }
 
-// NewElector returns an elector that is not a candidate until [Elector.Run].
+// NewElector returns an elector. It becomes a candidate with [Elector.Run].
 func NewElector(election *coordinator.Election, options ...Option) *Elector {
 	return &Elector{election: election, cfg: configOf(options)}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestElectorFollowsTheTerms: IsLeader is nil during a term and at no other time, a loss
-// is reported, and Run leads again.
+// TestElectorFollowsTheTerms: IsLeader returns nil only during a term, a loss is
+// reported, and Run leads again.
 func TestElectorFollowsTheTerms(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -48,7 +48,7 @@ func TestElectorFollowsTheTerms(t *testing.T) {
 		term, _ := e.Term()
 		job := term.Context(t.Context())
 		gate := make(chan struct{})
-		srv.Intercept(func(r zktest.Request) zktest.Action { // no new session for now
+		srv.Intercept(func(r zktest.Request) zktest.Action { // keep it from getting a new session for now
 			if r.Op == zktest.OpConnect {
 				<-gate
 			}

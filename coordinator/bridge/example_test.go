@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A program that leads until it is told to stop.
+// A program leads until it is told to stop.
 func ExampleRun() {
 	srv, err := zktest.New()
 	if err != nil {
@@ -27,7 +27,7 @@ func ExampleRun() {
 		OnStartedLeading: func(ctx context.Context) {
 			fmt.Println("leads")
 			shutdown()
-			<-ctx.Done() // so it does when the term is lost
+			<-ctx.Done() // also ends when the term is lost
 			fmt.Println("has ended its work")
 		},
 		OnStoppedLeading: func() { fmt.Println("leads no more") },

@@ -63,8 +63,8 @@ func (c *config) watch(a *coordinator.Acquisition) {
 	})
 }
 
-// giveBack releases the lock and waits until its node is gone, at most until ctx ends. It
-// returns the loss if there was one.
+// giveBack releases the lock and waits until its node is gone, at most until ctx ends. If
+// the lock was lost, it returns the loss.
 func giveBack(ctx context.Context, a *coordinator.Acquisition) error {
 	a.Release()
 	select {

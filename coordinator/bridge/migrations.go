@@ -25,7 +25,7 @@ type Migrations struct {
 	held *coordinator.Acquisition
 }
 
-// NewMigrations returns a locker for the lock of the handle.
+// NewMigrations returns a Migrations that uses this lock.
 func NewMigrations(lock *coordinator.Lock, options ...Option) *Migrations {
 	return &Migrations{lock: lock, cfg: configOf(options), turn: make(chan struct{}, 1)}
 }

@@ -21,7 +21,7 @@ func wantLoss(t *testing.T, err error, what string) {
 	eventstest.Expect(t, errors.As(err, new(*coordinator.LostError)), "%s: %v, want a loss", what, err)
 }
 
-// TestPathsOfNames: any name is one component of a valid path.
+// TestPathsOfNames: every name becomes one component of a valid path.
 func TestPathsOfNames(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -50,8 +50,8 @@ func TestPathsOfNames(t *testing.T) {
 	})
 }
 
-// migrations returns a locker of this process, which has a new session, and what its
-// OnLost receives.
+// migrations returns a Migrations with its own session, and a channel with the calls of
+// its OnLost.
 func migrations(t *testing.T, srv *zktest.Server) (*coordinator.Coordinator, *bridge.Migrations, chan error) {
 	t.Helper()
 	c, lost := coordtest.Connect(t, srv), make(chan error, 1)
@@ -59,9 +59,9 @@ func migrations(t *testing.T, srv *zktest.Server) (*coordinator.Coordinator, *br
 		bridge.WithAcquire(coordinator.Data([]byte("ann")))), lost
 }
 
-// TestMigrationsExclude: one caller has the lock, in this process and beside others. The
-// next one gets it after the unlock, which is no loss. The options of WithAcquire are
-// those of the holder.
+// TestMigrationsExclude: one caller at a time has the lock, in this process and in
+// others. The next one gets it after the unlock, which is not a loss. The holder has the
+// options of WithAcquire.
 func TestMigrationsExclude(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -88,7 +88,7 @@ func TestMigrationsExclude(t *testing.T) {
 	})
 }
 
-// TestUnlockWaitsForTheRelease: and no longer than its context lasts.
+// TestUnlockWaitsForTheRelease, but no longer than its context lasts.
 func TestUnlockWaitsForTheRelease(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -108,13 +108,13 @@ func TestUnlockWaitsForTheRelease(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		eventstest.ErrorIs(t, m.Unlock(ctx, nil), context.DeadlineExceeded, "Unlock with a millisecond")
-		eventstest.Check(t, m.Lock(t.Context(), nil)) // it was given back
+		eventstest.Check(t, m.Lock(t.Context(), nil)) // the lock was released
 		eventstest.Check(t, m.Unlock(t.Context(), nil))
 	})
 }
 
-// TestLossOfALock: OnLost and Unlock tell it, and in this process no other caller has the
-// lock before the Unlock.
+// TestLossOfALock: OnLost and Unlock report it, and no other caller in this process gets
+// the lock before the Unlock.
 func TestLossOfALock(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -148,8 +148,8 @@ func TestLossOfALock(t *testing.T) {
 	}
 }
 
-// TestUnlockTellsOfALossAtTheEndOfItsContext: the coordinator was closed, its node is
-// still there, and there is no time to wait.
+// TestUnlockTellsOfALossAtTheEndOfItsContext: the coordinator was closed, the node still
+// exists, and there is no time to wait.
 func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
 	t.Parallel()
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

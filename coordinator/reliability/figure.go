@@ -12,9 +12,9 @@ import (
 
 // The environment of `make reliability`.
 const (
-	// MeasureVariable asks for as many trials as a figure needs, if it is 1.
+	// MeasureVariable, if 1, requests as many trials as a figure needs.
 	MeasureVariable = "ZKGRANT_RELIABILITY"
-	// FileVariable names the file that figures are appended to, a line of JSON for each.
+	// FileVariable names the file to which figures are appended, one line of JSON each.
 	FileVariable = "ZKGRANT_FIGURES"
 )
 
@@ -25,8 +25,9 @@ type Figure struct {
 	Text string
 }
 
-// Report logs a figure with the test. Under `make reliability` it also hands it on to the
-// table, unless the test has failed: what a failed test measures is not the promise.
+// Report logs a figure with the test. Under `make reliability` it also adds it to the
+// table, unless the test has failed: a failed test's figure does not show what is
+// promised.
 func Report(tb testing.TB, row Row, format string, args ...any) {
 	tb.Helper()
 	figure := Figure{Row: row, Test: tb.Name(), Text: fmt.Sprintf(format, args...)}
@@ -46,8 +47,8 @@ func Report(tb testing.TB, row Row, format string, args ...any) {
 	eventstest.Check(tb, errors.Join(err, file.Close()))
 }
 
-// Trials returns how many trials a test has: quick by default, full at full length, and
-// measured under `make reliability`.
+// Trials returns the number of trials of a test: quick by default, full at full length,
+// and measured under `make reliability`.
 func Trials(quick, full, measured int) int {
 	if os.Getenv(MeasureVariable) == "1" {
 		return measured

@@ -1,6 +1,6 @@
 package reliability
 
-// Row is a property that is measured, by its short name.
+// Row is the short name of a measured property.
 type Row string
 
 // The rows of the table.
@@ -19,7 +19,8 @@ const (
 	RowFault         Row = "fault"
 )
 
-// Rows returns every row in the order of the table, with what it measures and its goal.
+// Rows returns all rows in the order of the table, with what they measure and their
+// goals.
 func Rows() []struct {
 	Row            Row
 	Property, Goal string

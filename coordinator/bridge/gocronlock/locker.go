@@ -33,10 +33,10 @@ type Locker struct {
 	onLost  func(error)
 
 	mu   sync.Mutex
-	held int                   // locks that are not given back
-	kept map[*lock]*time.Timer // the locks whose jobs are done
+	held int                   // locks not released yet
+	kept map[*lock]*time.Timer // locks of finished jobs, until their minimum time is over
 	over bool                  // no further lock is granted
-	rush bool                  // the minimum time does not count any more
+	rush bool                  // ignore the minimum time from now on
 	idle chan struct{}         // closed when over and nothing is held
 }
 
@@ -91,7 +91,7 @@ func (l *Locker) watch(a *coordinator.Acquisition) {
 	})
 }
 
-// given counts a lock as given back.
+// given counts a lock as released.
 func (l *Locker) given() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,11 +136,11 @@ func (l *Locker) Shutdown(ctx context.Context) error {
 func (l *Locker) Close() error {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = l.Shutdown(now) // says that it has not waited
+	_ = l.Shutdown(now) // the error only says that it did not wait
 	return nil
 }
 
-// lock is held for a job.
+// lock is a lock held for a job.
 type lock struct {
 	of  *Locker
 	a   *coordinator.Acquisition
@@ -149,9 +149,9 @@ type lock struct {
 	unlocked bool // guarded by the mutex of the locker
 }
 
-// Unlock gives the lock back. Before the end of the minimum time it returns at once, and
-// the lock is given back then. Otherwise it waits until the node is gone or ctx ends. It
-// returns a [*coordinator.LostError] if the lock was lost before.
+// Unlock releases the lock. Before the end of the minimum time it returns at once, and
+// the lock is released at that end. Otherwise it waits until the node is gone or ctx
+// ends. It returns a [*coordinator.LostError] if the lock was lost before.
 func (k *lock) Unlock(ctx context.Context) error {
 	l := k.of
 	l.mu.Lock()
@@ -180,14 +180,14 @@ func (k *lock) Unlock(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// expire gives the lock back at the end of the minimum time.
+// expire releases the lock at the end of the minimum time.
 func (k *lock) expire() {
 	l := k.of
 	l.mu.Lock()
 	_, kept := l.kept[k]
 	delete(l.kept, k)
 	l.mu.Unlock()
-	if kept { // else Shutdown has given it back
+	if kept { // otherwise Shutdown has released it
 		k.a.Release()
 		l.given()
 	}

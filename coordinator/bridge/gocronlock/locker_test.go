@@ -44,7 +44,7 @@ func lock(t *testing.T, l *gocronlock.Locker, key string) gocron.Lock {
 	return held
 }
 
-// free fails unless the key is free for the locker, or is not.
+// free checks whether the locker can lock the key.
 func free(t *testing.T, l *gocronlock.Locker, key string, want bool, when string) {
 	t.Helper()
 	synctest.Wait()
@@ -56,8 +56,8 @@ func free(t *testing.T, l *gocronlock.Locker, key string, want bool, when string
 	}
 }
 
-// TestALockIsKeptForTheMinimum: a job that is done earlier keeps it until then, and one
-// that takes longer gives it back when it is done.
+// TestALockIsKeptForTheMinimum: if the job ends earlier, its lock is kept until then; if
+// it takes longer, its lock is released when it ends.
 func TestALockIsKeptForTheMinimum(t *testing.T) {
 	t.Parallel()
 	processes(t, func(t *testing.T, _ *zktest.Server, ours, theirs *coordinator.Coordinator) {
@@ -86,8 +86,8 @@ func TestALockIsKeptForTheMinimum(t *testing.T) {
 	})
 }
 
-// TestShutdownWaitsForTheMinimum: and for jobs; when its time is up, locks of jobs that
-// are done are free at once, and others after the job.
+// TestShutdownWaitsForTheMinimum, and for jobs. When its time is up, the locks of
+// finished jobs are free at once, and others after the job.
 func TestShutdownWaitsForTheMinimum(t *testing.T) {
 	t.Parallel()
 	processes(t, func(t *testing.T, _ *zktest.Server, ours, theirs *coordinator.Coordinator) {
@@ -121,7 +121,7 @@ func TestShutdownWaitsForTheMinimum(t *testing.T) {
 	})
 }
 
-// TestALossIsTold: during the job, and during the rest of the minimum.
+// TestALossIsTold during the job and during the rest of the minimum.
 func TestALossIsTold(t *testing.T) {
 	t.Parallel()
 	processes(t, func(t *testing.T, srv *zktest.Server, ours, theirs *coordinator.Coordinator) {
@@ -146,8 +146,8 @@ func TestALossIsTold(t *testing.T) {
 	})
 }
 
-// TestUnlockTellsOfALossAtTheEndOfItsContext: the coordinator was closed, its node is
-// still there, and there is no time to wait.
+// TestUnlockTellsOfALossAtTheEndOfItsContext: the coordinator was closed, the node still
+// exists, and there is no time to wait.
 func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
 	t.Parallel()
 	processes(t, func(t *testing.T, srv *zktest.Server, ours, _ *coordinator.Coordinator) {
@@ -166,8 +166,7 @@ func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
 	})
 }
 
-// TestBadInputOfALocker: it is refused at once, and leaves nothing that Shutdown would
-// wait for.
+// TestBadInputOfALocker is refused at once, and leaves nothing for Shutdown to wait for.
 func TestBadInputOfALocker(t *testing.T) {
 	t.Parallel()
 	processes(t, func(t *testing.T, srv *zktest.Server, ours, _ *coordinator.Coordinator) {

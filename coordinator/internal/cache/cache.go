@@ -1,4 +1,4 @@
-// Package cache keeps the nodes of cached locks while no other contender wants the lock.
+// Package cache keeps the nodes of cached locks until another contender wants the lock.
 //
 // The package is a client of ordinary acquisitions. An acquisition without a caller gets
 // a node. The callers wait in a queue within the process, and take turns holding the lock
@@ -30,8 +30,8 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-// Terms is what acquisitions that share a node have in common. Those with other terms
-// compete, like contenders of different sessions.
+// Terms are what acquisitions that share a node have in common. Acquisitions with other
+// terms compete, like contenders of different sessions.
 type Terms struct {
 	Data, ACL string // of the node
 	Revocable bool
@@ -78,7 +78,7 @@ type cache struct {
 
 	stays []*stay // newest last
 	habit recipes.Habit
-	last  Terms         // of the latest node
+	last  Terms         // the terms of the latest node
 	at    *list.Element // in quiet, or nil
 }
 

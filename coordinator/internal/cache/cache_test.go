@@ -21,15 +21,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// What a cached lock does that the explorer of package recipes and the tests of package
-// coordinator do not see: a session that a test scripts says each thing at the moment at
-// which it matters.
+// What a cached lock does that neither the explorer of package recipes nor the tests of
+// package coordinator see: here a test scripts the session, and decides when it reports
+// each thing.
 
 const epoch = recipes.Epoch(3)
 
 var own = events.Name{Text: "lock-0000000005", Kind: events.KindLock, Seq: 5}
 
-// port is a session that says only what the test tells it to.
+// port is a session that reports only what the test says.
 type port struct {
 	mu    sync.Mutex
 	post  actors.Post
@@ -53,7 +53,7 @@ func (p *port) Do(e recipes.Effect) {
 	p.sent = append(p.sent, e)
 }
 
-// requests returns how many requests of the kind were sent.
+// requests returns how many requests of this kind were sent.
 func (p *port) requests(op recipes.Op) (n int) {
 	synctest.Wait()
 	p.mu.Lock()
@@ -76,7 +76,7 @@ func (p *port) Deadline(of recipes.Epoch) time.Time {
 func (p *port) Proven(recipes.Epoch) (alive, recent bool) { return true, !p.far }
 func (p *port) Interval() time.Duration                   { return time.Second }
 
-// rig is a cached lock, and the session that gets its node.
+// rig is a cached lock, and the session with its node.
 type rig struct {
 	*port
 
@@ -84,12 +84,12 @@ type rig struct {
 	house  *actors.House
 	handle *cache.Handle
 	lastID uint64
-	gone   int  // acquisitions of which nothing is left
+	gone   int  // acquisitions that left nothing behind
 	over   bool // the node is deleted
 }
 
-// withRig runs a test in virtual time with a cached lock. In the end the lock is lost,
-// and its node is deleted: an idle one would stay for an hour.
+// withRig runs a test in virtual time with a cached lock. At the end the lock is lost,
+// and its node is deleted: an idle node would stay for an hour.
 func withRig(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func withRig(t *testing.T, test func(t *testing.T, r *rig)) {
 	})
 }
 
-// Queue makes the acquisition that gets the node.
+// Queue returns the acquisition that gets the node.
 func (r *rig) Queue(_ string, tell actors.Beside) (*actors.Lookout, error) {
 	cfg := actors.Config{Path: "/locks/a", Owner: r, House: r.house}
 	return actors.NewLookout(cfg, recipes.Mutex{}, r.port, tell), nil
@@ -134,7 +134,7 @@ func (r *rig) config() actors.Config {
 	return actors.Config{ID: r.lastID, Path: "/locks/a", Owner: r, House: r.house}
 }
 
-// say posts the inputs, and waits until they were handled.
+// say posts the inputs, and waits until they are handled.
 func (r *rig) say(inputs ...recipes.Input) {
 	for _, in := range inputs {
 		r.house.Loop.Hand(func() { r.post(in, nil) })
@@ -142,7 +142,7 @@ func (r *rig) say(inputs ...recipes.Input) {
 	synctest.Wait()
 }
 
-// waiter returns the lock of a caller that waits.
+// waiter returns a waiting caller's lock.
 func (r *rig) waiter() *actors.Lock {
 	l := r.handle.Lock(r.config())
 	l.Start(r.t.Context(), 0, actors.Want{})
@@ -150,7 +150,7 @@ func (r *rig) waiter() *actors.Lock {
 	return l
 }
 
-// holder returns the lock of a caller that holds.
+// holder returns a holding caller's lock.
 func (r *rig) holder() *actors.Lock {
 	r.t.Helper()
 	l := r.waiter()
@@ -163,7 +163,7 @@ func (r *rig) holder() *actors.Lock {
 	return l
 }
 
-// mustTake takes the Grant of a lock.
+// mustTake takes the lock's Grant.
 func (r *rig) mustTake(l *actors.Lock) {
 	r.t.Helper()
 	select {
@@ -173,7 +173,7 @@ func (r *rig) mustTake(l *actors.Lock) {
 	}
 }
 
-// claims checks how many claims were made so far, and that a waiter has no Grant.
+// claims checks the number of claims so far, and that a waiter has no Grant.
 func (r *rig) claims(want int, waits *actors.Lock, when string) {
 	r.t.Helper()
 	if got := r.requests(recipes.OpClaim); got != want || waits.Holding() {
@@ -181,7 +181,7 @@ func (r *rig) claims(want int, waits *actors.Lock, when string) {
 	}
 }
 
-// admit returns a lock that enters the held one again and is not started, or nil.
+// admit returns a lock, not started yet, that reenters the held one, or nil.
 func (r *rig) admit(by *actors.Lock) *actors.Lock { return by.Admit(r.config()) }
 
 // deleted answers the delete of the node.
@@ -203,8 +203,8 @@ func isOver(l *actors.Lock) bool {
 	}
 }
 
-// TestNoTurnIsEnteredAfterTheEndOfTheLease, though it is not noticed yet, nor after the
-// moment by which the lock was to be given back, nor when it is released.
+// TestNoTurnIsEnteredAfterTheEndOfTheLease, even if that is not noticed yet, nor after
+// the deadline of a revocation, nor after the release.
 func TestNoTurnIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 	for name, ends := range map[string]func(r *rig, holder *actors.Lock){
 		"lease": func(*rig, *actors.Lock) { time.Sleep(time.Hour) },
@@ -231,8 +231,8 @@ func TestNoTurnIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 	}
 }
 
-// TestNoTurnIsTakenAfterALoss: when the first holder hears of the loss, the Grants of the
-// others have been taken back.
+// TestNoTurnIsTakenAfterALoss: when the first holder is notified of the loss, the Grants
+// of the others have been taken back.
 func TestNoTurnIsTakenAfterALoss(t *testing.T) {
 	withRig(t, func(t *testing.T, r *rig) {
 		outer := r.holder()
@@ -254,7 +254,7 @@ func TestNoTurnIsTakenAfterALoss(t *testing.T) {
 	})
 }
 
-// TestTheEndComesAfterTheLoss, also if the caller releases as soon as the lock is lost: a
+// TestTheEndComesAfterTheLoss, even if the caller releases as soon as the lock is lost: a
 // turn ends in its caller's goroutine, before the loss is published.
 func TestTheEndComesAfterTheLoss(t *testing.T) {
 	withRig(t, func(t *testing.T, r *rig) {
@@ -264,7 +264,7 @@ func TestTheEndComesAfterTheLoss(t *testing.T) {
 		r.say(recipes.LeaseRanOut{})
 		var said []string
 		for len(said) < 3 {
-			if ev := <-stream; ev.AcquisitionID() != 0 { // else of the node
+			if ev := <-stream; ev.AcquisitionID() != 0 { // otherwise an event of the node
 				said = append(said, fmt.Sprintf("%T", ev))
 			}
 		}
@@ -274,8 +274,9 @@ func TestTheEndComesAfterTheLoss(t *testing.T) {
 	})
 }
 
-// TestATurnHearsNothingBeforeItIsStarted: a lock is entered again, and is lost before the
-// inner lock is started. That hears of the loss when it is, and never if it fails.
+// TestATurnHearsNothingBeforeItIsStarted: a lock is reentered, and lost before the inner
+// lock is started. The inner lock is notified of the loss when it is started, and never
+// if it fails.
 func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		withRig(t, func(t *testing.T, r *rig) {
@@ -304,7 +305,7 @@ func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
 	}
 }
 
-// TestAChangedDirectoryIsReadOnceAnInterval, and at once for a caller that waits.
+// TestAChangedDirectoryIsReadOnceAnInterval, and at once for a waiting caller.
 func TestAChangedDirectoryIsReadOnceAnInterval(t *testing.T) {
 	withRig(t, func(t *testing.T, r *rig) {
 		holder := r.holder()
@@ -335,8 +336,8 @@ func TestAChangedDirectoryIsReadOnceAnInterval(t *testing.T) {
 	})
 }
 
-// TestAClaimIsProofForOneTurn where no answered write is recent, because a round trip
-// takes longer.
+// TestAClaimIsProofForOneTurn if no answered write is recent, because a round trip takes
+// longer.
 func TestAClaimIsProofForOneTurn(t *testing.T) {
 	withRig(t, func(t *testing.T, r *rig) {
 		r.far = true

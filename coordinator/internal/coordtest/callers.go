@@ -13,37 +13,37 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// ElectionPath is the election that most tests hold.
+// ElectionPath is the election that most tests use.
 const ElectionPath = "/service/leader"
 
-// caller is one acquisition, and perhaps the function that runs under it.
+// caller is one acquisition, and the function that runs under it if there is one.
 type caller struct {
 	name, session string
 	wish
 	a      *coordinator.Acquisition
-	inner  context.Context    // of the function
-	lock   context.Context    // of the lock, from the Grant on
-	finish chan string        // what the function has to do; nil if there is none
+	inner  context.Context    // the function's context
+	lock   context.Context    // the lock's context, from the Grant on
+	finish chan string        // tells the function how to finish; nil if there is no function
 	stop   context.CancelFunc // ends the wait for its release; nil until the function has finished
 	left   chan struct{}      // closed when the function has ended
 
-	grant   events.Grant // as it was taken
-	granted bool         // and the Grant was taken
+	grant   events.Grant // the Grant that was taken
+	granted bool         // whether it was taken
 	checked bool         // see check
 	over    bool
-	lost    int // how often its channel told the loss
-	stream  int // how often the stream did
+	lost    int // losses received from its channel
+	stream  int // losses in the stream
 	why     error
 }
 
-// wish is what the words of a step say about a lock and an acquisition.
+// wish is the lock and the acquisition that the words of a step describe.
 type wish struct {
 	kind      string
 	paths     []string
 	sides     []string // per path: "r" and "w" of read/write locks
-	permits   bool     // its holders may be several
-	takes     int      // the number of permits; 0 is 1
-	placeless bool     // it waits without a node
+	permits   bool     // it may have several holders
+	takes     int      // the number of permits; 0 means 1
+	placeless bool     // its waiters have no node
 	in        *caller  // the caller whose place it may take
 	data      string
 	lockWords string
@@ -53,16 +53,16 @@ type wish struct {
 	grace     time.Duration
 	try       bool
 	untaken   bool
-	obeys     time.Duration // negative: not at all
+	obeys     time.Duration // negative: it does not obey
 }
 
-// shared reports whether the nth path of several may have several holders.
+// shared reports whether the nth path may have several holders.
 func (w wish) shared(nth int) bool { return w.sides[nth] == "r" }
 
-// excludes reports whether a holder of the lock is alone.
+// excludes reports whether the lock's holder is alone.
 func (w wish) excludes() bool { return !w.permits && !w.shared(0) }
 
-// caller returns the latest caller of a name.
+// caller returns the latest caller with this name.
 func (s *scene) caller(name string) *caller {
 	s.mu.Lock() // interceptors call it, too
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *scene) caller(name string) *caller {
 	return nil
 }
 
-// wish reads what a session asks for.
+// wish parses the words of a step of a session.
 func (s *scene) wish(session string, words []string) wish {
 	w := wish{kind: "mutex", ctx: s.Context(), obeys: -1}
 	at := ""
@@ -143,7 +143,7 @@ func (s *scene) wish(session string, words []string) wish {
 
 type lock = coordinator.Handle
 
-// bothSides is a read/write lock whose queue is read.
+// bothSides is a read/write lock, for reading its queue.
 type bothSides struct {
 	*coordinator.Lock
 	rw *coordinator.ReadWrite
@@ -151,7 +151,7 @@ type bothSides struct {
 
 func (b bothSides) Queue(ctx context.Context) ([]events.Contender, error) { return b.rw.Queue(ctx) }
 
-// handle returns the lock that a session asks for.
+// handle returns the handle and the wish that a session's words describe.
 func (s *scene) handle(session string, words []string) (l lock, w wish) {
 	c := s.session(session)
 	w = s.wish(session, words)
@@ -192,7 +192,7 @@ func (s *scene) handle(session string, words []string) (l lock, w wish) {
 	return l, w
 }
 
-// acquire has a session ask for a lock.
+// acquire acquires a lock in a session.
 func (s *scene) acquire(do bool, name, session string, words []string) {
 	l, w := s.handle(session, words)
 	c := &caller{name: name, session: session, wish: w}
@@ -214,7 +214,7 @@ func (s *scene) acquire(do bool, name, session string, words []string) {
 	go s.await(c)
 }
 
-// await notes what an acquisition reports.
+// await records the reports of an acquisition.
 func (s *scene) await(c *caller) {
 	granted := c.a.Granted()
 	if c.untaken {
@@ -227,7 +227,7 @@ func (s *scene) await(c *caller) {
 		case l := <-c.a.Lost():
 			s.loses(c, l)
 		case <-c.a.Done():
-			if len(c.a.Lost()) > 0 { // a loss is told before the end
+			if len(c.a.Lost()) > 0 { // a loss is reported before the end
 				s.loses(c, <-c.a.Lost())
 			}
 			s.want(len(c.a.Granted()) == 0, "%s is granted after its end", c.name)
@@ -242,7 +242,7 @@ func (s *scene) await(c *caller) {
 	}
 }
 
-// enters notes a Grant.
+// enters records a Grant.
 func (s *scene) enters(c *caller, g events.Grant, what string) {
 	beside := ""
 	s.mu.Lock()
@@ -258,7 +258,7 @@ func (s *scene) enters(c *caller, g events.Grant, what string) {
 	s.hear(c.name, g.Abandoned == nil, func() string { return what + s.granted(g) + beside })
 }
 
-// loses notes a loss.
+// loses records a loss.
 func (s *scene) loses(c *caller, l events.Lost) {
 	valid := c.a.Valid()
 	s.mu.Lock()
@@ -280,7 +280,7 @@ func (s *scene) loses(c *caller, l events.Lost) {
 	})
 }
 
-// do runs a function under a lock. The function stays inside until it is told to finish.
+// do runs a function under a lock. The function returns when it is told to finish.
 func (s *scene) do(c *caller, l lock) {
 	returned := false
 	defer func() {
@@ -337,7 +337,7 @@ func (s *scene) do(c *caller, l lock) {
 	s.hear(c.name, false, func() string { return "DO " + errorName(err) })
 }
 
-// endCallers ends the callers, and checks how each one ends.
+// endCallers ends the callers, and checks the end of each.
 func (s *scene) endCallers() {
 	for _, c := range s.callers {
 		if c.finish != nil {
@@ -346,7 +346,7 @@ func (s *scene) endCallers() {
 			stop := c.stop
 			s.mu.Unlock()
 			if stop != nil {
-				stop() // it may wait for a server
+				stop() // Do may be waiting for a server
 				continue
 			}
 			select {

@@ -13,18 +13,18 @@ import (
 )
 
 // These are checked in every scene:
-//  - The tokens of holders that exclude each other grow. A holder that entered a lock
-//    again has the token and the deadline of the holder whose place it has. It
-//    also has its node, unless it reads in a writer's place.
-//  - The nodes of a Grant exist, belong to the session, and have the caller's data. Its
-//    ID is unique.
-//  - A Grant is told once. A waiter has none.
-//  - A try in vain creates nothing.
-//  - A loss is told once on each channel. The acquisition ends with its error, and the
-//    lock's context has ended.
-//  - When every caller has released, each one ends, and no node is left.
+//   - The tokens of holders that exclude each other grow. A holder that reentered a lock
+//     has the token and the deadline of the holder whose place it shares. It also has
+//     its node, unless it reads in a writer's place.
+//   - The nodes of a Grant exist, belong to the session, and have the caller's data. Its
+//     ID is unique.
+//   - A Grant is delivered once. A waiter has none.
+//   - A failed Try creates nothing.
+//   - A loss is delivered once on each channel. The acquisition ends with its error, and
+//     the lock's context has ended.
+//   - Once every caller has released, each one ends, and no node is left.
 
-// placed reports whether each waiter has its nodes. A virtual server is idle by then.
+// placed reports whether each waiter has its nodes. The double is idle by then.
 func (s *scene) placed() bool {
 	if s.srv != nil {
 		return true
@@ -55,7 +55,7 @@ func (s *scene) created() int {
 	return s.srv.Requests(zktest.OpCreate) + s.srv.Requests(zktest.OpMulti)
 }
 
-// checkTries checks that callers that tried in vain have created nothing.
+// checkTries checks that callers whose Try failed have created nothing.
 func (s *scene) checkTries(line string, callers []*caller, created int) {
 	tries := slices.DeleteFunc(slices.Clone(callers), func(c *caller) bool { return !c.try })
 	vain := !slices.ContainsFunc(tries, func(c *caller) bool {
@@ -65,8 +65,8 @@ func (s *scene) checkTries(line string, callers []*caller, created int) {
 		"after %q: a try in vain has made %d requests that create", line, created)
 }
 
-// checkCallers checks each caller when nothing is under way, and the Grants since the
-// last time.
+// checkCallers checks each caller, and the Grants since the last call, once nothing is
+// under way.
 func (s *scene) checkCallers() {
 	s.mu.Lock()
 	var now []*caller
@@ -126,30 +126,30 @@ func (s *scene) checkGrant(c *caller) {
 	}
 }
 
-// checkInner checks the Grant of a caller in the place of another: with the same node, or
-// with one of its own.
+// checkInner checks the Grant of a caller in another caller's place: with the same node,
+// or with its own.
 func (s *scene) checkInner(c *caller, grant events.Grant, same bool) {
 	outer := c.in.a.Grant()
 	s.want(grant.Token == outer.Token && (grant.Node == outer.Node) == same,
 		"%s in the place of %s is granted %+v, want the token of %+v; and the same node: %v", c.name, c.in.name, grant, outer, same)
-	before := c.in.a.Deadline() // on a real server it moves on meanwhile
+	before := c.in.a.Deadline() // on a real server it may move meanwhile
 	deadline := c.a.Deadline()
 	after := c.in.a.Deadline()
 	s.want(!c.a.Valid() || !c.in.a.Valid() || !deadline.Before(before) && !deadline.After(after),
 		"%s in the place of %s has the deadline %v, want one from %v to %v", c.name, c.in.name, deadline, before, after)
 }
 
-// checkNodes checks that the nodes of a Grant are there, with the caller's data.
+// checkNodes checks that the nodes of a Grant exist and have the caller's data.
 func (s *scene) checkNodes(c *caller, grant events.Grant) {
 	nodes := []events.Member{{Path: grant.Path, Node: grant.Node}}
 	if len(grant.Members) > 0 {
-		c.a.Grant().Members[0].Node = "another caller's" // each caller has a slice of its own
+		c.a.Grant().Members[0].Node = "another caller's" // each call returns its own slice
 		nodes = c.a.Grant().Members
 		s.want(nodes[0].Node == grant.Node, "%s is granted %+v: the first member is %+v", c.name, grant, nodes[0])
 	}
 	tree, token := s.on.tree(), grant.Token
 	if c.permits {
-		token = 0 // the token of the place in the queue, which is gone
+		token = 0 // the token is that of the place in the queue, which is gone
 	}
 	for i, m := range nodes {
 		if len(nodes) != len(c.paths) || m.Path != c.paths[i] || !slices.Contains(tree, m.Node+" "+c.data) {
@@ -160,7 +160,7 @@ func (s *scene) checkNodes(c *caller, grant events.Grant) {
 	}
 }
 
-// checkLeader checks what an observer hears.
+// checkLeader checks a leader that an observer received.
 func (s *scene) checkLeader(o *observer, l events.Leader) {
 	for _, c := range s.callers {
 		grant := c.a.Grant()
@@ -171,7 +171,7 @@ func (s *scene) checkLeader(o *observer, l events.Leader) {
 		"%s hears of %+v after %+v", o.name, l, o.last)
 }
 
-// checkLoss checks how a caller ended that lost its lock.
+// checkLoss checks the end of a caller that lost its lock.
 func (s *scene) checkLoss(c *caller) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

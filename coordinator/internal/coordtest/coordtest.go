@@ -1,6 +1,6 @@
-// Package coordtest is what most tests of package coordinator share: a test server in
+// Package coordtest has what most tests of package coordinator share: a test server in
 // virtual time, sessions on it, and the usual steps with a lock. Meters count what a lock
-// costs. The rest is for tests against real servers.
+// costs. The rest is for tests on real servers.
 package coordtest
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// LockPath is the lock that most tests fight for.
+// LockPath is the lock that most tests use.
 const LockPath = "/locks/reindex"
 
-// Bubble runs the test in virtual time against a server of its own.
+// Bubble runs the test in virtual time with its own server.
 func Bubble(t *testing.T, test func(t *testing.T, srv *zktest.Server)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -30,19 +30,19 @@ func Bubble(t *testing.T, test func(t *testing.T, srv *zktest.Server)) {
 	})
 }
 
-// Case runs a part of the test, as Bubble does.
+// Case runs a subtest as Bubble does.
 func Case(t *testing.T, name string, test func(t *testing.T, srv *zktest.Server)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { Bubble(t, test) })
 }
 
-// Connect returns a coordinator with a session of its own. It is closed at the end of the
+// Connect returns a coordinator with its own session. It is closed at the end of the
 // test.
 func Connect(t *testing.T, srv *zktest.Server, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), srv.Addr(), append([]coordinator.Option{srv.Option()}, options...)...)
 	eventstest.Must(t, err)
-	t.Cleanup(func() { _ = c.Close() }) // the server may have gone
+	t.Cleanup(func() { _ = c.Close() }) // the server may be gone
 	return c
 }
 
@@ -57,14 +57,14 @@ func Hold(
 	return a, grant
 }
 
-// Queue returns an acquisition that has its place in the queue. It works in bubbles only.
+// Queue returns an acquisition that has joined the queue. It works only in bubbles.
 func Queue(l coordinator.Handle, options ...coordinator.AcquireOption) *coordinator.Acquisition {
 	a := l.Acquire(context.Background(), options...)
 	synctest.Wait()
 	return a
 }
 
-// Soon waits for the Grant, for at most five seconds of virtual time.
+// Soon waits for the Grant, at most five seconds of virtual time.
 func Soon(t *testing.T, a *coordinator.Acquisition) events.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -74,11 +74,11 @@ func Soon(t *testing.T, a *coordinator.Acquisition) events.Grant {
 	return grant
 }
 
-// Warm has each coordinator hold the lock twice, so that its session knows the directory
-// for ours.
+// Warm makes each coordinator hold the lock twice, so that its session knows that the
+// directory is ours.
 func Warm(t *testing.T, cs ...*coordinator.Coordinator) {
 	t.Helper()
-	for range 2 { // the coordinator that makes the directory learns from the next listing that it is ours
+	for range 2 { // the coordinator that makes the directory learns from its next listing that it is ours
 		for _, c := range cs {
 			a, _ := Hold(t, c.Mutex(LockPath))
 			End(a)
@@ -86,13 +86,13 @@ func Warm(t *testing.T, cs ...*coordinator.Coordinator) {
 	}
 }
 
-// End releases the acquisition, and waits until its node has gone.
+// End releases the acquisition, and waits until its node is gone.
 func End(a *coordinator.Acquisition) {
 	a.Release()
 	<-a.Done()
 }
 
-// Creates reports whether the request makes a contender's node, alone or with the
+// Creates reports whether the request creates a contender's node, alone or with the
 // directory's marker.
 func Creates(r zktest.Request) bool {
 	return r.Op == zktest.OpCreate || r.Op == zktest.OpMulti && len(r.Parts) > 0 && r.Parts[0].Op == zktest.OpCreate
@@ -108,8 +108,8 @@ func IsClosed(done <-chan struct{}) bool {
 	}
 }
 
-// Traffic counts the requests that the server gets from now on, without handshakes,
-// farewells and pings.
+// Traffic counts the requests that the server receives from now on, except connects,
+// closes and pings.
 func Traffic(srv *zktest.Server) *atomic.Int32 {
 	var n atomic.Int32
 	srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -123,8 +123,8 @@ func Traffic(srv *zktest.Server) *atomic.Int32 {
 	return &n
 }
 
-// Admin is a plain client, for changes that no coordinator makes. It is closed at the end
-// of the test.
+// Admin returns a plain client, for changes that a coordinator does not make. It is
+// closed at the end of the test.
 func Admin(t *testing.T, addr string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *zk.Conn {
 	t.Helper()
 	return client(t, addr, zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
@@ -138,7 +138,7 @@ func client(t *testing.T, addr string, dial func(*zk.Conn)) *zk.Conn {
 	eventstest.Must(t, err)
 	t.Cleanup(func() {
 		conn.Close()
-		for range news { // closed when the client's goroutines have ended
+		for range news { // closed once the client's goroutines have ended
 		}
 	})
 	return conn

@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// Meter is a network that counts frames and loses nothing.
+// Meter is a network that counts frames and loses none.
 type Meter struct {
 	*faultnet.Network
 
@@ -18,18 +18,18 @@ type Meter struct {
 	counts Count
 }
 
-// Count is what has gone over a network, without pings and handshakes.
+// Count is the traffic of a network, without pings and handshakes.
 type Count struct {
 	Requests, Events int
-	Bytes            int // both ways
+	Bytes            int // in both directions
 }
 
-// Minus returns what was added since o.
+// Minus returns what was counted since o.
 func (c Count) Minus(o Count) Count {
 	return Count{c.Requests - o.Requests, c.Events - o.Events, c.Bytes - o.Bytes}
 }
 
-// NewMeter returns a network to the server.
+// NewMeter returns a meter on the way to the server.
 func NewMeter(srv *zktest.Server) *Meter {
 	m := &Meter{}
 	m.Network = faultnet.New(srv.DialContext, func(f faultnet.Frame) faultnet.Verdict {
@@ -49,7 +49,7 @@ func NewMeter(srv *zktest.Server) *Meter {
 	return m
 }
 
-// Read returns the counts when nothing is under way.
+// Read returns the counts once nothing is under way.
 func (m *Meter) Read() Count {
 	synctest.Wait()
 	m.mu.Lock()
@@ -57,7 +57,7 @@ func (m *Meter) Read() Count {
 	return m.counts
 }
 
-// Metered returns n coordinators, each with a session of its own, and their meters.
+// Metered returns n coordinators, each with its own session, and their meters.
 func Metered(t *testing.T, srv *zktest.Server, n int) (cs []*coordinator.Coordinator, ms []*Meter) {
 	t.Helper()
 	for range n {
@@ -68,7 +68,7 @@ func Metered(t *testing.T, srv *zktest.Server, n int) (cs []*coordinator.Coordin
 	return cs, ms
 }
 
-// Total adds up what the meters have counted.
+// Total returns the sum of the meters' counts.
 func Total(ms []*Meter) (sum Count) {
 	for _, m := range ms {
 		c := m.Read()

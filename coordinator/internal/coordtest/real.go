@@ -17,18 +17,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// RealMax bounds every wait on real servers. It is far more than any wait takes, also on
-// a machine with other work.
+// RealMax bounds every wait on real servers. It is far longer than any wait takes, even
+// on a busy machine.
 const RealMax = 3 * time.Minute
 
-// RealContext ends with the test, or after RealMax, which is longer on a machine with
-// other work.
+// RealContext ends with the test, or after RealMax, which is extended on a busy machine.
 func RealContext(t *testing.T) context.Context {
 	t.Helper()
 	return eventstest.Patiently(t, RealMax)
 }
 
-// ConnectReal connects to real servers until the test has ended.
+// ConnectReal connects to real servers. The coordinator is closed at the end of the test.
 func ConnectReal(t *testing.T, servers string, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	options = append([]coordinator.Option{coordinator.WithSessionTimeout(10 * time.Second)}, options...)
@@ -38,14 +37,14 @@ func ConnectReal(t *testing.T, servers string, options ...coordinator.Option) *c
 	return c
 }
 
-// RawClient is a plain client of a real server.
+// RawClient returns a plain client of a real server.
 func RawClient(t *testing.T, addr string) *zk.Conn {
 	t.Helper()
 	return client(t, addr, zk.WithDialer(net.DialTimeout))
 }
 
-// Queued waits until n nodes are in the lock's directory, and returns their names, by the
-// number that the server gave them. The client may be without a connection meanwhile.
+// Queued waits until n nodes are in the lock's directory, and returns their names in the
+// order of the server's numbers. The client may lose its connection meanwhile.
 func Queued(t *testing.T, raw *zk.Conn, dir string, n int) (names []string) {
 	t.Helper()
 	var err error
@@ -69,7 +68,7 @@ func GrantOf(t *testing.T, a *coordinator.Acquisition) events.Grant {
 	return grant
 }
 
-// HoldReal is Hold on real servers: it waits no longer than GrantOf.
+// HoldReal is Hold for real servers: it waits as long as GrantOf.
 func HoldReal(
 	t *testing.T, l coordinator.Handle, options ...coordinator.AcquireOption,
 ) (*coordinator.Acquisition, events.Grant) {
@@ -91,7 +90,7 @@ func EndOf(t *testing.T, a *coordinator.Acquisition) error {
 	return a.Err()
 }
 
-// NotLost checks that the lock is held, and that its holder was told no loss.
+// NotLost checks that the lock is held, and that no loss was delivered.
 func NotLost(t *testing.T, a *coordinator.Acquisition) {
 	t.Helper()
 	if len(a.Lost()) > 0 || IsClosed(a.Done()) || !a.Valid() {
@@ -99,19 +98,19 @@ func NotLost(t *testing.T, a *coordinator.Acquisition) {
 	}
 }
 
-// Toll is what a real server has counted.
+// Toll is what a real server counted.
 type Toll struct {
 	Packets float64 // received, without the requests for the counters
 	Bytes   float64 // received
 	Woken   float64 // watches that fired because a node was deleted
 }
 
-// RealToll returns what the server counts while do runs. On a release that does not
-// count it the test is skipped.
+// RealToll returns what the server counts while do runs. On a release without these
+// counters, the test is skipped.
 func RealToll(t *testing.T, e *ensemble.Ensemble, do func()) Toll {
 	t.Helper()
 	e.Needs(t, ensemble.Counters)
-	asked := 0.0 // each request for the counters is a packet, and is counted when it is answered
+	asked := 0.0 // each request for the counters is a packet, counted when it is answered
 	read := func() Toll {
 		var counters map[string]float64
 		var err error

@@ -21,56 +21,68 @@ import (
 )
 
 // Scenes plays a file of scenes, or each file of a folder, in virtual time on the
-// in-process server. In a scene callers with sessions of their own take locks and release
-// them, and faults strike. Below each block of lines is what came of it. After a change
-// of behaviour run the test with -rewrite and read the difference.
+// in-process server. In a scene, callers with their own sessions acquire and release
+// locks, and faults strike. Below each block of lines is its result. After a change of
+// behaviour, run the test with -rewrite and read the diff.
 //
-// A file with a line "# for $x: a b" is played once with a in the place of $x and once
-// with b, with the same result (a_b means two words).
+// A file with a line "# for $x: a b" is played once with a in place of $x and once with
+// b, with the same result (a_b means two words).
 //
-// A scene begins with its head, which says what is printed:
+// A scene begins with its head, which selects what is printed:
 //
-//	scene                    a new server, new sessions, new callers. Below a block stand what each caller was told,
-//	                         with the time since the block began unless that is less than 100 ms; holders and waiters; the nodes;
-//	                         and what the sessions asked for
+//	scene                    a new server, sessions and callers. Result of a block:
+//	                         what each caller received, with the time since the block
+//	                         began from 100 ms on; holders and waiters; the nodes; the
+//	                         requests of the sessions
 //	  nocost                 requests are not printed
-//	  vague                  nor times, nor how often watches were set anew, which are random where a connection is made anew
-//	  ownerless              nor the owner of a node
-//	  exclusive              a grant BESIDE a holder is printed: unavoidable where a server ends a session or deletes a node
-//	  brief                  each line has what came of it beside it: holders, waiters, and what else was told. A caller's name is
-//	                         the data of its nodes, and the streams of all sessions are read
-//	  leases                 a brief scene tells how many permits are taken
-//	  real                   a brief scene that is played on a real server, too
+//	  vague                  nor are times, nor the number of restored watches, which are
+//	                         random if a connection is made again
+//	  ownerless              nor is the owner of a node
+//	  exclusive              a grant BESIDE a holder is printed: unavoidable if a server
+//	                         ends a session or deletes a node
+//	  brief                  each line has its result beside it: holders, waiters, and
+//	                         other reports. A caller's name is the data of its nodes, and
+//	                         the streams of all sessions are read
+//	  leases                 a brief scene prints how many permits are taken
+//	  real                   a brief scene that is also played on a real server
 //
-// A line is one step, or several: behind a semicolon nothing moves any more (in virtual
-// time), behind an ampersand the next step comes at once. Acquisitions and functions are
-// callers (A), sessions (s1) are connected when they are first named:
+// A line is one step or several. Before the step after a semicolon, everything settles
+// (in virtual time); the step after an ampersand follows at once. Acquisitions and
+// functions are callers (A). Sessions (s1) connect when they are first named:
 //
-//	connect s1               with options: loss-on-suspend; stream: what its stream says is printed
-//	acquire A s1 LOCK        asks for a lock: mutex (which need not be said), read, write, unfair, election, sem:N, multi /a /b:r /c:w
+//	connect s1               with options: loss-on-suspend; stream: print its stream
+//	acquire A s1 LOCK        acquires a lock: mutex (the default), read, write, unfair,
+//	                         election, sem:N, multi /a /b:r /c:w
 //	                           at=PATH reentrant detect revocable kazoo adopt
 //	                           try max=1m within=1m data=text permits=2
-//	                           in=B: with B's context (detached: that outlives B); ctx=C: with the context that `cancel C` ends
+//	                           in=B: with B's context (detached: that outlives B);
+//	                           ctx=C: with the context that `cancel C` ends
 //	                           untaken: the Grant is not read
-//	do A s1 LOCK             the same as a function under the lock, which stays inside until it is told to finish;
-//	                         obeys=2s: it returns by itself so long after its context has ended
-//	finish A                 the function returns (err: with an error; panic: with a panic; exit: its goroutine ends)
+//	do A s1 LOCK             the same with a function under the lock, which runs until
+//	                         `finish`; obeys=2s: it returns that long after the end of
+//	                         its context
+//	finish A                 the function returns (err: with an error; panic: panics; exit:
+//	                         its goroutine ends)
 //	release A B
-//	leave A B                releases one by one, and tells if one of them lost the lock before, or another caller came in
-//	observe O s1 at=PATH     an observer of an election (slow: it hears something only with `read O`)
+//	leave A B                releases one by one, and reports if one of them had lost the
+//	                         lock before, or another caller was granted it
+//	observe O s1 at=PATH     an observer of an election (slow: it reads only on `read O`)
 //	setdata A text, resize s1 N LOCK, txn A /path
-//	revoke R s1 LOCK grace=3s  asks for a lock back
-//	queue s1 LOCK            what a look at the queue finds; readwrite: both sides of a lock
+//	revoke R s1 LOCK grace=3s  requests a lock from its holder
+//	queue s1 LOCK            prints the queue; readwrite: through both sides of the lock
 //	warm s1 s2               both learn that the directory is ours
 //	close s1, wait 5s
 //	expire, cut s1; mute, lag, unmute, unlag s1; down, up
-//	delete A (or a node, or a path; A 1: the second of its nodes), set A text, create /path, data A, sequence /path N, reap, tree, watches
-//	next s1 create ACTION    the fate of the next such request: cut-before, cut-after, swallow, delay=2s, fail=throttled,
-//	                         delete=A (right before it); always: of every such request; s1 or any; an operation, or any; pass: of nothing
-//	                         any more. A fault that strikes no request fails the scene
-//	hold s1 create           the next such request waits at the server, until `resume ACTION`
+//	delete A (or a node, or a path; A 1: the second of its nodes), set A text,
+//	create /path, data A, sequence /path N, reap, tree, watches
+//	next s1 create ACTION    the fate of the next such request: cut-before, cut-after,
+//	                         swallow, delay=2s, fail=throttled, delete=A (right before it);
+//	                         always: of every such request; s1 or any; an operation or any;
+//	                         pass: ends it. A fault that strikes no request fails the scene
+//	hold s1 create           the next such request waits at the server, until
+//	                         `resume ACTION`
 //
-// Each scene is checked for the rules of checks.go.
+// Each scene is checked against the rules of checks.go.
 func Scenes(t *testing.T, path string) {
 	datadriven.Walk(t, path, func(t *testing.T, file string) {
 		for _, variant := range variants(t, file) {
@@ -81,8 +93,8 @@ func Scenes(t *testing.T, path string) {
 	})
 }
 
-// RealScenes plays the scenes of a file that are marked for it on a real server. It has
-// to tell the same as the double, sooner or later and in any order.
+// RealScenes plays the scenes of a file that are marked real on a real server. It must
+// print the same as on the double, sooner or later, and in any order.
 func RealScenes(t *testing.T, e *ensemble.Ensemble, path string) {
 	if rewrite := flag.Lookup("rewrite"); rewrite != nil && rewrite.Value.String() == "true" {
 		t.Skip("the double writes what is told")
@@ -98,8 +110,8 @@ func RealScenes(t *testing.T, e *ensemble.Ensemble, path string) {
 	})
 }
 
-// runFile plays each scene of a file at a place of its own: the double, unless another
-// place is given.
+// runFile plays each scene of a file at its own place: on the double, unless place is
+// given.
 func runFile(t *testing.T, file string, variant []string, place func() stage) {
 	replacer := strings.NewReplacer(variant...)
 	var s *scene
@@ -128,7 +140,7 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 			lines = lines[1:]
 		}
 		if s == nil {
-			return d.Expected // it is for the double alone
+			return d.Expected // not for a real server
 		}
 		s.variant, s.place = replacer, d.Pos+": "
 		var want []string
@@ -139,8 +151,8 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 	})
 }
 
-// variants returns what the file's lines "# for $name: value value" stand for: each
-// combination of $name, value, $name, value.
+// variants returns the combinations that the file's lines "# for $name: value value"
+// describe, each as $name, value, $name, value.
 func variants(t *testing.T, file string) [][]string {
 	text, err := os.ReadFile(file)
 	eventstest.Must(t, err)
@@ -170,25 +182,25 @@ type scene struct {
 
 	nocost, vague, ownerless, exclusive, brief, leases bool
 	variant                                            *strings.Replacer
-	place                                              string // of the block that is played: its file and line
+	place                                              string // file and line of the current block
 
 	sessions  map[string]*coordinator.Coordinator
 	streams   map[string]bool  // the sessions whose stream is read
-	ids       map[int64]string // of sessions, also of those that are over
-	broken    map[string]int64 // sessions that are muted, or read the past, by name
+	ids       map[int64]string // names of sessions by ID, including ended ones
+	broken    map[string]int64 // sessions that are muted or lagging, by name
 	callers   []*caller
 	observers []*observer
 	contexts  map[string]context.Context
 	cancel    map[string]context.CancelCauseFunc
-	handles   map[string]lock   // of semaphores: Resize changes the size that a handle knows
-	labels    map[string]string // of nodes
-	named     []int64           // the tokens that have names, in the order in which they were granted
+	handles   map[string]lock   // handles of semaphores, because Resize changes the size that a handle knows
+	labels    map[string]string // labels of nodes
+	named     []int64           // the tokens with names, in the order of their grants
 	highest   map[string]int64  // the greatest token granted at a path
 	alone     map[string]int64  // the greatest token of a holder that excludes all others
-	grants    map[string]string // from sessions and IDs of grants to callers
+	grants    map[string]string // callers by session and ID of the grant
 
-	mu     sync.Mutex // guards what follows, and the fields of callers
-	line   int        // the line that is played
+	mu     sync.Mutex // guards the fields below, and those of callers
+	line   int        // the current line
 	start  time.Time
 	heard  []news
 	asked  map[int64]map[zktest.Op]int
@@ -226,8 +238,8 @@ func newScene(t *testing.T, head []string, on stage) *scene {
 	return s
 }
 
-// play plays lines, and returns what was told. want has the lines that were written below
-// them, if the place has to wait for that.
+// play plays lines, and returns their result. want has the result in the file, if the
+// place has to wait for it.
 func (s *scene) play(lines, want []string) string {
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	width := 0
@@ -285,20 +297,20 @@ func (s *scene) play(lines, want []string) string {
 	return strings.Join(told, "\n") + "\n"
 }
 
-// begin forgets what was told and asked for.
+// begin resets the reports and the requests.
 func (s *scene) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line, s.start, s.heard, s.asked = 0, time.Now(), nil, map[int64]map[zktest.Op]int{}
 }
 
-// sameTold reports whether the same was told, in any order.
+// sameTold reports whether two results are the same in any order.
 func sameTold(one, other string) bool {
 	sorted := func(told string) []string { return slices.Sorted(slices.Values(strings.Split(told, "; "))) }
 	return slices.Equal(sorted(one), sorted(other))
 }
 
-// end mends every fault, ends what is under way, and checks that nothing is left.
+// end mends every fault, ends all callers, and checks that nothing is left.
 func (s *scene) end() {
 	if s.srv != nil {
 		s.noFaults()
@@ -313,14 +325,14 @@ func (s *scene) end() {
 		cancel(nil)
 	}
 	for _, c := range s.sessions {
-		_ = c.Close() // `close` checks what it returns
+		_ = c.Close() // the step close checks the result
 	}
 	if s.srv != nil {
 		synctest.Wait()
 	}
 }
 
-// duration reads a duration.
+// duration parses a duration.
 func (s *scene) duration(text string) time.Duration {
 	d, err := time.ParseDuration(text)
 	s.must(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// shared are the real servers that the tests of a package share: one ensemble of each
-// size, started when a test first asks for it.
+// shared has the real servers that the tests of a package share: one ensemble of each
+// size, started when a test first requests it.
 type shared struct {
 	mu        sync.Mutex
 	ensembles map[int]*ensemble.Ensemble
@@ -21,17 +21,17 @@ type shared struct {
 
 var servers = shared{ensembles: map[int]*ensemble.Ensemble{}}
 
-// Main runs the tests of a package, ends the servers that they share, and looks for
-// goroutines that are left.
+// Main runs the tests of a package, stops the servers that they share, and looks for
+// leaked goroutines.
 func Main(m *testing.M) { goleak.VerifyTestMain(closing{m}) }
 
-// closing is a test run that ends the shared servers.
+// closing is a test run that stops the shared servers.
 type closing struct{ *testing.M }
 
 func (c closing) Run() int {
 	code := c.M.Run()
 	for _, e := range servers.ensembles {
-		_ = e.Close() // a server that dies late fails no test
+		_ = e.Close() // a server that stops late fails no test
 	}
 	for _, folder := range servers.folders {
 		_ = os.RemoveAll(folder)
@@ -40,9 +40,9 @@ func (c closing) Run() int {
 }
 
 // Servers returns an ensemble of n servers that the tests of the package share. A test
-// uses paths of its own there, kills no server, and does not count what a server does.
-// Without a ZooKeeper on the machine it skips the test, or fails it if real servers are
-// required.
+// must use its own paths, must not kill a server, and must not count what a server does.
+// Without ZooKeeper on the machine, Servers skips the test, or fails it if real servers
+// are required.
 func Servers(t *testing.T, n int) *ensemble.Ensemble {
 	t.Helper()
 	servers.mu.Lock()
@@ -51,7 +51,7 @@ func Servers(t *testing.T, n int) *ensemble.Ensemble {
 		return e
 	}
 	installation := ensemble.Installed(t)
-	folder, err := os.MkdirTemp("", "zkgrant") //nolint:usetesting // it outlives the test that asks first
+	folder, err := os.MkdirTemp("", "zkgrant") //nolint:usetesting // it outlives the first test that requests it
 	eventstest.Must(t, err)
 	servers.folders = append(servers.folders, folder)
 	e, err := ensemble.Launch(RealContext(t), installation, folder, n)

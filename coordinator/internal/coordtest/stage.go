@@ -16,16 +16,16 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A stage is where a scene is played: the double or a real server. The methods of the
-// double's server are as in package zktest.
+// A stage is where a scene is played: the double or a real server. Exported methods are
+// as in package zktest.
 type stage interface {
 	connect(t *testing.T, options ...coordinator.Option) *coordinator.Coordinator
 	// tree returns all ephemeral nodes with their data, as "path data".
 	tree() []string
 	Children(path string) []string
 	Data(path string) (data []byte, there bool)
-	// made returns an error unless the session made the node, with the token if there is
-	// one.
+	// made returns an error unless the session created the node, with this token if token
+	// is not 0.
 	made(node string, session, token int64) error
 	Create(path string, data []byte) error
 	SetData(path string, data []byte) error
@@ -34,7 +34,7 @@ type stage interface {
 	settle(reached func() bool)
 }
 
-// timeoutLine is what a revocable lock's node has after the data.
+// timeoutLine matches the line after the data in a revocable lock's node.
 var timeoutLine = regexp.MustCompile(`(^|\n)zkgrant-timeout [0-9]+ms\n$`)
 
 func stored(data []byte) string { return timeoutLine.ReplaceAllString(string(data), "") }
@@ -72,7 +72,7 @@ func (s doubleStage) settle(reached func() bool) {
 	}
 }
 
-// realStage is a part of the tree of a real server, for one scene.
+// realStage is a part of a real server's tree, for one scene.
 type realStage struct {
 	raw           *zk.Conn
 	servers, root string

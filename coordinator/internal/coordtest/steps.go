@@ -18,13 +18,13 @@ import (
 
 var errCancelled = errors.New("cancelled by the caller")
 
-// step does one step, and returns what the step itself tells.
+// step does one step, and returns what the step itself prints.
 func (s *scene) step(words []string) (said []string) {
 	if len(words) == 0 {
 		return nil
 	}
 	verb, words := words[0], append(words[1:len(words):len(words)], make([]string, 3)...)
-	args := words[:len(words)-3] // the words that are there; a missing one is empty
+	args := words[:len(words)-3] // the given words; in words, a missing one is empty
 	text := []byte(strings.Join(args[min(1, len(args)):], " "))
 	tell := func(err error) {
 		if err != nil {
@@ -96,7 +96,7 @@ func (s *scene) step(words []string) (said []string) {
 		}()
 	case "wait":
 		if d := s.duration(words[0]); s.srv != nil { // on a real server the expected state is awaited
-			time.Sleep(d) // the watchdog would take a long wait for a timer for a hang
+			time.Sleep(d) // time.Sleep, because the watchdog would take a long wait for a timer for a hang
 		}
 	case "delete":
 		s.must(s.on.Delete(s.node(args...)))
@@ -119,7 +119,8 @@ func (s *scene) step(words []string) (said []string) {
 	return said
 }
 
-// inVain ends a wait for what comes at once or never, in virtual time.
+// inVain returns a channel that ends a wait for something that happens at once or never,
+// in virtual time.
 func (s *scene) inVain() <-chan time.Time {
 	if s.srv == nil {
 		return nil
@@ -127,13 +128,13 @@ func (s *scene) inVain() <-chan time.Time {
 	return time.After(time.Minute)
 }
 
-// fault does a step that only the double can do, or that takes virtual time.
+// fault does a step that needs the double or virtual time.
 func (s *scene) fault(verb string, words, args []string) (said []string) {
 	lasting := map[string]func(id int64, on bool){"mute": s.srv.Mute, "unmute": s.srv.Mute, "lag": s.srv.Lag, "unlag": s.srv.Lag}
 	if set := lasting[verb]; set != nil {
 		for _, name := range args {
 			if !strings.HasPrefix(verb, "un") {
-				s.broken[name] = s.session(name).SessionID() // it may have another session when it is mended
+				s.broken[name] = s.session(name).SessionID() // it may have another session when this ends
 			}
 			set(s.broken[name], !strings.HasPrefix(verb, "un"))
 		}
@@ -182,7 +183,7 @@ func (s *scene) fault(verb string, words, args []string) (said []string) {
 	return said
 }
 
-// A fault is the fate of the next such request, or of every one.
+// A fault is the fate of the next matching request, or of every one.
 type fault struct {
 	session string
 	op      string
@@ -197,7 +198,7 @@ func (s *scene) addFault(f *fault) {
 	s.faults = append(s.faults, f)
 }
 
-// noFaults forgets the faults, and fails for each fault that struck no request.
+// noFaults removes the faults, and fails for each one that struck no request.
 func (s *scene) noFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +208,7 @@ func (s *scene) noFaults() {
 	s.faults = nil
 }
 
-// action reads the fate of a request.
+// action parses the fate of a request.
 func (s *scene) action(text string) func() zktest.Action {
 	key, value, _ := strings.Cut(text, "=")
 	action := zktest.Pass()
@@ -240,7 +241,7 @@ func (s *scene) intercept(r zktest.Request) zktest.Action {
 		return zktest.Pass()
 	}
 	if action := s.decide(r); action != nil {
-		return action() // without the lock: it may wait
+		return action() // without the mutex, because it may wait
 	}
 	return zktest.Pass()
 }
@@ -267,8 +268,8 @@ func (s *scene) decide(r zktest.Request) func() zktest.Action {
 	return nil
 }
 
-// node returns the path that the words name: a path, a label, or a caller's node, with a
-// number another one of its nodes.
+// node returns the node that the words name: a path, a label, or a caller's node. A
+// number selects another one of the caller's nodes.
 func (s *scene) node(words ...string) string {
 	name, nth := words[0], 0
 	if len(words) > 1 {
@@ -288,7 +289,7 @@ func (s *scene) node(words ...string) string {
 			nodes = append(nodes, node)
 		}
 	}
-	if grant := s.caller(name).a.Grant(); nodes == nil && grant.Node != "" { // its data is not its name
+	if grant := s.caller(name).a.Grant(); nodes == nil && grant.Node != "" { // the caller's data are not its name
 		nodes = []string{grant.Node}
 	}
 	if nth >= len(nodes) {
@@ -297,7 +298,7 @@ func (s *scene) node(words ...string) string {
 	return nodes[nth]
 }
 
-// session returns the coordinator of that name, which is connected at its first use.
+// session returns the coordinator with this name, which connects at its first use.
 func (s *scene) session(name string) *coordinator.Coordinator {
 	if s.sessions[name] == nil {
 		s.connect(name, nil)
@@ -321,7 +322,7 @@ func (s *scene) connect(name string, words []string) {
 	}
 }
 
-// nameOf returns the name of a session, also of one that is over.
+// nameOf returns the name of a session, even after its end.
 func (s *scene) nameOf(id int64) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,8 +338,8 @@ func (s *scene) nameLocked(id int64) string {
 	return cmp.Or(s.ids[id], "the server")
 }
 
-// leave releases the callers one by one, and tells if another caller is in that was not
-// in before.
+// leave releases the callers one by one, and reports if another caller was granted the
+// lock meanwhile.
 func (s *scene) leave(names []string) string {
 	others := func() (in []string) {
 		synctest.Wait()
@@ -362,14 +363,14 @@ func (s *scene) leave(names []string) string {
 		}
 		s.caller(name).a.Release()
 		synctest.Wait()
-		s.mu.Lock() // in whatever order they leave, the same is printed
+		s.mu.Lock() // so that the result does not depend on the order
 		s.heard = slices.DeleteFunc(s.heard, func(n news) bool { return n.who == name && n.text() == "DONE nil" })
 		s.mu.Unlock()
 	}
 	return "each held until it was released, and no other caller"
 }
 
-// number reads a number.
+// number parses a number.
 func (s *scene) number(text string) int {
 	n, err := strconv.Atoi(text)
 	s.must(err)

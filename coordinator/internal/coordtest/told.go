@@ -17,32 +17,32 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// moment is less than any wait on purpose, and more than a new connection takes.
+// moment is shorter than any intended wait, and longer than a new connection takes.
 const moment = 100 * time.Millisecond
 
-// news is what a caller or an observer was told.
+// news is a report that a caller or an observer received.
 type news struct {
 	line  int
 	at    time.Duration
 	who   string
-	whose string        // of several callers that are told something at once, none is first
-	quiet bool          // not told in a brief scene, which shows it in the holders and waiters
+	whose string        // sorts simultaneous reports about several callers
+	quiet bool          // not printed in a brief scene, which shows it as holders and waiters
 	text  func() string // called when nothing is under way
 }
 
-// hear notes what a caller or an observer was told, in any goroutine.
+// hear records a report to a caller or an observer. It may be called from any goroutine.
 func (s *scene) hear(who string, quiet bool, text func() string) {
 	s.hearOf(who, "", quiet, text)
 }
 
-// hearOf notes what was told of one of several callers.
+// hearOf records a report about one of several callers.
 func (s *scene) hearOf(who, whose string, quiet bool, text func() string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = append(s.heard, news{s.line, time.Since(s.start), who, whose, quiet, text})
 }
 
-// news returns what was told.
+// news returns the reports as lines.
 func (s *scene) news() (lines []string) {
 	s.mu.Lock()
 	heard := slices.Clone(s.heard)
@@ -63,7 +63,7 @@ func (s *scene) news() (lines []string) {
 	return lines
 }
 
-// look takes in what has come of a step: what can be seen when nothing is under way.
+// look takes in the visible results of a step, when nothing is under way.
 func (s *scene) look() {
 	if !s.brief {
 		s.remember()
@@ -76,7 +76,7 @@ func (s *scene) look() {
 	}
 }
 
-// state returns what a brief scene tells of the moment.
+// state returns what a brief scene prints now.
 func (s *scene) state(said []string) string {
 	parts := s.who()
 	if leases := s.on.Children(LockPath + "/leases"); s.leases && len(leases) > 0 {
@@ -85,7 +85,7 @@ func (s *scene) state(said []string) string {
 	return strings.Join(slices.Concat(parts, said, s.news()), "; ")
 }
 
-// who tells which callers hold, and which wait.
+// who returns which callers hold, and which wait.
 func (s *scene) who() (parts []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *scene) who() (parts []string) {
 	for _, c := range s.callers {
 		what := ""
 		switch {
-		case c.a == nil: // a function that is not in yet
+		case c.a == nil: // a function that does not run yet
 			if !c.over {
 				what = "wait"
 			}
@@ -136,7 +136,7 @@ func (s *scene) standing() (lines []string) {
 	for id, ops := range requests {
 		var parts []string
 		for op, n := range ops {
-			again := s.vague && op == zktest.OpSetWatches // they tell how often the connection was made
+			again := s.vague && op == zktest.OpSetWatches // their number depends on the number of connections
 			if parts = append(parts, op.String()); n > 1 && !again {
 				parts[len(parts)-1] = fmt.Sprint(n, " ", op)
 			}
@@ -161,7 +161,7 @@ func (s *scene) nodes() (nodes []string) {
 	return nodes
 }
 
-// remember gives every new ephemeral node a label, in the order of their numbers.
+// remember labels all new ephemeral nodes, in the order of their numbers.
 func (s *scene) remember() {
 	nodes := s.nodes()
 	slices.SortFunc(nodes, func(a, b string) int {
@@ -174,7 +174,7 @@ func (s *scene) remember() {
 	}
 }
 
-// label names a node. Its path has a GUID in it.
+// label returns a node's label, because its path contains a GUID.
 func (s *scene) label(node string) string {
 	if node == "" {
 		return "no node"
@@ -185,8 +185,8 @@ func (s *scene) label(node string) string {
 	return s.labels[node]
 }
 
-// token names a token by the order of the grants, and says so if that is not the order of
-// the tokens.
+// token names a token by the order of grants, and marks it if that is not the order of
+// tokens.
 func (s *scene) token(token int64) string {
 	i := slices.Index(s.named, token)
 	if i < 0 {
@@ -219,8 +219,7 @@ func (s *scene) granted(g events.Grant) (text string) {
 	return text
 }
 
-// tree lists every node except those of the servers, with labels for those that have a
-// GUID.
+// tree lists every node except the servers' own, with labels for nodes with a GUID.
 func (s *scene) tree() string {
 	s.remember()
 	var all []string
@@ -236,8 +235,8 @@ func (s *scene) tree() string {
 	return strings.Join(all, " ")
 }
 
-// queue returns what a look at a queue finds. In a brief scene it checks that each
-// contender is as its node says.
+// queue returns the result of Queue. In a brief scene it checks that each contender
+// matches its node.
 func (s *scene) queue(session string, words []string) string {
 	l, w := s.handle(session, words)
 	found, err := l.Queue(w.ctx)
@@ -269,20 +268,20 @@ func (s *scene) queue(session string, words []string) string {
 	return strings.TrimSpace("queue: " + strings.Join(all, " "))
 }
 
-// checkContender checks what a look says of a caller's grant.
+// checkContender checks what Queue returns for a caller's grant.
 func (s *scene) checkContender(f events.Contender, c *caller) {
 	permits := 0
 	if c.permits {
 		permits = max(1, c.takes)
 	}
 	s.want(f.Permits == permits, "%s is in the queue with %d permits, want %d", c.name, f.Permits, permits)
-	// A reader in a writer's place has another node than its token says.
+	// A reader in a writer's place has another node than its token suggests.
 	token := c.a.Grant().Token
 	s.want(!f.Holding || token == 0 || c.in != nil || f.Token == token,
 		"%s is in the queue with the token %d, want that of its grant, %d", c.name, f.Token, token)
 }
 
-// follow notes what a coordinator's stream tells.
+// follow records the events of a coordinator's stream.
 func (s *scene) follow(stream <-chan events.Event, session string) {
 	note := func(id uint64, quiet bool, text string) {
 		whose := ""
@@ -333,7 +332,7 @@ func (s *scene) follow(stream <-chan events.Event, session string) {
 	}
 }
 
-// callerOf returns the caller with that acquisition, or nil.
+// callerOf returns the caller with this acquisition, or nil.
 func (s *scene) callerOf(session string, id uint64) *caller {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -345,12 +344,12 @@ func (s *scene) callerOf(session string, id uint64) *caller {
 	return nil
 }
 
-// An observer hears of each leader.
+// An observer receives each leader of an election.
 type observer struct {
 	name string
 	seen <-chan events.Leader
 	last events.Leader
-	slow bool // it listens only when it is told to
+	slow bool // it listens only when told to
 }
 
 func (s *scene) observe(name, session string, words []string) {
@@ -364,7 +363,7 @@ func (s *scene) observe(name, session string, words []string) {
 	s.observers = append(s.observers, &observer{name: name, seen: seen, slow: slices.Contains(words, "slow")})
 }
 
-// listen notes what an observer hears.
+// listen records what an observer receives.
 func (s *scene) listen(name string) {
 	for _, o := range s.observers {
 		for more := o.name == name && o.seen != nil; more; {
@@ -377,7 +376,7 @@ func (s *scene) listen(name string) {
 			case ok && l.Node == "":
 				text = "hears of no leader"
 			case ok:
-				l.Data[0] = 'x' // it is the reader's own
+				l.Data[0] = 'x' // the data belong to the reader
 				s.checkLeader(o, l)
 				o.last = l
 			}
@@ -388,8 +387,8 @@ func (s *scene) listen(name string) {
 	}
 }
 
-// HeardSoFar returns what an observer has heard and not read yet, and whether the channel
-// is closed.
+// HeardSoFar returns the next unread value of an observer's channel if there is one, and
+// whether the channel is closed.
 func HeardSoFar[T any](seen <-chan T) (heard T, ok, closed bool) {
 	select {
 	case heard, ok = <-seen:
@@ -431,13 +430,13 @@ func errorName(err error) string {
 		return err.Error()
 	}
 	if errors.Is(err, coordinator.ErrTimeout) {
-		names = names[:len(names)-1] // it is a deadline exceeded as well
+		names = names[:len(names)-1] // ErrTimeout is a deadline exceeded as well
 	}
 	if lost := (*coordinator.LostError)(nil); errors.As(err, &lost) {
 		names[0] = "LostError " + names[0]
 	}
 	text := strings.Join(names, " + ")
-	if errors.Is(err, coordinator.ErrSizeMismatch) { // both sizes are named
+	if errors.Is(err, coordinator.ErrSizeMismatch) { // the text names both sizes
 		text += ": " + err.Error()
 	}
 	if held := (*events.HeldError)(nil); errors.As(err, &held) {

@@ -17,8 +17,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// patience ends the wait for a child that hangs. A child needs a moment; a machine with
-// other work gets more than this.
+// patience bounds the wait for a child that hangs. A child needs a moment; on a busy
+// machine, the wait is longer.
 const patience = time.Minute
 
 // Child is a process that does a job.
@@ -32,8 +32,8 @@ type Child struct {
 	says   *json.Decoder
 }
 
-// Job has the process do its job and exit if the variable holds one. Otherwise it
-// returns. An error is written to the standard error.
+// Job does the process's job and exits if the variable is set. Otherwise it returns. An
+// error is written to the standard error.
 func Job(variable string, do func(job string) error) {
 	job, ok := os.LookupEnv(variable)
 	if !ok {
@@ -46,8 +46,8 @@ func Job(variable string, do func(job string) error) {
 	os.Exit(0)
 }
 
-// Start runs a child, the binary of the test again, until the test has ended, or the job
-// is done. See [Run].
+// Start runs the test's binary as a child, until the test ends or the job is done. See
+// [Run].
 func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *Child {
 	tb.Helper()
 	program, err := os.Executable()
@@ -57,14 +57,13 @@ func Start(tb testing.TB, name, variable, job string, goOn func(*os.Process)) *C
 	return Run(tb, name, cmd, goOn)
 }
 
-// Run starts a program as a child, until the test has ended or its job is done. The name
-// is for messages. When the test ends, goOn is called, the child's input is closed, and
-// the child is waited for. goOn, which may be nil, is for a child that cannot end by
-// itself, such as a halted one. The test fails if the child fails or writes to its
-// standard error.
+// Run starts a program as a child, until the test ends or its job is done. The name is
+// for messages. When the test ends, Run calls goOn, closes the child's input, and waits
+// for the child. goOn is for a child that cannot end by itself, such as a halted one; it
+// may be nil. The test fails if the child fails or writes to its standard error.
 func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Child {
 	tb.Helper()
-	ensemble.DieWithParent(cmd) // a halted child would otherwise stay for ever
+	ensemble.DieWithParent(cmd) // otherwise a halted child would stay forever
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	in, err := cmd.StdinPipe()
@@ -96,8 +95,8 @@ func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Chi
 // Tell writes a value to the child's input, as a line of JSON.
 func (c *Child) Tell(v any) error { return json.NewEncoder(c.In).Encode(v) }
 
-// Hear reads the next value of JSON from the child's output. A child that is silent for
-// very long is sent home.
+// Hear reads the next JSON value from the child's output. If the child is silent for very
+// long, Hear hangs up on it.
 func (c *Child) Hear(v any) error {
 	var silent atomic.Bool
 	ctx, cancel := eventstest.Patient(2 * patience)
@@ -112,11 +111,11 @@ func (c *Child) Hear(v any) error {
 	return nil
 }
 
-// HangUp closes the child's input, at which the child ends. A second call returns what
-// the first one did.
+// HangUp closes the child's input, which ends the child. A second call returns the result
+// of the first.
 func (c *Child) HangUp() error { return c.hangUp() }
 
-// Kill ends the process at once. The test does not fail for that.
+// Kill ends the process at once, without failing the test.
 func (c *Child) Kill() error {
 	c.killed.Store(true)
 	return c.Process.Kill()

@@ -24,17 +24,17 @@ import (
 )
 
 // transferVariable makes a process of the test binary a child that changes two nodes
-// under a lock, again and again. It holds the servers, and the directory of the lock and
-// of the nodes.
+// under a lock, again and again. Its value is the servers, and the directory of the lock
+// and the nodes.
 const transferVariable = "ZKGRANT_FAULTS_TRANSFER"
 
-// What is in the directory.
+// The contents of the directory.
 const left, right, transferLock = "/left", "/right", "/lock"
 
 const transferTimeout = 5 * time.Second
 
-// transferAll prints its token when it holds the lock for the first time, and goes on
-// until its input ends.
+// transferAll prints its token when it first holds the lock, and continues until its
+// input ends.
 func transferAll(job string) error {
 	servers, dir, _ := strings.Cut(job, " ")
 	ctx, hungUp := context.WithCancel(context.Background())
@@ -58,7 +58,7 @@ func transferAll(job string) error {
 				return errors.New("told of a crash, and its own holder before has released")
 			}
 			a, _ := coordinator.FromContext(ctx)
-			for _, node := range []string{left, right} { // each in a transaction of its own: half of it may be done
+			for _, node := range []string{left, right} { // each in its own transaction, so that only one may be changed
 				write := &zk.SetDataRequest{Path: dir + node, Data: []byte(strconv.Itoa(i)), Version: -1}
 				if _, err := a.Txn(ctx, write); err != nil {
 					return err
@@ -74,8 +74,8 @@ func transferAll(job string) error {
 }
 
 // TestRealHolderIsKilled kills processes anywhere in a loop in which each holds a lock
-// and changes two nodes, so that only one of them may be changed. The next holder finds
-// them equal, unless it is told of a crash.
+// and changes two nodes, so perhaps when only one is changed. The next holder finds them
+// equal, unless its Grant reports a crash.
 func TestRealHolderIsKilled(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -111,8 +111,8 @@ func TestRealHolderIsKilled(t *testing.T) {
 	}
 }
 
-// killAndLook kills the process at any moment after its first Grant, and takes the lock.
-// It reports whether it was told of a crash.
+// killAndLook kills the process at any moment after its first Grant, and acquires the
+// lock. It returns whether the Grant reported a crash.
 func killAndLook(
 	t *testing.T, process *child.Child, c *coordinator.Coordinator, conn *zk.Conn, dir string, begun time.Time,
 ) (told bool, _ error) {

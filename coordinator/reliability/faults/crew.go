@@ -12,21 +12,21 @@ import (
 
 const killedTick = 500 * time.Millisecond
 
-// crew is a number of locks with a holder and a waiter each, in sessions of their own,
-// while a fault strikes the servers.
+// crew is a number of locks with a holder and a waiter each, in their own sessions, while
+// a fault strikes the servers.
 type crew struct {
 	t     *testing.T
 	e     *ensemble.Ensemble
 	pairs []*pair
 
 	down   time.Time     // when the first of the servers that are down went down
-	outage time.Duration // the longest time from there until all serve
+	outage time.Duration // the longest time from then until all serve
 }
 
 // pair is a trial that is repeated.
 type pair struct {
 	*trial
-	sessions [2]int64 // before the fault
+	sessions [2]int64 // the sessions before the fault
 }
 
 func newCrew(t *testing.T, e *ensemble.Ensemble, n int, timeout time.Duration) *crew {
@@ -44,8 +44,8 @@ func newCrew(t *testing.T, e *ensemble.Ensemble, n int, timeout time.Duration) *
 
 func (p *pair) ids() [2]int64 { return [2]int64{p.away.SessionID(), p.near.SessionID()} }
 
-// survive has every lock held during fault, and passed on after it. It returns how many
-// locks were lost, and for how long not all servers served. No lock is granted before
+// survive has every lock held during fault and passed on after it. It returns how many
+// locks were lost, and for how long not all servers served. No lock may be granted before
 // from.
 func (c *crew) survive(name string, fault func() (from time.Time)) (lost int, outage time.Duration) {
 	for i, p := range c.pairs {
@@ -108,8 +108,8 @@ func (c *crew) halt(d time.Duration) {
 }
 
 // rollingRestart kills and restarts each server in turn, the leader last, under load. The
-// contending sessions go on while a server is away. In an outage shorter than half of
-// their timeout they lose nothing.
+// contending sessions continue while a server is away. In an outage shorter than half of
+// their timeout, they lose nothing.
 func (c *crew) rollingRestart(timeout time.Duration) {
 	l := startLoad(c.t, c.e.Connect(), timeout)
 	leads, others := leader(c.t, c.e)

@@ -20,21 +20,21 @@ import (
 
 const cyclesTimeout = 2 * time.Second
 
-// worker goes through cycles in a session of its own.
+// worker runs cycles in its own session.
 type worker struct {
 	t       *testing.T
 	c       *coordinator.Coordinator
 	network *faultnet.Network
-	locks   []referee // of the locks, which are named by number
+	locks   []referee // the referees of the locks, which are named by number
 
 	released, cancelled, expired int
 }
 
-// Acquired and released, cancelled at any moment, and ended with their sessions: ten
-// thousand acquisitions leave no goroutine, no descriptor, no node and no watch, and the
-// server has no more watches than there are nodes to watch.
+// Ten thousand acquisitions, released, cancelled at any moment, or ended with their
+// sessions, leave no goroutine, descriptor, node or watch, and the server has no more
+// watches than there are nodes to watch.
 //
-// It counts what the process has, so no other test may run beside it.
+// The test counts the process's resources, so no other test may run beside it.
 func TestCyclesLeaveNothing(t *testing.T) {
 	const workers, paths, stages = 8, 3, 4
 	const tick = 500 * time.Millisecond
@@ -46,7 +46,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		t.Cleanup(network.Close)
 		c := connect(t, e.Connect(), cyclesTimeout, tick, coordinator.WithDialer(network.Dial))
 		all[i] = &worker{t: t, c: c, network: network, locks: locks}
-		all[i].cycle(0) // the client starts its last goroutines a moment after it has told of the session
+		all[i].cycle(0) // the client starts its last goroutines a moment after it has reported the session
 	}
 	goroutines, files := quietly(t, e, "before")
 	cycles, standing, nodes := reliability.Trials(500, 1000, 10000), 0, 0
@@ -58,7 +58,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		})
 		quietly(t, e, "between stages")
 		if t.Failed() {
-			return // what follows would wait in vain
+			return // the rest would wait in vain
 		}
 		standing, nodes = queueOfAll(t, e, all)
 	}
@@ -84,7 +84,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 func counted(t *testing.T, e *ensemble.Ensemble) (nodes, watches int) {
 	t.Helper()
 	var counters map[string]float64
-	happens(t, "the server says what it has", func() bool { // it may be too busy to say it in time
+	happens(t, "the server says what it has", func() bool { // it may be too busy to answer in time
 		var err error
 		counters, err = e.Counters(t.Context(), 0)
 		return err == nil
@@ -92,13 +92,14 @@ func counted(t *testing.T, e *ensemble.Ensemble) (nodes, watches int) {
 	return int(counters["zk_ephemerals_count"]), int(counters["zk_watch_count"])
 }
 
-// descriptors counts the open descriptors of the process, if the system can tell.
+// descriptors returns the number of open descriptors of the process, or 0 if the system
+// does not say.
 func descriptors() int {
-	open, _ := os.ReadDir("/proc/self/fd") // none elsewhere
+	open, _ := os.ReadDir("/proc/self/fd") // empty on other systems
 	return len(open)
 }
 
-// quietly checks that there are no nodes and no watches when there is no acquisition, and
+// quietly checks that there are no nodes and no watches while there is no acquisition. It
 // returns what the process has open.
 func quietly(t *testing.T, e *ensemble.Ensemble, when string) (goroutines, files int) {
 	t.Helper()
@@ -109,10 +110,10 @@ func quietly(t *testing.T, e *ensemble.Ensemble, when string) (goroutines, files
 	return runtime.NumGoroutine(), descriptors()
 }
 
-// queueOfAll has all workers stand in one queue, each with two contenders, and checks
-// that the server has no more watches than it needs: for each contender its own node,
-// which another client may delete, and the node ahead. A node that a session watches for
-// two contenders counts once.
+// queueOfAll puts all workers into one queue, each with two contenders, and checks that
+// the server has no more watches than it needs: for each contender, one for its own node,
+// which another client may delete, and one for the node ahead. A node that a session
+// watches for two contenders counts once.
 func queueOfAll(t *testing.T, e *ensemble.Ensemble, all []*worker) (watches, nodes int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -134,8 +135,8 @@ func queueOfAll(t *testing.T, e *ensemble.Ensemble, all []*worker) (watches, nod
 	return watches, nodes
 }
 
-// cycle is one acquisition from its beginning to its end, of one kind or another. The
-// first is released.
+// cycle is one acquisition from beginning to end, of a random kind. The first one is
+// released.
 func (w *worker) cycle(n int) {
 	ctx, cancel := patient()
 	defer cancel()
@@ -155,8 +156,7 @@ func (w *worker) cycle(n int) {
 	}
 }
 
-// granted returns an acquisition that holds, and that the referee takes for one about to
-// be released.
+// granted returns an acquisition that holds. For the referee, it has already left.
 func (w *worker) granted(ctx context.Context, lock *coordinator.Lock, judge *referee) *coordinator.Acquisition {
 	a := lock.Acquire(ctx)
 	grant, err := a.Wait(ctx)
@@ -169,7 +169,7 @@ func (w *worker) granted(ctx context.Context, lock *coordinator.Lock, judge *ref
 	return a
 }
 
-// cancel ends the wait at any moment: before the create, while the answer is on its way,
+// cancel ends the wait at any moment: before the create, while the answer is under way,
 // in the queue, or with the Grant in its channel.
 func (w *worker) cancel(ctx context.Context, lock *coordinator.Lock) {
 	wait, stop := context.WithCancel(ctx)
@@ -182,8 +182,8 @@ func (w *worker) cancel(ctx context.Context, lock *coordinator.Lock) {
 	w.cancelled++
 }
 
-// expire keeps the client of a holder, of a waiter, or of an acquisition that is about to
-// queue away until its session has ended. A holder loses the lock, and a waiter queues
+// expire cuts off the client of a holder, of a waiter, or of an acquisition that is about
+// to queue, until its session has ended. A holder loses the lock, and a waiter queues up
 // again.
 func (w *worker) expire(ctx context.Context, lock *coordinator.Lock, judge *referee) {
 	a, session := lock.Acquire(ctx), w.c.SessionID()
@@ -211,7 +211,7 @@ func (w *worker) expire(ctx context.Context, lock *coordinator.Lock, judge *refe
 		judge.leave(a)
 		a.Release()
 		<-a.Done()
-	} else if !errors.Is(err, coordinator.ErrLeaseRanOut) { // granted, and taken back before it was read
+	} else if !errors.Is(err, coordinator.ErrLeaseRanOut) { // granted, but taken back before it was read
 		w.t.Errorf("wedged: %v", err)
 		return
 	}

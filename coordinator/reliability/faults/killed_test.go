@@ -11,10 +11,10 @@ import (
 )
 
 // Servers are killed and halted, one by one and all of them, the leader among them, and
-// come back. In a rolling restart the leader is the last one, and other sessions contend
-// for locks all the time. With T = 10 s an outage of at most T/2 costs no lock. With T =
-// 3 s a holder loses its lock while there is no quorum. No other contender is granted it
-// meanwhile, and afterwards each one is.
+// come back. In a rolling restart the leader comes last, and other sessions contend for
+// locks all the time. With T = 10 s, an outage of at most T/2 costs no lock. With T = 3
+// s, a holder loses its lock while there is no quorum. No other contender is granted it
+// meanwhile, and each one is afterwards.
 func TestServersAreKilled(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -37,7 +37,7 @@ func TestServersAreKilled(t *testing.T) {
 		}},
 		{"follower killed", reliability.Trials(0, 1, 3), func(_ int, others []int) {
 			c.kill(others[0])
-			pause(t.Context(), time.Second) // its clients are with the others by then
+			pause(t.Context(), time.Second) // by then its clients use other servers
 			c.restart(others[0])
 		}},
 		{"quorum lost and back", reliability.Trials(0, 1, 3), func(_ int, others []int) {
@@ -63,7 +63,7 @@ func TestServersAreKilled(t *testing.T) {
 			})
 			longest = max(longest, outage)
 			if outage > timeout/2 {
-				beyond += gone // the machine was slow to start the servers
+				beyond += gone // the machine started the servers slowly
 			} else {
 				lost += gone
 			}

@@ -19,8 +19,8 @@ const (
 	loadHold     = 20 * time.Millisecond
 )
 
-// load is sessions that take and release the same locks all the time. Each lock has a
-// referee.
+// load is a number of sessions that acquire and release the same locks all the time. Each
+// lock has a referee.
 type load struct {
 	sessions [loadSessions]atomic.Pointer[coordinator.Coordinator]
 
@@ -34,10 +34,10 @@ type load struct {
 type referee struct {
 	mu     sync.Mutex
 	inside *coordinator.Acquisition // nil if it has released
-	token  int64                    // of the latest grant
+	token  int64                    // the latest grant's token
 }
 
-// startLoad starts a load on the servers of the list. The caller stops it.
+// startLoad starts a load on these servers. The caller stops it.
 func startLoad(t *testing.T, servers string, timeout time.Duration) *load {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
@@ -51,11 +51,11 @@ func startLoad(t *testing.T, servers string, timeout time.Duration) *load {
 			l.ended.Go(func() { l.contend(ctx, t, lock, &referees[j], &l.cycles[i*loadLocks+j]) })
 		}
 	}
-	t.Cleanup(func() { l.stop() }) // if the test has failed
+	t.Cleanup(func() { l.stop() }) // in case the test fails
 	return l
 }
 
-// contend has one contender acquire and release until ctx ends.
+// contend is one contender that acquires and releases until ctx ends.
 func (l *load) contend(ctx context.Context, t *testing.T, lock func() *coordinator.Lock, r *referee, cycles *atomic.Int64) {
 	for ctx.Err() == nil {
 		a := lock().Acquire(ctx)
@@ -77,8 +77,8 @@ func (l *load) contend(ctx context.Context, t *testing.T, lock func() *coordinat
 	}
 }
 
-// enter judges a grant: any other holder was told of its loss, and the token is greater
-// than every earlier one.
+// enter judges a grant: any other holder was notified of its loss, and the token is
+// greater than every earlier one.
 func (r *referee) enter(t *testing.T, a *coordinator.Acquisition, g events.Grant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,8 +115,8 @@ func (l *load) goesOn(t *testing.T, while string) {
 	}
 }
 
-// again returns whether each of the counters has grown by two since the call. What is
-// counted first may have begun before.
+// again returns a function that reports whether each counter has grown by two since the
+// call. Two, because the first cycle may have begun before.
 func again(counters []atomic.Int64) func() bool {
 	from := make([]int64, len(counters))
 	for i := range counters {
@@ -132,8 +132,8 @@ func again(counters []atomic.Int64) func() bool {
 	}
 }
 
-// move moves each session's contenders to the servers of another list, as a program does:
-// new acquisitions are asked for there, and the old session is closed when its
+// move moves each session's contenders to other servers, as a program does: new
+// acquisitions use a new session there, and the old session is closed when its
 // acquisitions have ended.
 func (l *load) move(t *testing.T, servers string, timeout time.Duration) {
 	t.Helper()
@@ -141,11 +141,12 @@ func (l *load) move(t *testing.T, servers string, timeout time.Duration) {
 		next := open(t, servers, timeout, killedTick)
 		old := l.sessions[i].Swap(next)
 		l.goesOn(t, fmt.Sprintf("session %d has moved to %s", i, servers))
-		eventstest.Check(t, old.Close()) // it holds and awaits nothing any more
+		eventstest.Check(t, old.Close()) // it no longer holds or awaits a lock
 	}
 }
 
-// stop returns how many cycles there were, and how many of them lost the lock.
+// stop ends the load, and returns how many cycles there were and how many of them lost
+// the lock.
 func (l *load) stop() (cycles, lost int64) {
 	l.end()
 	l.ended.Wait()

@@ -12,9 +12,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.Job(transferVariable, transferAll) // and return if this process is none
-	// These tests wait most of the time, so that three of them share two cores; but not
-	// where times are measured.
+	child.Job(transferVariable, transferAll) // returns unless this process is a child
+	// These tests wait most of the time, so three of them share two cores, except when
+	// times are measured.
 	if at := flag.Lookup("test.parallel"); at != nil {
 		if err := at.Value.Set(fmt.Sprint(reliability.Trials(3, 3, 2))); err != nil {
 			panic(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// A server that accepts connections and says nothing costs a third of the session
-// timeout, whether it comes first when a session is made, or next after a lost
+// A server that accepts connections but never answers costs a third of the session
+// timeout, whether it comes first when a session is created, or next after a lost
 // connection. Then another server is tried, and no lock is lost.
 func TestMuteServer(t *testing.T) {
 	t.Parallel()
@@ -33,7 +33,7 @@ func TestMuteServer(t *testing.T) {
 	took := make(chan time.Duration, len(all))
 	each(all, func(tr *trial) {
 		eventstest.Check(t, tr.away.Ready(patiently(t)))
-		if tr.second.Accepted() > 0 { // the order of the servers is drawn by lot
+		if tr.second.Accepted() > 0 { // the order of the servers is random
 			took <- time.Since(began)
 		}
 	})

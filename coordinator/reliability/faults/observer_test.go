@@ -15,10 +15,10 @@ import (
 
 const (
 	observerTick = 500 * time.Millisecond // the servers' tick
-	observer     = 3                      // the number of the server that does not vote, the last of four
+	observer     = 3                      // number of the server that does not vote, the last of four
 )
 
-// observed are the trials of one kind, with holders that are clients of the observer.
+// observed describes trials of one kind whose holders are clients of the observer.
 type observed struct {
 	*kind
 	voter  bool // the holder's connect string has a voter, too
@@ -38,7 +38,7 @@ type observatory struct {
 }
 
 // newObservatory starts an observatory. The servers do not notice a cut until a round is
-// over. But a voter that has mistaken a deposed leader for its own soon gives up.
+// over, but a voter that has mistaken a deposed leader for its own soon gives up.
 func newObservatory(t *testing.T, settings ...ensemble.Setting) *observatory {
 	t.Helper()
 	o := &observatory{links: ensemble.NewLinks(t), told: observerTick}
@@ -47,10 +47,11 @@ func newObservatory(t *testing.T, settings ...ensemble.Setting) *observatory {
 	return o
 }
 
-// Holders are clients of an observer, and contenders of voters. Whatever cuts them off
-// from the leader, Lost comes before the next Grant: the observer is cut off, or dead for
-// longer than T; the client is cut off from it, or from a voter behind it; the leader has
-// no quorum; the observer follows a leader that has been deposed and does not know it.
+// Holders are clients of an observer, and contenders are clients of voters. Whatever cuts
+// the holders off from the leader, Lost comes before the next Grant: the observer is cut
+// off, or dead for longer than T; the client is cut off from it, or from the voter that
+// it moved to; the leader has no quorum; or the observer follows a leader that does not
+// know that it is deposed.
 //
 //nolint:tparallel // the rounds break the same servers, one after the other
 func TestClientsOfAnObserver(t *testing.T) {
@@ -93,7 +94,7 @@ func TestClientsOfAnObserver(t *testing.T) {
 			restart(t, o.Ensemble, observer)
 		}, killed, back, fled)
 		o.play(t, "deposed", func(t *testing.T, all []*trial) {
-			for _, i := range o.followers { // and they come back without having said goodbye to the leader
+			for _, i := range o.followers { // they come back without telling the leader that they left
 				o.links.Cut(o.leader, i)
 				kill(t, o.Ensemble, i)
 			}
@@ -114,15 +115,15 @@ func TestClientsOfAnObserver(t *testing.T) {
 				happens(t, tr.name+" is lost", func() bool { return !tr.held.Valid() })
 			}
 			pause(t.Context(), observerTick)
-			o.links.Heal(o.leader) // else the three elect it again: votes go by other ways
+			o.links.Heal(o.leader) // otherwise the three would elect it again, because votes take other links
 		}, parted)
 	}
 	report(t, "clients of an observer", faultRow, isolated.kind, client.kind, moved.kind, killed.kind, back.kind, fled.kind,
 		deposed.kind, again.kind, direct.kind, parted.kind)
 }
 
-// An observer that follows through an ObserverMaster is a hop further from the leader. A
-// holder that is given twice the tick hears of its loss in time.
+// An observer that follows through an ObserverMaster is one hop further from the leader.
+// A holder that is given twice the tick receives its loss in time.
 //
 //nolint:tparallel // the rounds break the same servers, one after the other
 func TestClientsBehindAnObserverMaster(t *testing.T) {
@@ -144,13 +145,13 @@ func TestClientsBehindAnObserverMaster(t *testing.T) {
 	report(t, "clients behind an ObserverMaster", faultRow, cut)
 }
 
-// play has locks held by clients of the observer while the fault lasts, some of each
-// kind, and passed on when it is over.
+// play lets clients of the observer hold locks, some of each kind, while the fault lasts.
+// Afterwards the locks are passed on.
 func (o *observatory) play(t *testing.T, stage string, fault func(t *testing.T, all []*trial), kinds ...observed) {
 	t.Run(fmt.Sprintf("round %d, %s", o.round, stage), func(t *testing.T) {
 		leads, _ := leader(t, o.Ensemble)
 		o.leader, o.followers = leads, [2]int{(leads + 1) % observer, (leads + 2) % observer}
-		var others []string // that have no observer behind them
+		var others []string // servers that no observer follows
 		for _, i := range o.followers {
 			if i > 0 || !o.master {
 				others = append(others, o.Addr(i))
@@ -163,7 +164,7 @@ func (o *observatory) play(t *testing.T, stage string, fault func(t *testing.T, 
 				all = append(all, o.hold(t, kind, fmt.Sprintf("/locks/%s-%d/%d-%d", stage, o.round, k, i), near))
 			}
 		}
-		pause(t.Context(), observerTick+rand.N(observerTick)) // there are probes on their way, in any phase of the leader's question
+		pause(t.Context(), observerTick+rand.N(observerTick)) // probes are under way, in any phase of the leader's question
 		for _, tr := range all {
 			tr.disturbed = !tr.held.Valid()
 			if tr.second != nil {
@@ -194,7 +195,7 @@ func (o *observatory) hold(t *testing.T, k observed, path string, near *coordina
 	servers := tr.proxy.Addr()
 	if k.voter {
 		tr.second = ensemble.StartProxy(t, o.Addr(o.followers[0]))
-		tr.second.Refuse(true) // until it holds
+		tr.second.Refuse(true) // refused until the lock is held
 		servers += "," + tr.second.Addr()
 	}
 	tr.away = connect(t, servers, tr.timeout, o.told)
@@ -203,7 +204,7 @@ func (o *observatory) hold(t *testing.T, k observed, path string, near *coordina
 }
 
 // move cuts the client off from the observer, and a moment later from the voter that it
-// goes on with.
+// then uses.
 func move(t *testing.T, tr *trial) {
 	tr.proxy.Refuse(true)
 	tr.proxy.Cut()
@@ -214,7 +215,7 @@ func move(t *testing.T, tr *trial) {
 	tr.second.Hold(ensemble.BothWays)
 }
 
-// stumble ends the client's connection again and again, until the lock is granted: it is
+// stumble cuts the client's connection again and again until the lock is granted. It is
 // resumed each time.
 func stumble(tr *trial) {
 	again := time.NewTicker(tr.timeout / 3)

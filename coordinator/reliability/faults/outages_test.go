@@ -17,7 +17,7 @@ import (
 
 const (
 	electors = 10              // sessions, each with a candidate
-	sharers  = 20              // callers of a semaphore, two in each session
+	sharers  = 20              // callers of a semaphore, two per session
 	shares   = 4               // its permits
 	outageOf = 4 * time.Second // the sessions' timeout
 )
@@ -33,9 +33,10 @@ type commons struct {
 	inside map[*coordinator.Acquisition]bool // with permits
 }
 
-// TestRealOutages: ten candidates, and twenty callers that share four permits. All
-// servers are killed: nobody leads, and no permit is held. Two of three are back: one
-// leads, and each caller has its turn. All servers lose their data: the same.
+// TestRealOutages has ten candidates, and twenty callers that share four permits. While
+// all servers are down, no candidate leads and no permit is held. Once two of three are
+// back, one candidate leads, and each caller gets its turn. The same holds after all
+// servers have lost their data.
 func TestRealOutages(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -71,15 +72,15 @@ func TestRealOutages(t *testing.T) {
 		eventstest.Must(t, os.RemoveAll(filepath.Join(e.DataDir(i), "version-2")))
 	}
 	c.leads.mu.Lock()
-	c.leads.token = 0 // tokens begin anew
+	c.leads.token = 0 // tokens start again
 	c.leads.mu.Unlock()
 	restart(t, e, everyServer(e)...)
 	up(t, e)
 	c.goesOn("the servers have lost their data")
 }
 
-// campaign has one candidate lead whenever it is elected, until it loses the lead or ctx
-// ends.
+// campaign is one candidate that leads whenever it is elected, until it loses the lead or
+// ctx ends.
 func (c *commons) campaign(ctx context.Context, i int, election *coordinator.Election) {
 	for term, err := range election.Terms(ctx) {
 		if err != nil {
@@ -93,12 +94,12 @@ func (c *commons) campaign(ctx context.Context, i int, election *coordinator.Ele
 		<-term.Context(ctx).Done()
 		c.leading.Add(-1)
 		if ctx.Err() != nil {
-			c.leads.leave(term) // the end of the test, and no loss
+			c.leads.leave(term) // the end of the test, not a loss
 		}
 	}
 }
 
-// share has one caller take a permit for a moment, again and again.
+// share is one caller that takes a permit for a moment, again and again.
 func (c *commons) share(ctx context.Context, turns *atomic.Int64, semaphore *coordinator.Semaphore) {
 	for ctx.Err() == nil {
 		a := semaphore.Acquire(ctx)
@@ -115,7 +116,7 @@ func (c *commons) share(ctx context.Context, turns *atomic.Int64, semaphore *coo
 	}
 }
 
-// enter checks that no more permits are held than there are.
+// enter checks that no more permits are held than exist.
 func (c *commons) enter(a *coordinator.Acquisition) {
 	c.mu.Lock()
 	c.inside[a] = true
@@ -125,7 +126,7 @@ func (c *commons) enter(a *coordinator.Acquisition) {
 	}
 }
 
-// state returns how many lead, and how many permits are held.
+// state returns how many candidates lead, and how many permits are held.
 func (c *commons) state() (leaders, permits int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +151,7 @@ func (c *commons) stops() {
 	}, c.told)
 }
 
-// goesOn waits until one leads, and each caller has had another turn.
+// goesOn waits until one candidate leads, and each caller has had another turn.
 func (c *commons) goesOn(when string) {
 	c.t.Helper()
 	turned := again(c.turns[:])

@@ -16,7 +16,7 @@ import (
 // silentTick is the servers' tick: T = 1 s is two and a half of it.
 const silentTick = 400 * time.Millisecond
 
-// silence is a kind of partition: between which parts of T it lasts, and on which ways.
+// silence is a kind of partition: its direction, and how long it lasts in parts of T.
 type silence struct {
 	*kind
 	ways        ensemble.Direction
@@ -24,9 +24,9 @@ type silence struct {
 	trials      int
 }
 
-// silenceKinds are the kinds of silence. A kind that is long enough to matter for the
-// lock has a T of 1 to 2 s. A kind that must not cost the lock has a T of 10 s. The kind
-// for cached locks has 6 s.
+// silenceKinds returns the kinds of silence. Kinds that are long enough to affect the
+// lock have a T of 1 to 2 s, or 6 s for cached locks. Kinds that must not cost the lock
+// have a T of 10 s.
 func silenceKinds() (all []silence) {
 	short := [2]time.Duration{time.Second, 2 * time.Second}
 	long, middle := [2]time.Duration{10 * time.Second, 10 * time.Second}, [2]time.Duration{6 * time.Second, 6 * time.Second}
@@ -53,9 +53,9 @@ func silenceKinds() (all []silence) {
 	return all
 }
 
-// Holders with a connection that falls silent, on either way or both, hear Lost before
-// the next contender is granted the lock. If the silence is short they hear nothing. Each
-// has a session, a proxy, a T and a moment of its own.
+// Holders whose connection falls silent, in one direction or both, receive Lost before
+// the next contender is granted the lock. If the silence is short, they receive nothing.
+// Each has its own session, proxy, T and moment.
 //
 //nolint:tparallel // the rounds come one after the other, or the machine would be too busy
 func TestSilentPartition(t *testing.T) {
@@ -75,7 +75,7 @@ func TestSilentPartition(t *testing.T) {
 			first = len(plan)
 		}
 	}
-	rest := plan[first:] // the first kind takes longest, so all of it is in the first round
+	rest := plan[first:] // the first kind takes longest, so all of its trials are in the first round
 	rand.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
 	const together = 50
 	for round := 0; len(plan) > 0; round++ {
@@ -84,7 +84,7 @@ func TestSilentPartition(t *testing.T) {
 		plan = plan[n:]
 	}
 	report(t, "silent partitions", func(k *kind) reliability.Row {
-		switch { // the lead says something about the lease only if the servers do not hear the holder
+		switch { // the lead depends on the lease only if the servers do not hear from the holder
 		case k.mustNot:
 			return reliability.RowSpuriousLost
 		case k.must && strings.HasSuffix(k.name, ensemble.BothWays.String()):
@@ -95,7 +95,7 @@ func TestSilentPartition(t *testing.T) {
 	}, kinds...)
 }
 
-// silences runs one trial of each of the kinds, all at the same time.
+// silences runs one trial of each entry of kinds, all at the same time.
 func silences(t *testing.T, e *ensemble.Ensemble, leads, round int, kinds []silence) {
 	raw := stock(t, []string{e.Addr(leads)}, 10*time.Second)
 	var next []*coordinator.Coordinator

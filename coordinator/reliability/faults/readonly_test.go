@@ -14,9 +14,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// A server in read-only mode, which is without a quorum, has no session of ours: a new
-// one is refused, with an error that names the mode, a holder's does not go on there, and
-// its loss comes in time.
+// A server in read-only mode, without a quorum, gets no session of ours: a new session is
+// refused with an error that names the mode, and a holder's session is not resumed there,
+// so its loss comes in time.
 func TestNoSessionIsReadOnly(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -37,7 +37,7 @@ func TestNoSessionIsReadOnly(t *testing.T) {
 	c, err := coordinator.Connect(ctx, e.Addr(0), coordinator.WithSessionTimeout(timeout),
 		coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if dials.Add(1) > 2 {
-				cancel() // the connections before have ended
+				cancel() // the earlier connections have ended
 			}
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		}))

@@ -13,10 +13,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestAServerIsReplaced has a fourth server join three, the processes change to the list
-// without the first one, and the first one leave. The lists are static: each server reads
-// its own when it is restarted. Other sessions contend all the time. A holder with the
-// old list keeps its lock, and waiters get it in their turn, whatever list they have.
+// TestAServerIsReplaced: a fourth server joins three, the processes change to a list
+// without the first one, and the first one leaves. The lists are static: each server
+// reads its own when it restarts. Other sessions contend all the time. A holder with the
+// old list keeps its lock, and waiters get it in their turn, whichever list they have.
 func TestAServerIsReplaced(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -26,7 +26,7 @@ func TestAServerIsReplaced(t *testing.T) {
 	l := startLoad(t, before, timeout)
 	old := connect(t, before, timeout, killedTick)
 	held, first := coordtest.HoldReal(t, old.Mutex(lock))
-	raw := stock(t, []string{e.Addr(1), e.Addr(2)}, timeout) // they stay
+	raw := stock(t, []string{e.Addr(1), e.Addr(2)}, timeout) // these servers stay
 
 	r := replacement{t, e, l, 0}
 	eventstest.Must(t, e.List(0, 1, 2, 3))
@@ -76,7 +76,7 @@ func TestAServerIsReplaced(t *testing.T) {
 	}
 }
 
-// addresses is a connect string.
+// addresses returns a connect string.
 func addresses(e *ensemble.Ensemble, servers ...int) string {
 	var all []string
 	for _, i := range servers {
@@ -90,17 +90,18 @@ type replacement struct {
 	t       *testing.T
 	e       *ensemble.Ensemble
 	load    *load
-	longest time.Duration // that a server was away
+	longest time.Duration // the longest time that a server was away
 }
 
-// serving waits until every server does, and every contender has held once more.
+// serving waits until every server serves, and every contender has held its lock once
+// more.
 func (r *replacement) serving(when string) {
 	r.t.Helper()
 	up(r.t, r.e)
 	r.load.goesOn(r.t, when)
 }
 
-// follows sees to it that a server does not lead: one that reads a list without the
+// follows makes sure that a server does not lead: a server that reads a list without the
 // leader would not find it.
 func (r *replacement) follows(server int) {
 	r.t.Helper()
@@ -112,7 +113,8 @@ func (r *replacement) follows(server int) {
 	}
 }
 
-// restart has servers read their new lists, one at a time, and the leader last.
+// restart restarts servers so that they read their new lists, one at a time, the leader
+// last.
 func (r *replacement) restart(servers ...int) {
 	r.t.Helper()
 	leads, others := leader(r.t, r.e)

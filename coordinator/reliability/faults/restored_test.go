@@ -13,22 +13,22 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// raisedEpoch is above every epoch that an ensemble reaches in a test.
+// raisedEpoch is larger than any epoch that an ensemble reaches in a test.
 const raisedEpoch = 40
 
-// TestABackupIsRestored has an ensemble's servers go back to an older state while
-// processes hold locks. The servers stay down until the leases have run out, so there are
-// never two holders, and processes go on by themselves. Tokens go back with the data, and
-// grow again after acceptedEpoch was raised. A session in the backup has the node of a
-// lock again that it has released since: the lock is free when that process has ended.
-// docs/production.md tells operators.
+// TestABackupIsRestored returns an ensemble's servers to an older state while processes
+// hold locks. The servers stay down until the leases have run out, so there are never two
+// holders, and the processes recover by themselves. Tokens go back with the data, and
+// grow again after acceptedEpoch was raised. A session in the backup again has the node
+// of a lock that it has released since: the lock is free once that process has ended.
+// docs/production.md says what operators must do.
 func TestABackupIsRestored(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	const timeout, long = 3 * time.Second, 10 * time.Second
 	e := ensemble.Start(t, eventstest.Amount(2, 3), ensemble.Tick(killedTick))
 	const free, kept = "/locks/free", "/locks/kept"
-	old := connect(t, e.Connect(), long, killedTick) // its session is in the backup, and outlives all of this
+	old := connect(t, e.Connect(), long, killedTick) // its session is in the backup, and outlives the whole test
 	b, inBackup := coordtest.HoldReal(t, old.Mutex(kept))
 
 	kill(t, e, everyServer(e)...)
@@ -42,7 +42,7 @@ func TestABackupIsRestored(t *testing.T) {
 	session := old.SessionID()
 	coordtest.End(b)
 	holder := connect(t, e.Connect(), timeout, killedTick)
-	a, _ := coordtest.HoldReal(t, holder.Mutex(kept)) // so the servers have heard of the release
+	a, _ := coordtest.HoldReal(t, holder.Mutex(kept)) // so the servers have executed the release
 	coordtest.End(a)
 	for range 20 {
 		a, _ = coordtest.HoldReal(t, holder.Mutex(free))
@@ -59,7 +59,7 @@ func TestABackupIsRestored(t *testing.T) {
 	restart(t, e, everyServer(e)...)
 	up(t, e)
 	next := connect(t, e.Connect(), timeout, killedTick)
-	a, back := coordtest.HoldReal(t, next.Mutex(free)) // at once: in the backup it has no holder
+	a, back := coordtest.HoldReal(t, next.Mutex(free)) // at once, because the lock has no holder in the backup
 	if back.Token > latest.Token {
 		t.Errorf("after the backup, with its epochs, the token is %#x and was %#x: it does not go back, though docs/production.md says so", back.Token, latest.Token)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// patience is how long a wait may take here. No wait takes nearly as long.
+// patience bounds every wait here. No wait takes nearly as long.
 const patience = 60 * time.Second
 
 // patient returns a context that ends after patience.
@@ -26,8 +26,8 @@ func patiently(t *testing.T) context.Context {
 	return eventstest.Patiently(t, patience)
 }
 
-// pause lets time pass, which is what is tested: the callers have referees at work
-// meanwhile.
+// pause lets time pass. The passing time is what is tested: the callers' referees are at
+// work meanwhile.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -56,7 +56,7 @@ func happens(t *testing.T, what string, cond func() bool, state ...func() string
 	return true
 }
 
-// connect returns a coordinator with a session of its own. It is closed at the end of the
+// connect returns a coordinator with its own session. It is closed at the end of the
 // test.
 func connect(
 	t *testing.T, servers string, timeout, tick time.Duration, options ...coordinator.Option,
@@ -67,13 +67,13 @@ func connect(
 	return c
 }
 
-// open is connect without a wait for the session.
+// open is connect without waiting for the session.
 func open(
 	t *testing.T, servers string, timeout, tick time.Duration, options ...coordinator.Option,
 ) *coordinator.Coordinator {
 	t.Helper()
 	options = append(options, coordinator.WithSessionTimeout(timeout))
-	if tick != 0 { // else the coordinator does not know the tick
+	if tick != 0 { // otherwise the coordinator does not know the tick
 		options = append(options, coordinator.WithTickTime(tick))
 	}
 	c, err := coordinator.Open(servers, options...)
@@ -82,7 +82,8 @@ func open(
 	return c
 }
 
-// stock connects with the client library alone, until the end of the test.
+// stock connects with the client library alone. The connection is closed at the end of
+// the test.
 func stock(t *testing.T, servers []string, timeout time.Duration) *zk.Conn {
 	t.Helper()
 	conn, closed := dial(t, servers, timeout)
@@ -101,7 +102,7 @@ func dial(t *testing.T, servers []string, timeout time.Duration) (conn *zk.Conn,
 	}
 }
 
-// leader returns the server that leads, and the others.
+// leader returns the leading server, and the others.
 func leader(t *testing.T, e *ensemble.Ensemble) (leads int, others []int) {
 	t.Helper()
 	leads, err := e.Leader(patiently(t))
@@ -114,8 +115,7 @@ func leader(t *testing.T, e *ensemble.Ensemble) (leads int, others []int) {
 	return leads, others
 }
 
-// kill ends servers as a power cut would, restart starts them, and up waits until all
-// serve.
+// kill ends servers like a power cut, restart starts them, and up waits until all serve.
 func kill(t *testing.T, e *ensemble.Ensemble, servers ...int) {
 	t.Helper()
 	for _, i := range servers {
@@ -135,7 +135,7 @@ func up(t *testing.T, e *ensemble.Ensemble) {
 	eventstest.Must(t, e.Wait(patiently(t)))
 }
 
-// reboot kills all servers, and has them serve again.
+// reboot kills all servers, and starts them again.
 func reboot(t *testing.T, e *ensemble.Ensemble) {
 	t.Helper()
 	kill(t, e, everyServer(e)...)
@@ -143,7 +143,7 @@ func reboot(t *testing.T, e *ensemble.Ensemble) {
 	up(t, e)
 }
 
-// everyServer is all servers of the ensemble.
+// everyServer returns the numbers of all servers of the ensemble.
 func everyServer(e *ensemble.Ensemble) (all []int) {
 	for i := range e.Size() {
 		all = append(all, i)
@@ -159,8 +159,7 @@ func each[T any](all []T, do func(T)) {
 	running.Wait()
 }
 
-// spread is the smallest, the middle and the largest of some durations, as parts of the
-// session timeout.
+// spread is a sorted list of durations, as parts of the session timeout.
 type spread []float64
 
 func (s *spread) add(d, timeout time.Duration) {

@@ -16,8 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestNoSessionMovesAfterARollingRestart to the server that came up last: only those that
-// had found no other server by then are there. All of them live on, and so do their
+// TestNoSessionMovesAfterARollingRestart to the server that came up last: only sessions
+// that had found no other server by then are there. All sessions survive, and so do their
 // locks.
 func TestNoSessionMovesAfterARollingRestart(t *testing.T) {
 	if !eventstest.Full() {
@@ -63,10 +63,10 @@ func TestNoSessionMovesAfterARollingRestart(t *testing.T) {
 func sessionsOfEach(ctx context.Context, t *testing.T, e *ensemble.Ensemble) (all []int) {
 	t.Helper()
 	for i := range e.Size() {
-		happens(t, "the server counts", func() bool { // one that has just come up may hang up
+		happens(t, "the server counts", func() bool { // a server that has just come up may hang up
 			counted, err := e.Counters(ctx, i)
 			if err == nil {
-				all = append(all, int(counted["zk_num_alive_connections"])-1) // without the one that asks
+				all = append(all, int(counted["zk_num_alive_connections"])-1) // without the one for this request
 			}
 			return err == nil
 		})
@@ -74,12 +74,12 @@ func sessionsOfEach(ctx context.Context, t *testing.T, e *ensemble.Ensemble) (al
 	return all
 }
 
-// upgradeVariable names the folders of releases, in the order of the upgrade, as in a
+// upgradeVariable lists the folders of releases in the order of the upgrade, like a
 // search path. `make versions` sets it.
 const upgradeVariable = "ZKGRANT_UPGRADE"
 
-// TestServersAreUpgraded node by node, from release to release, the leader last. Sessions
-// contend for locks all the time. No lock is lost, no lock has two holders, and every
+// TestServersAreUpgraded node by node, from release to release, the leader last, while
+// sessions contend for locks. No lock is lost, no lock has two holders, and every
 // contender is granted its lock again after each step.
 func TestServersAreUpgraded(t *testing.T) {
 	homes := filepath.SplitList(os.Getenv(upgradeVariable))

@@ -20,14 +20,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// The end of a session is one transaction, which lists its ephemeral nodes since
-// ZooKeeper 3.6 (ZOOKEEPER-4306). A server writes it whatever its size. It reads it again
-// when it starts, and from its leader, and there jute.maxbuffer and an extra bound what
-// it reads.
+// The end of a session is one transaction, which since ZooKeeper 3.6 lists its ephemeral
+// nodes (ZOOKEEPER-4306). A server writes it whatever its size. When it starts, or
+// receives it from its leader, it reads it, and then jute.maxbuffer and an extra bound
+// its size.
 const (
-	defaultBuffer = 0xfffff // jute.maxbuffer, and so is the extra
+	defaultBuffer = 0xfffff // of jute.maxbuffer, and of the extra
 	endAround     = 48      // the transaction without its nodes: a header, a count and a digest
-	endNode       = 4       // what precedes the path of each node: its length
+	endNode       = 4       // before the path of each node: its length
 
 	extraProperty  = "zookeeper.jute.maxbuffer.extrasize"
 	bufferProperty = "jute.maxbuffer"
@@ -35,14 +35,14 @@ const (
 	keptNode, otherNode = "/kept", "/other"
 )
 
-// TestFullSessionsEnd fills sessions with locks until they take no more, and ends them by
-// Close and by a crash. All servers are killed and started again, and all is well. A
-// session that has one byte more than servers can read, by another client, kills them for
-// good. So the limit is theirs. They start again with a larger extra, and nothing is
-// lost. docs/production.md and docs/failures.md tell operators.
+// TestFullSessionsEnd fills sessions with locks until they accept no more, and ends them
+// by Close and by a crash. All servers are killed and started again, and everything
+// works. A session of another client that is one byte larger than servers can read kills
+// them for good, so the limit is the servers'. They start again with a larger extra, and
+// nothing is lost. docs/production.md and docs/failures.md tell operators about it.
 //
-// The short form gives the server a small buffer, which takes few nodes. The same holds
-// for every size.
+// The short form gives the server a small buffer, for few nodes. The same holds for every
+// size.
 func TestFullSessionsEnd(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -69,7 +69,7 @@ func TestFullSessionsEnd(t *testing.T) {
 	})
 }
 
-// fullSessionsEnd ends full sessions of ours, and kills and starts the servers.
+// fullSessionsEnd ends full sessions of ours, then kills and restarts the servers.
 func fullSessionsEnd(t *testing.T, e *ensemble.Ensemble, readable int, options ...coordinator.Option) {
 	t.Helper()
 	timeout := time.Duration(eventstest.Amount(2, 10)) * time.Second
@@ -101,8 +101,8 @@ func fullSessionsEnd(t *testing.T, e *ensemble.Ensemble, readable int, options .
 	allIsWell(t, e, "after full sessions have ended")
 }
 
-// fullCoordinator returns a coordinator that holds as many mutexes as fit, at paths of a
-// length.
+// fullCoordinator returns a coordinator that holds as many mutexes as fit, at paths of
+// this length.
 func fullCoordinator(
 	t *testing.T, e *ensemble.Ensemble, prefix string, length int, options []coordinator.Option, more ...coordinator.Option,
 ) *coordinator.Coordinator {
@@ -133,8 +133,8 @@ func fullCoordinator(
 	return c
 }
 
-// fullOfPermits returns a coordinator that holds as many permits as fit. Their names are
-// the longest, and the path is short.
+// fullOfPermits returns a coordinator that holds as many permits as fit. Permits have the
+// longest names, at a short path.
 func fullOfPermits(t *testing.T, e *ensemble.Ensemble, options []coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	ctx := patiently(t)
@@ -151,8 +151,8 @@ func fullOfPermits(t *testing.T, e *ensemble.Ensemble, options []coordinator.Opt
 	}
 }
 
-// anEndTooLarge ends a session as large as servers can read, and one that is larger by a
-// byte.
+// anEndTooLarge ends a session as large as servers can read, and one that is one byte
+// larger.
 func anEndTooLarge(t *testing.T, e *ensemble.Ensemble, readable int) {
 	t.Helper()
 	version, err := e.Version(t.Context(), 0)
@@ -176,7 +176,7 @@ func anEndTooLarge(t *testing.T, e *ensemble.Ensemble, readable int) {
 		}
 		log, err := os.ReadFile(filepath.Join(filepath.Dir(e.DataDir(i)), "server.log"))
 		eventstest.Must(t, err)
-		written := strings.Contains(string(log), " INFO ") // a folder of jars may have no logger
+		written := strings.Contains(string(log), " INFO ") // a folder of jars may lack a logger
 		if want := fmt.Sprintf("Unreasonable length = %d\n", readable+1); written && !strings.Contains(string(log), want) {
 			t.Errorf("server %d has ended, and its log does not say %s", i, want)
 		}
@@ -186,7 +186,7 @@ func anEndTooLarge(t *testing.T, e *ensemble.Ensemble, readable int) {
 	allIsWell(t, e, "with a larger extra")
 }
 
-// endOf ends a session whose nodes take so many bytes in its end.
+// endOf ends a session whose nodes take this many bytes in its last transaction.
 func endOf(t *testing.T, e *ensemble.Ensemble, bytes int) {
 	t.Helper()
 	const path, most = 100, 60 // nodes in one request
@@ -209,8 +209,8 @@ func endOf(t *testing.T, e *ensemble.Ensemble, bytes int) {
 	conn.Close()
 }
 
-// allIsWell checks that the servers grant a session and locks, that nothing else is left
-// of the sessions that have ended, and that nothing else is lost.
+// allIsWell checks that the servers grant a session and locks, that the ended sessions
+// left nothing else, and that nothing else is lost.
 func allIsWell(t *testing.T, e *ensemble.Ensemble, when string) {
 	t.Helper()
 	raw := stock(t, strings.Split(e.Connect(), ","), 10*time.Second)
@@ -233,13 +233,13 @@ func allIsWell(t *testing.T, e *ensemble.Ensemble, when string) {
 }
 
 // neverStart kills and starts the servers until most of them have ended by themselves. At
-// first only the leader may have logged what it cannot read. The others then serve until
-// they end the session in their turn.
+// first, only the leader may have logged the unreadable transaction. The others then
+// serve until they end the session themselves.
 func neverStart(t *testing.T, e *ensemble.Ensemble) {
 	t.Helper()
 	ctx, most := eventstest.Patiently(t, 6*time.Minute), e.Size()/2
 	for {
-		if e.Size() == 1 { // it reads the transaction when it starts, and not before
+		if e.Size() == 1 { // it reads the transaction only when it starts
 			owns(t, e, 1, "the nodes of the session are gone")
 		} else {
 			eventstest.Eventually(t, "the quorum is lost", func() bool { return serving(t, e) <= most })
@@ -273,7 +273,7 @@ func serving(t *testing.T, e *ensemble.Ensemble) (n int) {
 	return n
 }
 
-// owns waits until every server knows of so many ephemeral nodes.
+// owns waits until every server knows of n ephemeral nodes.
 func owns(t *testing.T, e *ensemble.Ensemble, n int, what string) {
 	t.Helper()
 	eventstest.Eventually(t, what, func() bool {
@@ -286,7 +286,8 @@ func owns(t *testing.T, e *ensemble.Ensemble, n int, what string) {
 	})
 }
 
-// bytesOf adds up what the ephemeral nodes of a session take in its end.
+// bytesOf returns how many bytes a session's ephemeral nodes take in its last
+// transaction.
 func bytesOf(t *testing.T, e *ensemble.Ensemble, session int64) (bytes int) {
 	t.Helper()
 	leader, err := e.Leader(patiently(t))

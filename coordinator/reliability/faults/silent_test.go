@@ -15,9 +15,9 @@ import (
 )
 
 // One server of three falls silent, without a reset, and the other two are well: no lock
-// is lost. All sessions are on the silent server, each in a phase of its own, and nothing
-// else tells them of the silence. Exception: a lock may be lost while a healthy server
-// takes 0.23 T or more for a connection, its handshake and a write, as on a busy machine.
+// is lost. All sessions are on the silent server, each in its own phase, and have no
+// other sign of the silence. Exception: a lock may be lost if a healthy server takes 0.23
+// T or more for a connection, its handshake and a write, as on a busy machine.
 func TestASilentServerOfThree(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -37,7 +37,7 @@ func TestASilentServerOfThree(t *testing.T) {
 		kinds = append(kinds, k)
 		for i := range reliability.Trials(4, 32, 32) {
 			tr := k.trial(fmt.Sprintf("/locks/silent-of-three/%v-%d", timeout, i), near)
-			tr.away = connect(t, servers, timeout, time.Duration(i%2)*tick) // every second one is not told of the tick
+			tr.away = connect(t, servers, timeout, time.Duration(i%2)*tick) // every second one does not know the tick
 			tr.hold(t, nil)
 			all = append(all, tr)
 		}
@@ -48,7 +48,7 @@ func TestASilentServerOfThree(t *testing.T) {
 			t.Fatalf("%d sessions are connected to server %d before the silence, want all with server %d", n, i, silent)
 		}
 	}
-	pause(t.Context(), time.Second) // there are probes on their way
+	pause(t.Context(), time.Second) // probes are under way
 	begun, connected := time.Now(), make(chan struct{})
 	gaps := make(chan time.Duration, len(all))
 	var news []<-chan time.Duration
@@ -74,14 +74,14 @@ func TestASilentServerOfThree(t *testing.T) {
 		again.at(0.5), again.at(1))
 }
 
-// resumed returns a channel that gets the time from begun until the session was away and
-// is connected again.
+// resumed returns a channel that receives the time from begun until the session was
+// suspended and is connected again, or has expired.
 func resumed(t *testing.T, tr *trial, begun time.Time) <-chan time.Duration {
 	t.Helper()
 	at, news := make(chan time.Duration, 1), tr.away.Events(t.Context())
 	go func() {
 		defer func() { at <- time.Since(begun) }()
-		for ev := range news { // until the test is over
+		for ev := range news { // until the test ends
 			switch ev.(type) {
 			case events.Resumed, events.SessionExpired:
 				return
@@ -92,8 +92,8 @@ func resumed(t *testing.T, tr *trial, begun time.Time) <-chan time.Duration {
 }
 
 // slowestAnswer connects to a healthy server with the client library alone, and writes,
-// again and again until all have connected. It returns the longest time that one
-// connection, its handshake and the write have taken.
+// again and again until connected is closed. It returns the longest time that one
+// connection, its handshake and the write took.
 func slowestAnswer(t *testing.T, server string, connected <-chan struct{}) (slowest time.Duration) {
 	t.Helper()
 	for {
@@ -111,7 +111,7 @@ func slowestAnswer(t *testing.T, server string, connected <-chan struct{}) (slow
 	}
 }
 
-// behind returns a proxy for each server, and what to connect to.
+// behind returns a proxy for each server, and their connect string.
 func behind(t *testing.T, e *ensemble.Ensemble) (proxies []*ensemble.Proxy, servers string) {
 	t.Helper()
 	var addrs []string
@@ -122,8 +122,8 @@ func behind(t *testing.T, e *ensemble.Ensemble) (proxies []*ensemble.Proxy, serv
 	return proxies, strings.Join(addrs, ",")
 }
 
-// Two of three servers refuse, and the third halts for 2.6 s at T = 10 s: no session is
-// connected again, and no lock is lost.
+// Two of three servers refuse, and the third halts for 2.6 s at T = 10 s: no session
+// reconnects, and no lock is lost.
 func TestAHaltOfTheOnlyServerThatAnswersIsSatOut(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -142,7 +142,7 @@ func TestAHaltOfTheOnlyServerThatAnswersIsSatOut(t *testing.T) {
 		tr.hold(t, nil)
 		all = append(all, tr)
 	}
-	pause(t.Context(), 2*time.Second) // there are probes on their way
+	pause(t.Context(), 2*time.Second) // probes are under way
 	before := proxies[0].Accepted()
 	proxies[0].Hold(ensemble.BothWays)
 	pause(t.Context(), halt)

@@ -14,19 +14,19 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// slowness is how late the messages between the servers and a holder are, as a part of T.
-// The lag is drawn anew again and again.
+// slowness is how late the messages between the servers and a holder are, in parts of T.
+// The lag is chosen at random again and again.
 type slowness struct {
 	*kind
 	ways        ensemble.Direction
 	least, most float64
 }
 
-// A server that answers late costs no lock as long as the lease can be kept up. A lease
-// counts from what was answered well before the newest answered probe was sent. So it has
-// to reach over two delays, two intervals and five eighths of a tick. If it does not, the
-// holder is told before the next one is granted, whatever the servers think of its
-// session. All is well once the answers are quick again.
+// A server that answers late costs no lock as long as the lease can be kept. A lease
+// counts from a request that was answered well before the newest answered probe was sent.
+// So it must cover two delays, two intervals and five eighths of a tick. If it does not,
+// the holder is notified before the next one is granted, whatever the servers think of
+// its session. Everything recovers once the answers are quick again.
 func TestSlowServer(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -90,8 +90,8 @@ func TestSlowServer(t *testing.T) {
 	report(t, "slow server", faultRow, every...)
 }
 
-// watchRoundTrips makes requests, one after the other, until the returned function is
-// called. That returns how long the slowest request took.
+// watchRoundTrips sends requests, one after the other, until the returned function is
+// called. That function returns how long the slowest request took.
 func watchRoundTrips(raw *zk.Conn) (slowest func() time.Duration) {
 	stop, longest := make(chan struct{}), make(chan time.Duration)
 	go func() {
@@ -99,7 +99,7 @@ func watchRoundTrips(raw *zk.Conn) (slowest func() time.Duration) {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for at := time.Now(); ; {
-			_, _, _ = raw.Exists("/") // the time is the answer
+			_, _, _ = raw.Exists("/") // only the time matters
 			most = max(most, time.Since(at))
 			select {
 			case at = <-tick.C:

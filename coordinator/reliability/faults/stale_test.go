@@ -14,17 +14,17 @@ import (
 
 const staleTick = 500 * time.Millisecond
 
-// A follower that has lost its leader does not know it, and goes on answering its
-// clients' pings while the leader ends their sessions. Holders are told before that all
-// the same: long-time holders with probes in all phases, and holders that were granted
-// the lock a moment ago in a session that had been idle.
+// A follower that has lost its leader does not know it, and keeps answering its clients'
+// pings while the leader ends their sessions. Holders must still receive Lost earlier:
+// holders for a long time with probes in all phases, and holders that were just granted
+// the lock in a session that had been idle.
 //
 //nolint:tparallel // the rounds cut off the same follower, one after the other
 func TestStaleFollower(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	links := ensemble.NewLinks(t)
-	// Until half of syncLimit has passed no server closes a connection: the follower
+	// No server closes a connection before half of syncLimit has passed, so the follower
 	// stays stale.
 	e := ensemble.Start(t, 3, links.Setting(), ensemble.Tick(staleTick), ensemble.SyncLimit(60))
 	var kinds []*kind
@@ -37,8 +37,8 @@ func TestStaleFollower(t *testing.T) {
 		}
 	}
 	late := func(k *kind) bool { return slices.Contains(kinds[2:], k) }
-	// On a busy machine locks with a short T are lost before the fault begins. That is no
-	// trial, and two more rounds are played for the sake of those kinds.
+	// On a busy machine, locks with a short T are lost before the fault begins. These do
+	// not count as trials, so up to two more rounds are played for such kinds.
 	untried := func(k *kind) bool { return k.lost == 0 }
 	rounds, more := reliability.Trials(1, 1, 8), func() bool { return slices.ContainsFunc(kinds, untried) && !t.Failed() }
 	for round := 0; round < rounds || round < rounds+2 && more(); round++ {

@@ -19,18 +19,18 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// kind is trials that are alike: what has to become of their locks, and what did.
+// kind is a kind of trial: what must happen to its locks, and what did.
 type kind struct {
 	name     string
 	timeouts [2]time.Duration // T is between these
 	must     bool             // the lock must be lost
 	mustNot  bool             // the lock must not be lost
-	cached   bool             // the holder's lock is cached, and its grant a later turn of a node that was kept
-	expires  bool             // the servers are seen to delete the node
+	cached   bool             // the holder's lock is cached, and its grant is a later turn of a kept node
+	expires  bool             // the referee must see the servers delete the node
 
 	kept, lost, disturbed int
 	lead                  spread // from the loss to the next grant
-	expiry                spread // from the loss to the node's end
+	expiry                spread // from the loss to the node's deletion
 }
 
 func (k *kind) trial(path string, near *coordinator.Coordinator) *trial {
@@ -42,7 +42,7 @@ func (k *kind) trial(path string, near *coordinator.Coordinator) *trial {
 func (k *kind) count(t *testing.T, tr *trial) {
 	t.Helper()
 	switch loss := tr.loss; {
-	case tr.granted.IsZero(): // the referee has said so
+	case tr.granted.IsZero(): // the referee has reported that
 	case tr.disturbed:
 		k.disturbed++
 	case tr.lost.IsZero():
@@ -71,7 +71,7 @@ func (k *kind) count(t *testing.T, tr *trial) {
 	}
 }
 
-// report reports the outcomes of the trials of all kinds, each in its row.
+// report reports the results of the trials of each kind, in its row.
 func report(t *testing.T, what string, rowOf func(*kind) reliability.Row, kinds ...*kind) {
 	t.Helper()
 	trials := 0
@@ -104,38 +104,38 @@ func report(t *testing.T, what string, rowOf func(*kind) reliability.Row, kinds 
 
 func faultRow(*kind) reliability.Row { return reliability.RowFault }
 
-// trial is one lock on its way from a holder, which a fault strikes, to the next holder,
-// under the eyes of a referee.
+// trial is one lock that passes from a holder, which a fault strikes, to the next holder,
+// watched by a referee.
 type trial struct {
 	kind       *kind
 	name       string
 	path       string
 	timeout    time.Duration // of the holder's session
 	away, near *coordinator.Coordinator
-	proxy      *ensemble.Proxy // on the holder's way to its server
-	second     *ensemble.Proxy // on its way to another one; nil if it knows none
-	disturbed  bool            // what becomes of the lock says nothing, because the machine was busy
+	proxy      *ensemble.Proxy // between the holder and its server
+	second     *ensemble.Proxy // between the holder and another server; nil if it knows none
+	disturbed  bool            // the result proves nothing, because the machine was busy
 	kept       bool            // the lock was held until the end
 
 	held, wanted *coordinator.Acquisition
-	inside       context.Context // with which the holder works
+	inside       context.Context // the context of the holder's work
 	grant        events.Grant
-	deleted      <-chan zk.Event            // of the held node, if a client near the leader watches it
-	local        []*coordinator.Acquisition // of a cached lock: one waits behind the holder, one asks when the holder has lost it
+	deleted      <-chan zk.Event            // the held node's deletion, if a client near the leader watches it
+	local        []*coordinator.Acquisition // for a cached lock: one waits behind the holder, one acquires when the holder has lost it
 
-	released atomic.Bool   // set before the holder gives the lock back by itself
+	released atomic.Bool   // set before the holder releases by itself
 	over     chan struct{} // closed when the next holder has the lock, or never will
 
-	// The referee's until over is closed.
+	// Written by the referee until over is closed.
 	next    events.Grant
 	loss    events.Lost
-	lost    time.Time // when Lost was read, and so on; zero if it was not seen
+	lost    time.Time // when Lost was read, and so on; zero if that was not seen
 	expired time.Time
 	granted time.Time
 }
 
-// hold has the trial's lock held by away and wanted by near. From then on a referee
-// watches both. With a raw client the referee also sees when the servers delete the node.
+// hold makes away hold the trial's lock, and near wait for it. From then on a referee
+// watches both. With a raw client, it also sees when the servers delete the node.
 func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
 	t.Helper()
 	tr.over = make(chan struct{})
@@ -169,7 +169,7 @@ func (tr *trial) hold(t *testing.T, raw *zk.Conn) {
 	}()
 }
 
-// lock is the holder's. If it is cached, only a loss ends its turns.
+// lock returns the holder's lock. If it is cached, only a loss ends its turns.
 func (tr *trial) lock() *coordinator.Lock {
 	if !tr.kind.cached {
 		return tr.away.Mutex(tr.path)
@@ -177,9 +177,9 @@ func (tr *trial) lock() *coordinator.Lock {
 	return tr.away.Mutex(tr.path, coordinator.Cached(coordinator.CacheHandoffs(1000), coordinator.CacheFor(time.Hour)))
 }
 
-// referee notes what happens to the lock until the next holder has it, and checks the
-// promised order. Lost counts as delivered when it is in its channel: a reader of the
-// channel finds it.
+// referee records what happens to the lock until the next holder has it, and checks the
+// promised order. Lost counts as delivered once it is in its channel, where a reader
+// finds it.
 func (tr *trial) referee(t *testing.T, ctx context.Context) {
 	lost := func(loss events.Lost) {
 		tr.loss, tr.lost = loss, time.Now()
@@ -251,9 +251,9 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 	}
 }
 
-// handOver ends the trial once the fault is over: a holder that still holds gives the
-// lock back, the next one gets it, and the first one gets it back in its turn. It reports
-// whether the lock was held up to now. It may be called from any goroutine.
+// handOver ends the trial once the fault is over: a holder that still holds releases, the
+// next one is granted the lock, and the first one gets it again in its turn. handOver
+// reports whether the lock was held until now. It may be called from any goroutine.
 func (tr *trial) handOver(t *testing.T) (kept bool) {
 	t.Helper()
 	kept = tr.held.Valid()
@@ -295,8 +295,8 @@ func (tr *trial) reconnected(t *testing.T) bool {
 	})
 }
 
-// settle waits until each holder's session has a connection again, has the locks passed
-// on, and counts what became of them.
+// settle waits until each holder's session is connected again, has the locks passed on,
+// and counts the results.
 func settle(t *testing.T, all []*trial) {
 	t.Helper()
 	each(all, func(tr *trial) { tr.kept = tr.reconnected(t) && tr.handOver(t) })

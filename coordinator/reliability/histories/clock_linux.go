@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// machineTime is the time since the machine was started, in nanoseconds: the same for all
+// machineTime is the time since the machine was started, in nanoseconds, the same for all
 // its processes. It cannot be set.
 func machineTime() int64 {
 	const monotonic = 1 // CLOCK_MONOTONIC

@@ -24,14 +24,14 @@ func holdJob(ctx context.Context, c *coordinator.Coordinator, j job, up *parent)
 			return err
 		}
 		select {
-		case <-continued: // the signal of the last time, if it came after the loss
+		case <-continued: // the previous signal, if it came after the loss
 		default:
 		}
 		if err := up.out.Encode(message{Kind: "granted", Token: grant.Token}); err != nil {
 			return err
 		}
-		// The goroutine that is awake first after the pause asks at once, and goes on
-		// asking until the loss is read.
+		// The first goroutine that is awake after the pause calls Valid at once, and
+		// keeps calling it until the loss is read.
 		asking, enough := context.WithCancel(ctx)
 		believed := make(chan message, 1)
 		go func() { believed <- believes(asking, lock, continued) }()
@@ -56,8 +56,8 @@ func holdJob(ctx context.Context, c *coordinator.Coordinator, j job, up *parent)
 	}
 }
 
-// believes asks Valid when the process is continued, and then until ctx ends. It notes
-// when it ran first, and when Valid was last true.
+// believes calls Valid once the process is continued, and then until ctx ends. It returns
+// when it first ran, and when Valid was last true.
 func believes(ctx context.Context, lock *coordinator.Acquisition, continued <-chan os.Signal) (m message) {
 	select {
 	case <-continued:

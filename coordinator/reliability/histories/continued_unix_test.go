@@ -20,12 +20,12 @@ import (
 )
 
 // A process that was halted for longer than its session timeout knows at once that it
-// holds nothing: Valid is false for the first goroutine that asks, and Lost is there in
-// the time that a few goroutines take.
+// holds nothing: Valid is false for the first goroutine that calls it, and Lost arrives
+// within the time that a few goroutines need.
 func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const tick = 500 * time.Millisecond
-	const timeout = 2 * tick // the shortest that servers and we allow
+	const timeout = 2 * tick // the shortest that the servers and the library allow
 	trials, processes := reliability.Trials(12, 12, 300), reliability.Trials(4, 4, 15)
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
 	next := coordtest.ConnectReal(t, e.Connect(),
@@ -66,15 +66,15 @@ func percentiles(all []time.Duration) string {
 	return fmt.Sprintf("p50 %v, p99 %v, at most %v", at(50), at(99), at(100))
 }
 
-// resumption is the trials of all processes.
+// resumption has the results of all processes.
 type resumption struct {
 	next   *coordinator.Coordinator
-	waking sync.Mutex // one process wakes up at a time: otherwise they would wait for each other and for the cores
+	waking sync.Mutex // held while one process wakes up: otherwise they would compete for the cores
 
 	mu          sync.Mutex
-	told, awake []time.Duration // since the process was continued
+	told, awake []time.Duration // times since the process was continued
 	reasons     map[string]int
-	wrong       int // the process believed in its lock after the next Grant
+	wrong       int // the process believed that it held after the next Grant
 	early       int // losses before the process was halted: a short timeout on a busy machine
 }
 
@@ -84,8 +84,8 @@ func (r *resumption) count() int {
 	return len(r.told)
 }
 
-// trial has the child hold the lock, halts it until the next contender holds the lock,
-// and waits until the child knows.
+// trial lets the child hold the lock, halts it until the next contender holds, and waits
+// until the child has noticed.
 func (r *resumption) trial(t *testing.T, c *child.Child, path string) error {
 	if err := c.Hear(new(message)); err != nil { // the child reports its Grant
 		return err

@@ -10,20 +10,19 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// realMax ends what hangs on real servers. Nothing takes nearly as long on an idle
-// machine.
+// realMax bounds waits on real servers. Nothing takes nearly as long on an idle machine.
 const realMax = 2 * time.Minute
 
-// history is what all workers have noted. It is safe for concurrent use.
+// history is what all workers have recorded. It is safe for concurrent use.
 type history struct {
-	// halted says that a worker's process may be halted at any moment, so that it hears
-	// of a loss late. What counts then is when Valid was last true.
+	// halted says that a worker's process may be halted at any moment, so that it notices
+	// a loss late. Then the last time at which Valid was true counts.
 	halted bool
-	// grace is how long a Lost may lie in its channel before it is read.
+	// grace is how long a Lost may be in its channel before it is read.
 	grace time.Duration
 
 	mu      sync.Mutex
-	last    int64 // a time of the machine's clock
+	last    int64 // the latest time returned by now
 	ops     []operation
 	notes   []note
 	tenures map[string][]*tenure // granted and not over, by path
@@ -33,13 +32,13 @@ func newHistory(grace time.Duration) *history {
 	return &history{grace: grace, tenures: map[string][]*tenure{}}
 }
 
-// note is a fault that struck the workers.
+// note is a record of a fault that struck the workers.
 type note struct {
 	at   int64
 	text string
 }
 
-// now returns a later time than ever before.
+// now returns a time later than any before.
 func (h *history) now() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,7 +57,7 @@ func (h *history) note(format string, args ...any) {
 	h.notes = append(h.notes, note{h.tick(), fmt.Sprintf(format, args...)})
 }
 
-// add notes an operation that has just been answered.
+// add records an operation that was just answered.
 func (h *history) add(op operation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +65,7 @@ func (h *history) add(op operation) {
 	h.ops = append(h.ops, op)
 }
 
-// take returns what was noted since the last take.
+// take returns the operations recorded since the last take.
 func (h *history) take() (ops []operation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,8 +79,7 @@ func (h *history) size() int {
 	return len(h.ops)
 }
 
-// holder returns a worker that was granted the lock and has neither lost it nor given it
-// back.
+// holder returns a worker that was granted the lock and has neither lost nor released it.
 func (h *history) holder(path string) (worker int, held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,22 +94,22 @@ type tenure struct {
 	history *history
 	lock    *coordinator.Acquisition
 	op      operation   // what its operations have in common
-	others  []operation // of a multi-lock: the paths and sides of the other members
+	others  []operation // for a multi-lock, the paths and sides of the other members
 	over    bool        // released, or done
-	told    bool        // of a loss
+	told    bool        // notified of a loss
 
 	mu    sync.Mutex
 	asked int64 // the call that a Grant would answer
-	known int64 // when it was last held for certain
+	known int64 // when the lock was last held for certain
 }
 
-// begin notes that a worker is about to ask for a lock.
+// begin records that a worker is about to request a lock.
 func (h *history) begin(worker int, round int32, path string) *tenure {
 	now := h.now()
 	return &tenure{history: h, op: operation{Path: path, Worker: worker, Round: round}, asked: now, known: now}
 }
 
-// parts returns the tenures of the single locks that it consists of, its own path first.
+// parts returns the tenures of the single locks of this one, its own path first.
 func (t *tenure) parts() []*tenure {
 	all := []*tenure{t}
 	if len(t.others) > 0 {
@@ -125,8 +123,8 @@ func (t *tenure) parts() []*tenure {
 	return all
 }
 
-// add notes the tenure's operation with a change, in the history of each lock: the model
-// of each sees whether its member was not held.
+// add records the tenure's operation, with changes, in the history of each of its locks:
+// each model then sees whether its member was held.
 func (t *tenure) add(k kind, call int64, changes ...func(*operation)) {
 	op := t.op
 	op.Kind, op.Call = k, call
@@ -140,8 +138,8 @@ func (t *tenure) add(k kind, call int64, changes ...func(*operation)) {
 	}
 }
 
-// granted notes a Grant that was read, and asks every tenure that believes to hold the
-// lock.
+// granted records a Grant that was read, and calls valid on every tenure that believes
+// that it holds the lock.
 func (t *tenure) granted(grant events.Grant) {
 	t.op.Token, t.op.Turn = grant.Token, grant.Turn
 	t.add(kindAcquire, t.asked)
@@ -159,33 +157,34 @@ func (t *tenure) granted(grant events.Grant) {
 	}
 }
 
-// valid asks whether the lock is held, and notes it if so. After the Grant any goroutine
-// may call it.
+// valid reports whether the lock is held, and records it if so. After the Grant, any
+// goroutine may call it.
 func (t *tenure) valid() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	call := t.history.now()
-	if t.op.Token == 0 || !t.lock.Valid() { // a Grant that was not read is held by no worker
+	if t.op.Token == 0 || !t.lock.Valid() { // a worker does not hold before it has read the Grant
 		return false
 	}
 	t.add(kindHold, call)
-	t.known = call // between the answer and now it may be lost, and granted to another
+	t.known = call // between the answer and now, it may be lost and granted to another
 	return true
 }
 
-// wrote notes a write to the resource, or a transaction, with the time when it was sent.
+// wrote records a write to the resource, or a transaction, with the time when it was
+// sent.
 func (t *tenure) wrote(k kind, sent int64, accepted bool) {
 	t.add(k, sent, func(op *operation) { op.Accepted = accepted })
 }
 
-// lost notes that the loss was read. It counts from when it may have been put into its
-// channel, which is not the order in which goroutines run:
+// lost records that the loss was read. The loss counts from when it may have been put
+// into its channel, because goroutines may run in another order:
 //
-//  1. The holder's Lost is put into its channel, and wakes the holder's goroutine.
-//  2. The node is given up, and the next holder's Grant is put into its channel.
+//  1. The holder's Lost is put into its channel, which wakes the holder's goroutine.
+//  2. The node is released, and the next holder's Grant is put into its channel.
 //  3. The next holder's goroutine runs first.
 func (t *tenure) lost(lost events.Lost) {
-	// For a multi-lock it is not known at which of its paths Revoke asked.
+	// For a multi-lock, it is unknown which of its paths was revoked.
 	revoked := lost.Reason == events.ReasonRevoked && t.op.With == 0
 	call := t.lastKnown()
 	if !t.history.halted {
@@ -197,9 +196,9 @@ func (t *tenure) lost(lost events.Lost) {
 	t.forget()
 }
 
-// release gives the lock back, or withdraws from the queue.
+// release releases the lock, or leaves the queue.
 func (t *tenure) release() {
-	t.valid() // if it is still held, it was last known to be so at this moment
+	t.valid() // if the lock is still held, record that it was at this moment
 	call := t.history.now()
 	if t.history.halted {
 		call = t.lastKnown()
@@ -208,11 +207,11 @@ func (t *tenure) release() {
 	t.ends(call)
 }
 
-// done notes that the acquisition is over.
+// done records that the acquisition is over.
 func (t *tenure) done() { t.ends(t.history.now()) }
 
-// ends reads a loss that came before the worker got round to its next step, or notes a
-// release.
+// ends reads a loss that came before the worker got to its next step. If there was none,
+// it records a release.
 func (t *tenure) ends(call int64) {
 	select {
 	case lost := <-t.lock.Lost():
@@ -225,10 +224,9 @@ func (t *tenure) ends(call int64) {
 	t.forget()
 }
 
-// amend has a loss take the place of the Release of the same acquisition, if there was
-// one, and reports whether there was. That Release gave nothing back. A Lost is read
-// after a Release only if the lock was lost before, which the worker checks when it is
-// done:
+// amend replaces the Release of the same acquisition by a loss, if there was one, and
+// reports whether there was. That Release released nothing. A Lost is read after a
+// Release only if the lock was lost before, which the worker checks when it is done:
 //
 //  1. A deadline ends, and the lock is lost.
 //  2. The worker releases the lock, because its time is over as well.
@@ -245,8 +243,8 @@ func (h *history) amend(of operation, call int64, revoked bool) (amended bool) {
 	return amended
 }
 
-// forget is called when the acquisition holds nothing any more. A Grant that is read
-// later answers no earlier call.
+// forget is called when the acquisition no longer holds anything. A Grant that is read
+// later does not answer an earlier call.
 func (t *tenure) forget() {
 	h := t.history
 	h.mu.Lock()

@@ -11,17 +11,17 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// kind is what an operation is about.
+// kind is the kind of an operation.
 type kind uint8
 
 const (
 	kindAcquire kind = iota + 1 // a Grant was read
 	kindHold                    // Valid returned true
-	kindWrite                   // the token was shown, for a read or a write, to a resource that compares tokens
+	kindWrite                   // a read or a write showed the token to a resource that compares tokens
 	kindTxn                     // a transaction of the acquisition was sent to the servers
 	kindLose                    // a Lost was read
-	kindRelease                 // Release was called, or the wait was over
-	kindRead                    // what the resource holds was read
+	kindRelease                 // Release was called, or the wait ended
+	kindRead                    // the resource's value was read
 	kindAsk                     // Revoke was called; no worker's operation
 	kindGone                    // a Revoke that began while this acquisition held returned nil
 )
@@ -32,21 +32,21 @@ func (k kind) String() string {
 	}[k]
 }
 
-// operation is what a worker did, from the time of the call to that of the answer.
+// operation is what a worker did, from the call to the answer.
 type operation struct {
 	Path   string
 	Kind   kind
 	Worker int   // from 0, below maxWorkers
-	Round  int32 // the worker's acquisition that it belongs to, from 1
+	Round  int32 // number of the worker's acquisition, from 1
 
 	Permits int   // of a semaphore
-	Shares  bool  // it was asked for to read, together with others
-	Writer  int64 // of a reader in a writer's place: the token of that writer
+	Shares  bool  // acquired for reading
+	Writer  int64 // for a reader in a writer's place, the writer's token
 	Value   int64 // what was read
 
-	From    int32 // of a reader in a writer's place: the round of the worker's write lock
+	From    int32 // for a reader in a writer's place, the round of the worker's write lock
 	With    int   // the number of other members of the multi-lock
-	Revoked bool  // of a loss: Revoke had asked, and the grace ran out
+	Revoked bool  // of a loss: the grace of a Revoke ran out
 
 	Token    int64  // of the Grant
 	Turn     uint64 // of the Grant: 0 unless the lock is cached
@@ -62,7 +62,7 @@ func (op operation) String() string {
 }
 
 // fence grows from Grant to Grant. Holders of a cached lock that share a node have the
-// same token.
+// same token, and different turns.
 type fence struct {
 	token int64
 	turn  uint64
@@ -81,10 +81,10 @@ func (f fence) or(other fence) fence {
 	return f
 }
 
-// maxWorkers is how many workers a history may have.
+// maxWorkers is the most workers that a history may have.
 const maxWorkers = 16
 
-// The sides of a lock. A mutex and a semaphore have one.
+// The sides of a lock. A mutex and a semaphore have only one.
 const (
 	toWrite = iota
 	toRead
@@ -98,27 +98,27 @@ func (op operation) side() int {
 	return toWrite
 }
 
-// rounds are the rounds of the workers' acquisitions; 0 is none.
+// rounds has the rounds of the workers' acquisitions; 0 means none.
 type rounds [maxWorkers]int32
 
-// state is the model of one lock of any kind, and of the resource behind it. It is
-// comparable, because the search compares states often.
+// state is the model of one lock of any kind, and of the resource that it protects. It is
+// comparable, because the search often compares states.
 //
 // Holders show their fences to the resource. It refuses a writer with a smaller fence
-// than it has seen, and never a reader. A reader that took a writer's place shows that
-// writer's token: one of its own would be greater than the token of a writer that waits
+// than it has seen, but never a reader. A reader that took a writer's place shows the
+// writer's token: a token of its own would be greater than that of a writer waiting
 // behind it. So what a reader has read does not change while it holds.
 type state struct {
 	kind    lockKind
-	held    [sides]rounds // in which the workers hold
-	over    [sides]rounds // the last ones that are over
+	held    [sides]rounds // the rounds in which the workers hold
+	over    [sides]rounds // the last rounds that are over
 	permits [maxWorkers]int
 	wrote   fence // of the newest writer, or holder
 	read    fence // the greatest fence of a reader
 	seen    fence // the greatest fence that the resource has seen
-	value   int64 // what the resource holds: the token of the writer that wrote it
+	value   int64 // the resource's value: the token of the last writer
 	granted rounds
-	asked   rounds // the value of granted at the latest Revoke
+	asked   rounds // granted at the latest Revoke
 }
 
 // admits reports whether a Grant is in order: no holder excludes it, and its fence is
@@ -126,7 +126,7 @@ type state struct {
 func (m state) admits(op operation) bool {
 	free, none := m.held == [sides]rounds{}, rounds{}
 	switch {
-	case m.kind == semaphore: // the holder is younger than all before it, whether or not they still hold
+	case m.kind == semaphore: // a holder is younger than all earlier ones, whether or not they still hold
 		taken := op.Permits
 		for _, n := range m.permits {
 			taken += n
@@ -134,7 +134,7 @@ func (m state) admits(op operation) bool {
 		return m.held[toWrite][op.Worker] == 0 && op.fence().after(m.wrote) && taken <= mostPermits
 	case m.kind != readWrite: // the model does not know which contender is next
 		return free && op.fence().after(m.wrote)
-	case op.Shares && op.Writer != 0: // the writer may still be there, and no other has written behind it
+	case op.Shares && op.Writer != 0: // the writer may still hold, and no other has written after it
 		others := m.held[toWrite]
 		others[op.Worker] = 0
 		return m.wrote.token == op.Writer && op.Token == op.Writer && others == none
@@ -145,8 +145,8 @@ func (m state) admits(op operation) bool {
 	}
 }
 
-// step returns the state after the operation, and whether the lock can have answered it
-// so.
+// step returns the state after the operation, and whether the lock can have given this
+// answer.
 func (m state) step(op operation) (state, bool) {
 	side := op.side()
 	holds, fresh := m.held[side][op.Worker] == op.Round, op.Round > m.over[side][op.Worker]
@@ -168,7 +168,7 @@ func (m state) step(op operation) (state, bool) {
 		return m, holds
 	case kindGone:
 		return m, !holds
-	case kindLose: // a Revoke before the Grant is no reason for a loss
+	case kindLose: // a Revoke before the Grant does not justify a loss
 		untold := op.Revoked && m.asked[op.Worker] < op.Round && (op.From == 0 || m.asked[op.Worker] < op.From)
 		return m.free(op), holds && !untold
 	case kindRelease: // or a withdrawal
@@ -178,7 +178,7 @@ func (m state) step(op operation) (state, bool) {
 	}
 }
 
-// use is step for an operation on the resource. A semaphore has none: one of several
+// use is step for an operation on the resource. A semaphore has no resource: several
 // holders could not write it.
 func (m state) use(op operation) (state, bool) {
 	switch {
@@ -194,7 +194,7 @@ func (m state) use(op operation) (state, bool) {
 		m.seen = m.seen.or(op.fence())
 		return m, op.Value == m.value
 	case op.Kind == kindTxn && m.kind != readWrite:
-		// The node may stay for a while after its owner was told of a loss, but not
+		// The node may stay for a while after its owner was notified of a loss, but not
 		// beside a newer Grant.
 		return m, !op.Accepted || op.fence() == m.wrote
 	default:
@@ -211,8 +211,8 @@ func (m state) free(op operation) state {
 	return m
 }
 
-// model is the model for the search. Each path has a history of its own, and tells the
-// kind of lock.
+// model returns the model for the search. Each path has its own history, and determines
+// the kind of lock.
 func model() porcupine.Model {
 	return porcupine.Model{
 		Partition: func(all []porcupine.Operation) (parts [][]porcupine.Operation) {
@@ -237,12 +237,12 @@ func model() porcupine.Model {
 }
 
 // searchMax bounds the search for a legal order, which takes seconds for the longest
-// histories here. It is less than half of go test's own limit of ten minutes, so that an
+// histories here. It is less than half of go test's own limit of ten minutes, so an
 // undecided search is reported.
 const searchMax = 4 * time.Minute
 
-// check fails the test unless there is an order in which the model can have answered. It
-// returns how far an order was found.
+// check fails the test unless there is an order in which the model can have given these
+// answers. It returns the verdict.
 func check(t *testing.T, name string, ops []operation, notes []note) (verdict string) {
 	t.Helper()
 	history := make([]porcupine.Operation, len(ops))
@@ -264,7 +264,7 @@ func check(t *testing.T, name string, ops []operation, notes []note) (verdict st
 }
 
 // impasse reports, for each illegal history of a lock, how far an order was found: its
-// last operations, the first operations that do not fit, and the faults before.
+// last operations, the first operations that do not fit, and the preceding faults.
 func impasse(ops []operation, notes []note, info porcupine.LinearizationInfo) string {
 	const shown = 8
 	var text strings.Builder

@@ -2,6 +2,6 @@
 
 package histories
 
-// runChild does nothing: on this system no process can be halted, and there are no
+// runChild does nothing: on this system no process can be halted, so there are no
 // children.
 func runChild() {}

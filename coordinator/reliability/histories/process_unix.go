@@ -19,23 +19,23 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// jobVariable makes a process of the test binary a child, which does the job in it and no
-// tests.
+// jobVariable makes a process of the test binary a child, which does the job in the
+// variable and runs no tests.
 const jobVariable = "ZKGRANT_HISTORIES_JOB"
 
-// job is what a child is to do: to hold a lock, or to work under it.
+// job is the job of a child: to hold a lock, or to work under it.
 type job struct {
 	Holds         bool
 	Servers, Path string
-	Timeout, Tick time.Duration // of the session that holds the lock
+	Timeout, Tick time.Duration // of the lock's session
 	Worker        int
-	Workers       int           // goroutines that work
-	Window        time.Duration // between reading and writing, at most
-	Rest          time.Duration // between two sections, at most
+	Workers       int           // working goroutines
+	Window        time.Duration // longest time between reading and writing
+	Rest          time.Duration // longest time between two sections
 	Nodes         []string      // the registers in ZooKeeper
 }
 
-// runChild does the job of this process, if there is one, and does not return then. A job
+// runChild does the job of this process if there is one, and then does not return. A job
 // ends when the parent hangs up, which also ends its context.
 func runChild() {
 	child.Job(jobVariable, func(text string) error {
@@ -56,16 +56,16 @@ func runChild() {
 		err = do(ctx, c, j, newParent(hungUp))
 		closed := c.Close()
 		if ctx.Err() != nil {
-			return closed // it has ended because the parent has hung up
+			return closed // ended because the parent has hung up
 		}
 		return errors.Join(err, closed)
 	})
 }
 
-// message is what parent and child tell each other.
+// message is what parent and child send each other.
 type message struct {
 	Kind                  string
-	Time, Awake, Believed int64 // of the machine
+	Time, Awake, Believed int64 // times of the machine
 	Reason                string
 	Token                 int64
 	Turn                  uint64
@@ -77,11 +77,11 @@ type message struct {
 
 func (m message) fence() fence { return fence{m.Token, m.Turn} }
 
-// parent is the child's end of the link. Each direction is used by one goroutine.
+// parent is the child's end of the link. One goroutine uses each direction.
 type parent struct {
 	out    *json.Encoder
 	in     *json.Decoder
-	said   chan message // size 0; closed when the parent has hung up
+	said   chan message // unbuffered; closed when the parent has hung up
 	asking sync.Mutex
 }
 
@@ -93,7 +93,7 @@ func newParent(hungUp context.CancelFunc) *parent {
 		for {
 			var m message
 			if p.in.Decode(&m) != nil {
-				return // there is no parent to tell
+				return // the parent has hung up
 			}
 			p.said <- m
 		}
@@ -115,15 +115,15 @@ func (p *parent) ask(m message) (message, error) {
 	return answer, nil
 }
 
-// startChild runs a child until the test has ended, or its job is done.
+// startChild runs a child until the test ends, or its job is done.
 func startChild(t *testing.T, j job) *child.Child {
 	t.Helper()
 	text, err := json.Marshal(j)
 	eventstest.Must(t, err)
-	wake := func(p *os.Process) { _ = p.Signal(syscall.SIGCONT) } // the child may have ended
+	wake := func(p *os.Process) { _ = p.Signal(syscall.SIGCONT) } // the child may have ended already
 	return child.Start(t, fmt.Sprint("child ", j.Worker), jobVariable, string(text), wake)
 }
 
-// halt stops the process: it keeps its connections, and does nothing. goOn continues it.
+// halt stops the process: it keeps its connections, but does nothing. goOn continues it.
 func halt(c *child.Child) error { return c.Process.Signal(syscall.SIGSTOP) }
 func goOn(c *child.Child) error { return c.Process.Signal(syscall.SIGCONT) }

@@ -20,19 +20,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runChild() // and return if this process is none
+	runChild() // returns unless this process is a child
 	goleak.VerifyTestMain(m)
 }
 
 const (
-	crewSize     = 3 // workers of a coordinator
+	crewSize     = 3 // workers per coordinator
 	timeoutTicks = 4 // a session timeout, in ticks of the servers
 	slowLock     = "/locks/slow"
 )
 
-// Histories of locks of all kinds on a real ensemble with servers that are killed, one or
-// two at a time, and clients that are partitioned away. Revoke asks for the locks in
-// some.
+// Histories of locks of all kinds on a real ensemble whose servers are killed, one or two
+// at a time, and whose clients are partitioned away. In some, locks are revoked.
 func TestRealHistories(t *testing.T) {
 	const tick = 500 * time.Millisecond
 	t.Parallel()
@@ -43,7 +42,8 @@ func TestRealHistories(t *testing.T) {
 	d := &disaster{
 		ensemble: ensemble.Start(t, 3, ensemble.Tick(tick)), random: rand.New(rand.NewPCG(seed, 0)), timeout: timeoutTicks * tick,
 		revokes: seed%2 == 1,
-		// A goroutine that was told of a loss runs in less than the least lead.
+		// A goroutine that was notified of a loss runs within less than the shortest
+		// lead.
 		history: newHistory(timeoutTicks * tick / 25),
 	}
 	var enough atomic.Bool
@@ -57,7 +57,7 @@ func TestRealHistories(t *testing.T) {
 
 	ops := d.history.ops
 	verdict, total := check(t, "the workers", ops, d.history.notes), tally(ops)
-	if faults > 20 { // fewer may come when there is nothing to lose
+	if faults > 20 { // with fewer faults, none may strike a holder
 		for _, what := range []string{
 			"Grant", "valid", "write", "write refused", "loss", "release", "to a reader", "in a writer's place", "read", "of a multi-lock", "turn",
 		} {
@@ -93,7 +93,7 @@ func tally(ops []operation) map[string]int {
 	return n
 }
 
-// disaster breaks real servers and the ways to them.
+// disaster breaks real servers and the connections to them.
 type disaster struct {
 	ensemble *ensemble.Ensemble
 	networks [3]*faultnet.Network
@@ -107,8 +107,8 @@ type disaster struct {
 	asking       sync.WaitGroup
 }
 
-// crew returns the workers. Some locks come and go, and some are held for so long that
-// there is something to lose. Workers of one session hand the cached lock on.
+// crew returns the workers. Some hold locks briefly, and some for so long that there is
+// something to lose. Workers of one session hand the cached lock to each other.
 func (d *disaster) crew(t *testing.T, more func() bool) (all []*worker) {
 	t.Helper()
 	brief := []string{"/locks/a", "/locks/b", "/locks/rw", "/locks/permits", "/tasks/task", "/locks/cached"}
@@ -141,7 +141,7 @@ func (d *disaster) crew(t *testing.T, more func() bool) (all []*worker) {
 	return all
 }
 
-// connect makes a coordinator with a network of its own.
+// connect returns a coordinator with its own network.
 func (d *disaster) connect(t *testing.T, number int) *coordinator.Coordinator {
 	t.Helper()
 	d.networks[number] = faultnet.New((&net.Dialer{}).DialContext, nil)
@@ -152,7 +152,7 @@ func (d *disaster) connect(t *testing.T, number int) *coordinator.Coordinator {
 	return c
 }
 
-// revoke asks for one of the locks. An unfair one cannot be revoked.
+// revoke revokes one of the locks. An unfair lock cannot be revoked.
 func (d *disaster) revoke(t *testing.T) {
 	path, asks := d.paths[d.random.IntN(len(d.paths))], d.coordinators[d.random.IntN(len(d.coordinators))]
 	if !d.revokes || kindAt(path) == unfair {
@@ -163,7 +163,8 @@ func (d *disaster) revoke(t *testing.T) {
 	d.asking.Go(func() { d.history.revoke(t, asks, path, grace, 4*d.timeout) })
 }
 
-// strike breaks something, lets a while go by, and mends it. All kinds take turns.
+// strike breaks something, lets a while pass, and mends it. The kinds of fault take
+// turns.
 func (d *disaster) strike(t *testing.T, turn int) {
 	t.Helper()
 	ctx, cancel := eventstest.Patient(realMax)

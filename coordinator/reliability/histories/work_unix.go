@@ -18,13 +18,13 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// The registers of the workloads. Each holds a set of numbers; to add one a worker reads
-// the set, waits, and writes it back with the number in it. They differ in what stops a
-// late worker.
+// The registers of the workloads. Each contains a set of numbers. To add a number, a
+// worker reads the set, waits, and writes it back with the number added. The registers
+// differ in what stops a late worker.
 const (
 	registerTrusting  = "in memory, trusting the Grant" // nothing stops it
-	registerAsking    = "in memory, Valid asked first"  // a look at the lease
-	registerComparing = "in memory, tokens compared"    // the keeper refuses a fence smaller than one it was shown
+	registerAsking    = "in memory, Valid asked first"  // a check of the lease
+	registerComparing = "in memory, tokens compared"    // the keeper refuses a smaller fence than it has seen
 	registerPlain     = "in ZooKeeper, plain"           // nothing stops it
 	registerTxn       = "in ZooKeeper, Txn"             // the servers: Txn
 )
@@ -37,10 +37,10 @@ func nodeOf(register string) string {
 
 // section is one stay in the critical section.
 type section struct {
-	Element        int // what it adds, and no other section
+	Element        int // the element that only this section adds
 	Token          int64
 	Turn           uint64
-	Granted, Ended int64 // when the Grant was read, and when it gave the lock back, or read the Lost
+	Granted, Ended int64 // when the Grant was read, and when the lock was released, or Lost was read
 	Writes         []written
 	Ops            []operation
 }
@@ -51,21 +51,21 @@ func (s *section) fence() fence { return fence{s.Token, s.Turn} }
 type written struct {
 	Register string
 	Sent     int64
-	Accepted bool // acknowledged: it is in the set from now on
+	Accepted bool // acknowledged, so it must stay in the set
 }
 
-// worksite is where a worker of a child works.
+// worksite is where a child's worker works.
 type worksite struct {
 	*worker
 	job     job
 	up      *parent
-	raw     *zk.Conn // a session of its own, which outlives the pauses
+	raw     *zk.Conn // its own session, which outlives the pauses
 	tenure  *tenure
 	section *section
 }
 
-// workJob has the child's workers enter the critical section as often as the parent
-// likes. They share a coordinator.
+// workJob lets the child's workers enter the critical section as often as the parent
+// wants. They share a coordinator.
 func workJob(ctx context.Context, c *coordinator.Coordinator, j job, up *parent) error {
 	raw, err := rawClient(j.Servers, 20*j.Tick)
 	if err != nil {
@@ -95,14 +95,14 @@ func workJob(ctx context.Context, c *coordinator.Coordinator, j job, up *parent)
 	return err
 }
 
-// work enters the critical section until the parent ends it.
+// work enters the critical section until the parent ends that.
 func (w *worksite) work(ctx context.Context) error {
 	for {
 		answer, err := w.up.ask(message{Kind: "ready"})
 		if err != nil || !answer.Accepted {
 			return err
 		}
-		<-time.After(w.upTo(w.rest)) // a worker that was halted here goes on with Acquire
+		<-time.After(w.upTo(w.rest)) // a worker that was halted here continues with Acquire
 		w.round++
 		if err := w.enter(ctx); err != nil {
 			return err
@@ -110,7 +110,8 @@ func (w *worksite) work(ctx context.Context) error {
 	}
 }
 
-// enter takes the lock, adds an element to each set, and tells the parent about it.
+// enter acquires the lock, adds an element to each set, and reports the section to the
+// parent.
 func (w *worksite) enter(ctx context.Context) error {
 	w.tenure = w.history.begin(w.number, w.round, w.job.Path)
 	lock := w.handle(&w.tenure.op)(ctx)
@@ -154,7 +155,7 @@ func (w *worksite) enter(ctx context.Context) error {
 	return err
 }
 
-// add reads all sets, waits, and writes them back with the element in them.
+// add reads all sets, waits, and writes them back with the element added.
 func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error {
 	sets := map[string][]int{}
 	for _, register := range memoryRegisters() {
@@ -164,16 +165,16 @@ func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error
 			return err
 		}
 		if register == registerComparing {
-			w.tenure.wrote(kindWrite, sent, answer.Accepted) // a read shows the fence, too
+			w.tenure.wrote(kindWrite, sent, answer.Accepted) // a read also shows the fence
 		}
 		sets[register] = append(answer.Set, w.section.Element)
 	}
 	for _, register := range w.job.Nodes {
-		if set, err := readNode(w.raw, nodeOf(register)); err == nil { // else it is not written either
+		if set, err := readNode(w.raw, nodeOf(register)); err == nil { // otherwise it is not written either
 			sets[register] = append(set, w.section.Element)
 		}
 	}
-	<-time.After(rand.N(w.job.Window)) // the worker thinks about what it has read, and of nothing else
+	<-time.After(rand.N(w.job.Window)) // the worker thinks about what it has read
 
 	for _, register := range memoryRegisters() {
 		if register == registerAsking && !w.tenure.valid() {
@@ -208,7 +209,7 @@ func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error
 			_, err = lock.Txn(ctx, write)
 			w.tenure.wrote(kindTxn, sent, err == nil)
 		}
-		w.section.Writes = append(w.section.Writes, written{register, sent, err == nil}) // unknown counts as not acknowledged
+		w.section.Writes = append(w.section.Writes, written{register, sent, err == nil}) // an unknown outcome counts as not acknowledged
 	}
 	return nil
 }
@@ -225,7 +226,8 @@ func rawClient(servers string, timeout time.Duration) (*zk.Conn, error) {
 	return conn, nil
 }
 
-// readNode returns the set in a node, as it is now or later: a follower may be behind.
+// readNode returns the current set in a node, or a later one. It syncs, because a
+// follower may lag.
 func readNode(conn *zk.Conn, path string) (set []int, err error) {
 	if _, err := conn.Sync(path); err != nil {
 		return nil, err

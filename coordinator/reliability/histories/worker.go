@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// lockKind is a kind of lock. The last component of the path tells it.
+// lockKind is a kind of lock, given by the last component of the path.
 type lockKind uint8
 
 const (
@@ -35,11 +35,11 @@ func kindAt(lock string) lockKind {
 
 const (
 	mostPermits = 3 // the size of the semaphore
-	mostMembers = 3 // of a multi-lock
+	mostMembers = 3 // most members of a multi-lock
 )
 
-// resource is what a lock protects: it accepts a write unless it was shown a greater
-// fence before.
+// resource is what a lock protects: it accepts a write unless it has seen a greater
+// fence.
 type resource struct {
 	mu    sync.Mutex
 	seen  fence
@@ -56,7 +56,7 @@ func (r *resource) write(under fence) (accepted bool) {
 	return true
 }
 
-// read returns the last write. A smaller fence than the reader's is late from then on.
+// read returns the last write. From then on, a smaller fence than the reader's is late.
 func (r *resource) read(under fence) (value int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,32 +64,32 @@ func (r *resource) read(under fence) (value int64) {
 	return r.value
 }
 
-// worker takes one lock after the other and notes what it sees. It believes only what it
-// is told.
+// worker acquires one lock after the other and records what it sees. It believes only
+// what the library reports.
 type worker struct {
 	number      int
 	coordinator *coordinator.Coordinator
 	history     *history
 	resources   map[string]*resource // by the path of the lock
 	paths       []string
-	marks       []coordinator.LockOption // of all its handles
+	marks       []coordinator.LockOption // options of all its handles
 	pace        time.Duration            // how long it usually holds a lock at most
 	patience    time.Duration            // how long it usually waits for a lock at most
-	rest        time.Duration            // how long it goes without a lock at most
+	rest        time.Duration            // how long it rests without a lock at most
 	random      *rand.Rand
 	round       int32
 	more        func() bool
-	past        *tenure // a tenure that is over; its owner may not know it, or may have a write under way
+	past        *tenure // a tenure that is over: its owner may not know that, or may have a write under way
 }
 
 func (w *worker) upTo(d time.Duration) time.Duration {
 	return time.Duration(w.random.Int64N(int64(d) + 1))
 }
 
-// oneIn is true once in n times.
+// oneIn returns true with probability 1/n.
 func (w *worker) oneIn(n int) bool { return w.random.IntN(n) == 0 }
 
-// run works while there is more to do.
+// run works while more returns true.
 func (w *worker) run(t *testing.T) {
 	for w.more() {
 		w.round++
@@ -101,11 +101,10 @@ func (w *worker) run(t *testing.T) {
 	}
 }
 
-// acquirer is a handle of any kind, whatever its method is named and whatever options it
-// takes.
+// acquirer is the Acquire method of a handle of any kind, with its options.
 type acquirer func(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
 
-// handle returns a handle for the operation, and chooses what the operation asks for.
+// handle returns a handle for the operation, and chooses what the operation requests.
 func (w *worker) handle(op *operation) acquirer {
 	switch kindAt(op.Path) {
 	case semaphore:
@@ -118,7 +117,7 @@ func (w *worker) handle(op *operation) acquirer {
 		return w.coordinator.Unfair(op.Path).Acquire
 	case election:
 		return w.coordinator.Election(op.Path, w.marks...).Acquire
-	case cached: // or a contender of the same session with a node of its own
+	case cached: // or a contender of the same session with its own node
 		if !w.oneIn(8) {
 			return w.coordinator.Mutex(op.Path, append(slices.Clip(w.marks), coordinator.Cached())...).Acquire
 		}
@@ -127,8 +126,8 @@ func (w *worker) handle(op *operation) acquirer {
 	return w.member(op).Acquire
 }
 
-// member returns a lock that may be a member of a multi-lock. A cached one may, without
-// its cache.
+// member returns a lock that may be a member of a multi-lock. A cached lock may be one
+// without its cache.
 func (w *worker) member(op *operation) *coordinator.Lock {
 	if kindAt(op.Path) != readWrite {
 		return w.coordinator.Mutex(op.Path, w.marks...)
@@ -164,7 +163,7 @@ func (w *worker) choose(t *tenure) acquirer {
 	return w.coordinator.Multi(locks...).Acquire
 }
 
-// isOf reports whether the Grant is for all members, and for nothing else.
+// isOf reports whether the Grant is for exactly the tenure's members.
 func (t *tenure) isOf(grant events.Grant) bool {
 	if len(t.others) == 0 {
 		return grant.Path == t.op.Path && grant.Members == nil
@@ -184,7 +183,7 @@ func (w *worker) acquire(t *testing.T) {
 		a.giveUp = time.After(w.upTo(w.patience))
 	}
 	granted := lock.Granted()
-	if w.oneIn(4) { // a busy worker: the Grant waits for it, or is taken back
+	if w.oneIn(4) { // a busy worker, for which the Grant waits, or is taken back
 		granted, a.look = nil, time.After(w.upTo(w.patience))
 	}
 	for {
@@ -249,13 +248,13 @@ type attempt struct {
 	lock   *coordinator.Acquisition
 	node   string
 
-	look   <-chan time.Time // for the Grant
+	look   <-chan time.Time // when to read the Grant
 	giveUp <-chan time.Time
-	work   <-chan time.Time // for the next turn
-	left   int              // turns
+	work   <-chan time.Time // when the next turn is due
+	left   int              // remaining turns
 }
 
-// turn writes under the lock, or gives it back when its turns are over.
+// turn writes under the lock, or releases it after the last turn.
 func (a *attempt) turn() {
 	a.work = nil
 	w, op := a.worker, a.tenure.op
@@ -273,13 +272,13 @@ func (a *attempt) turn() {
 	}
 	pace := w.pace / 6
 	if w.oneIn(20) {
-		pace *= 24 // a worker that takes its time
+		pace *= 24 // a slow worker
 	}
 	a.work = time.After(w.upTo(pace))
 }
 
-// use sends a write under the tenure's fence, or reads if the tenure is a reader's. One
-// of several holders of a semaphore has nothing to write.
+// use sends a write under the tenure's fence, or reads if the tenure is a reader's. A
+// semaphore's holder writes nothing, because it may be one of several.
 func (w *worker) use(of *tenure) {
 	for _, part := range of.parts() {
 		resource, sent := w.resources[part.op.Path], w.history.now()
@@ -294,7 +293,7 @@ func (w *worker) use(of *tenure) {
 	}
 }
 
-// late reads a Grant where there can be none.
+// late reads a Grant at a point where there must be none.
 func (a *attempt) late() {
 	select {
 	case grant := <-a.lock.Granted():
@@ -303,14 +302,14 @@ func (a *attempt) late() {
 	}
 }
 
-// goOnReading has a writer become a reader. The write lock is given back when the reader
+// goOnReading lets a writer become a reader. The write lock is released once the reader
 // holds, or cannot.
 func (a *attempt) goOnReading() {
 	w := a.worker
 	w.round++
 	reader := w.history.begin(w.number, w.round, a.tenure.op.Path)
 	reader.op.Shares, reader.op.From = true, a.tenure.op.Round
-	// Its wait does not end with the write lock.
+	// The reader's wait does not end with the write lock.
 	writer := context.WithoutCancel(a.lock.Context(context.Background()))
 	reader.lock = w.coordinator.ReadWrite(reader.op.Path, w.marks...).Read().Acquire(writer)
 	giveUp := time.After(w.patience)
@@ -332,7 +331,7 @@ func (a *attempt) goOnReading() {
 				w.use(reader)
 			}
 			reader.release()
-		case <-giveUp: // the writer has nothing to give any more
+		case <-giveUp: // the writer may have lost the lock
 			a.tenure.release()
 			reader.release()
 		case lost := <-a.lock.Lost():
@@ -354,8 +353,7 @@ func sameNumber(a, b string) bool {
 	return ok && too && x.Seq == y.Seq
 }
 
-// revoke asks for a lock of which all handles are revocable, and waits for at most
-// patience.
+// revoke revokes a lock whose handles are all revocable, and waits at most patience.
 func (h *history) revoke(t *testing.T, c *coordinator.Coordinator, path string, grace, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -384,8 +382,8 @@ func (h *history) revoke(t *testing.T, c *coordinator.Coordinator, path string, 
 	}
 }
 
-// start runs work for each of them, at the same time. The channel is closed when all have
-// finished.
+// start runs work for each element, concurrently. The channel is closed when all calls
+// have returned.
 func start[W any](all []W, work func(W)) (finished <-chan struct{}) {
 	done := make(chan struct{})
 	var running sync.WaitGroup

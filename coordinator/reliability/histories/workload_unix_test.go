@@ -21,13 +21,13 @@ import (
 )
 
 // The classic workloads on a lock, in one: five processes with a session timeout of 2 s.
-// Every 5 s the process in the critical section is halted until the next one has been in
-// it for a while. Mutual exclusion is checked on what all of them saw; each set is
-// checked for the elements that were acknowledged. All sets are written by the same
-// holders in the same sections under the same pauses.
+// Every 5 s, the process in the critical section is halted until the next one has been in
+// it for a while. Mutual exclusion is checked on what all of them saw, and each set for
+// the acknowledged elements. The same holders write all sets, in the same sections with
+// the same pauses.
 //
-// Two more processes have a cached lock, which the three workers of each hand on among
-// themselves. Every second time the process is halted while its node is idle.
+// Two more processes have a cached lock, and three workers each, which hand it to each
+// other. Every second time, the process is halted while its node is idle.
 func TestRealWorkloads(t *testing.T) {
 	const (
 		processes, caching = 5, 2
@@ -58,11 +58,11 @@ func TestRealWorkloads(t *testing.T) {
 	for i := range processes {
 		serve(ours, job{Path: "/locks/work", Worker: i, Workers: 1, Window: window, Nodes: nodes})
 	}
-	for i := range caching { // the second one rests for longer, so that the first one has idle nodes
+	for i := range caching { // the second process rests longer, so that the first one has idle nodes
 		serve(cached, job{Path: cachedPath, Worker: i, Workers: 3, Window: window / 2, Rest: window << (3 * i)})
 	}
 	holds := func(at latest) bool { return !at.left }
-	idle := func(at latest) bool { // a node that was handed on is kept until another contender comes
+	idle := func(at latest) bool { // a node that was handed on is kept until another contender arrives
 		if !at.left || at.fence.turn == 0 {
 			return false
 		}
@@ -117,21 +117,21 @@ func TestRealWorkloads(t *testing.T) {
 	}
 }
 
-// memory is a set that the test keeps.
+// memory is a set that the test keeps in memory.
 type memory struct {
 	set  []int
-	seen fence // the greatest fence that it was shown
+	seen fence // the greatest fence that it has seen
 }
 
-// latest is the last Grant that the keeper has heard of.
+// latest is the last Grant that the keeper knows of.
 type latest struct {
 	holder *child.Child // nil if there was none
 	fence  fence
-	left   bool // it has left the critical section. If the lock is cached, its process may keep the node
-	grants int  // how many grants there were by then
+	left   bool // it has left the critical section; if the lock is cached, its process may keep the node
+	grants int  // how many grants there have been
 }
 
-// keeper keeps the sets of one kind of process, and remembers what the processes did.
+// keeper keeps the sets of one kind of process, and records what the processes did.
 type keeper struct {
 	mu        sync.Mutex
 	registers map[string]*memory
@@ -149,14 +149,14 @@ func newKeeper() *keeper {
 	return k
 }
 
-// finish lets each worker go home that is outside the critical section.
+// finish lets each worker end once it is outside the critical section.
 func (k *keeper) finish() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.finished = true
 }
 
-// serve answers a child until it may go home.
+// serve answers a child until it may end.
 func (k *keeper) serve(c *child.Child) error {
 	for {
 		var m message
@@ -172,7 +172,7 @@ func (k *keeper) serve(c *child.Child) error {
 	}
 }
 
-// answer answers a request of a child.
+// answer answers a child's request.
 func (k *keeper) answer(c *child.Child, m message) (answer message) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -205,7 +205,8 @@ func (k *keeper) look() latest {
 }
 
 // pauseHolder halts the latest holder once may allows it. The holder stays halted until
-// other workers have been in the critical section, and the rest of the period is over.
+// other workers have been in the critical section and its session has expired.
+// pauseHolder returns at the end of the period at the earliest.
 func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry time.Duration) {
 	start := time.Now()
 	patient, cancel := eventstest.Patient(realMax)
@@ -221,7 +222,7 @@ func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry
 	k.mu.Unlock()
 	halted := time.Now()
 	// The server grants the lock to no other contender before the session has expired;
-	// then some get their turn.
+	// then some of them get their turn.
 	until(patient, func() bool { return k.look().grants > at.grants+3 && time.Since(halted) > expiry })
 	eventstest.Check(t, goOn(at.holder))
 	rest, end := context.WithDeadline(context.Background(), start.Add(period))
@@ -229,8 +230,8 @@ func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry
 	until(rest, func() bool { return false })
 }
 
-// until polls until the condition holds, or the context ends, and reports whether it
-// holds.
+// until polls until the condition holds or the context ends, and reports whether the
+// condition holds.
 func until(ctx context.Context, cond func() bool) bool {
 	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
@@ -252,8 +253,8 @@ func (k *keeper) operations() (ops []operation) {
 	return ops
 }
 
-// overlaps counts the sections that began, as their processes believed, while an earlier
-// one went on. It returns the longest time for which two overlapped.
+// overlaps counts the sections that, as their processes believed, began during an earlier
+// one. It returns the longest overlap.
 func (k *keeper) overlaps() (count int, longest time.Duration) {
 	var end int64
 	for _, s := range slices.SortedFunc(slices.Values(k.sections), func(a, b *section) int { return cmp.Compare(a.Granted, b.Granted) }) {
@@ -266,7 +267,7 @@ func (k *keeper) overlaps() (count int, longest time.Duration) {
 	return count, longest
 }
 
-// outcome is what became of a set.
+// outcome is the result for one set.
 type outcome struct {
 	register                  string
 	acknowledged, lost, stale int
@@ -276,8 +277,9 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%s: %d of %d (%d late)", o.register, o.lost, o.acknowledged, o.stale)
 }
 
-// outcome counts the acknowledged elements that are not in the set, and the writes that
-// were accepted though another worker had been granted the lock before they were sent.
+// outcome counts the acknowledged elements that are missing in the set, and the writes
+// that were accepted although another worker had been granted the lock before they were
+// sent.
 func (k *keeper) outcome(register string) outcome {
 	o := outcome{register: register}
 	for _, s := range k.sections {

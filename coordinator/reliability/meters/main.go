@@ -1,9 +1,9 @@
-// Meters prints how much code a lock passes on its way, and how much code the library
-// has. It judges nothing: a change that makes a figure grow says why.
+// Meters prints how much code a lock passes through, and how much code the library has.
+// It does not judge: a change that makes a figure grow says why.
 //
-// A Grant, a Release, a handoff and a loss are walked on the in-process server. Coverage
-// counters are cleared before each and written out after it, so a function is counted if
-// it ran in that phase, whether the phase needed it or not.
+// A Grant, a release, a handoff and a loss are played on the in-process server. Coverage
+// counters are cleared before each and written after it, so a function is counted if it
+// ran in that phase, whether or not the phase needed it.
 //
 //	go run ./coordinator/reliability/meters
 package main
@@ -26,10 +26,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// self is this package.
+// self is the path of this package.
 const self = "github.com/zkgrant/zkgrant/coordinator/reliability/meters"
 
-// phases are what is walked. Each writes its counters to a folder of its name.
+// phases are the steps that are measured. Each writes its counters to a folder with its
+// name.
 var phases = []struct{ name, title string }{
 	{"grant", "Acquire, Grant"},
 	{"release", "Release, Done"},
@@ -47,7 +48,7 @@ func main() {
 	must(os.Chdir(strings.TrimSpace(command("go", "list", "-m", "-f", "{{.Dir}}"))))
 	folder := made(os.MkdirTemp("", "meters"))
 	defer os.RemoveAll(folder)
-	// This program is built once more, with counters, for the walk. A program may clear
+	// This program is built once more, with counters, for the walk. A program can clear
 	// its counters only if its own package has some; ran leaves those out. Packages that
 	// only tests import do not count.
 	library := []string{self}
@@ -78,8 +79,7 @@ func made[T any](v T, err error) T {
 	return v
 }
 
-// command runs a program and returns what it printed. None may hold up a run of tests for
-// ever.
+// command runs a program, with a time limit, and returns its output.
 func command(name string, arguments ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -88,8 +88,8 @@ func command(name string, arguments ...string) string {
 	return string(made(c.Output()))
 }
 
-// ran counts the functions, and their files, that the counters in a folder show to have
-// run.
+// ran returns how many functions, in how many files, have run according to the counters
+// in a folder.
 func ran(folder string) (functions, files int) {
 	profile := folder + ".txt"
 	command("go", "tool", "covdata", "textfmt", "-i="+folder, "-o", profile)
@@ -114,7 +114,7 @@ func walk(out string) {
 	server := made(zktest.New())
 	defer server.Close()
 	connect := func() *coordinator.Coordinator {
-		// The timeout is so long that no probe falls into a phase.
+		// The timeout is long enough that no probe falls into a phase.
 		return made(coordinator.Connect(ctx, server.Addr(), server.Option(), coordinator.WithSessionTimeout(40*time.Second)))
 	}
 	c, d := connect(), connect()
@@ -152,8 +152,8 @@ func walk(out string) {
 	})
 }
 
-// count clears the counters, runs a phase, lets what it started come to rest, and writes
-// the counters out.
+// count clears the counters, runs a phase, waits for its effects, and writes the
+// counters.
 func count(out, name string, settle time.Duration, phase func()) {
 	must(coverage.ClearCounters())
 	phase()
@@ -164,9 +164,9 @@ func count(out, name string, settle time.Duration, phase func()) {
 	must(coverage.WriteCountersDir(folder))
 }
 
-// printRooms prints the lines of code, and the files, of each room. Comments, blank lines
-// and tests do not count. Of the folders below a room only internal ones do, and those of
-// coordinator are its own.
+// printRooms prints the lines of code and the files of each room, without comments, blank
+// lines and tests. Of a room's subfolders, only the internal ones count, and
+// coordinator's are included in coordinator.
 func printRooms() {
 	var lines, files int
 	for _, room := range [][]string{
@@ -187,7 +187,7 @@ func printRooms() {
 	fmt.Printf("meters: %-20s %5d lines of code in %2d files\n", "together", lines, files)
 }
 
-// codeLines counts the lines that hold a token.
+// codeLines counts the lines that contain a token.
 func codeLines(source []byte) int {
 	file := token.NewFileSet().AddFile("", -1, len(source))
 	var s scanner.Scanner
@@ -199,7 +199,7 @@ func codeLines(source []byte) int {
 			return len(held)
 		}
 		if tok == token.SEMICOLON && literal == "\n" {
-			continue // put in by the scanner
+			continue // inserted by the scanner
 		}
 		for line := range strings.Count(literal, "\n") + 1 {
 			held[file.Line(pos)+line] = true

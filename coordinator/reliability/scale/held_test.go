@@ -16,18 +16,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	runServer() // and return if this process is none
+	runServer() // returns unless this process is a server
 	goleak.VerifyTestMain(m)
 }
 
 const (
 	locks = 10_000
-	// heapMax is how many bytes of heap a held lock may cost. What the session remembers
-	// of a directory that it has made is part of it, for 16,384 of them at most.
+	// heapMax is how many bytes of heap a held lock may cost. That includes what the
+	// session remembers of a directory that it has created, for at most 16,384 of them.
 	heapMax = 2304
 )
 
-// held is a lock with all that a caller's select needs.
+// held is a lock with all channels that a caller's select needs.
 type held struct {
 	lock    *coordinator.Acquisition
 	granted <-chan events.Grant
@@ -35,11 +35,11 @@ type held struct {
 	done    <-chan struct{}
 }
 
-// take acquires locks, each at a path of its own, and returns when all are granted.
+// take acquires locks, each at its own path, and returns once all are granted.
 func take(t *testing.T, lock func(path string) *coordinator.Lock) []held {
 	t.Helper()
 	const hands = 128
-	// As callers do; other than the background, it costs something to wait for.
+	// As callers do: unlike the background, waiting for this context costs something.
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	all := make([]held, locks)
@@ -61,11 +61,11 @@ func take(t *testing.T, lock func(path string) *coordinator.Lock) []held {
 	return all
 }
 
-// inUse returns how many bytes of the heap are in use, and how many goroutines there are.
+// inUse returns how many bytes of heap are in use, and how many goroutines there are.
 func inUse() (heap, goroutines int) {
 	var stats runtime.MemStats
-	// Objects with finalizers, and what pools keep for one run more, go in the second
-	// run.
+	// Objects with finalizers, and objects that pools keep for one more run, are freed by
+	// the second run.
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&stats)
@@ -73,12 +73,13 @@ func inUse() (heap, goroutines int) {
 }
 
 // TestAHeldLockCostsLittle: no goroutine, and a bounded heap for each lock with
-// everything that belongs to it, the ZooKeeper client's part and the caller's channels
-// included. It waits until every node is watched: a lock has everything by then.
+// everything that belongs to it, including the ZooKeeper client's part and the caller's
+// channels. The test waits until every node is watched, because then a lock has
+// everything.
 func TestAHeldLockCostsLittle(t *testing.T) {
 	for _, kind := range []struct {
 		name string
-		full bool // they are like others, and take their time
+		full bool // only at full length: similar to others, and slow
 		lock func(c *coordinator.Coordinator, path string) *coordinator.Lock
 	}{
 		{"mutex", false, func(c *coordinator.Coordinator, path string) *coordinator.Lock { return c.Mutex(path) }},
@@ -105,8 +106,8 @@ func costsLittle(t *testing.T, lock func(*coordinator.Coordinator, string) *coor
 	all := take(t, func(path string) *coordinator.Lock { return lock(c, path) })
 	eventstest.Eventually(t, "every node is watched", func() bool { return srv.watches(t) == locks })
 	var perLock, now int
-	// Requests that were just answered have goroutines that are about to end, and memory
-	// that is about to be free.
+	// Goroutines of requests just answered may be about to end, and memory about to be
+	// freed.
 	eventstest.Eventually(t, fmt.Sprintf("a held lock costs no goroutine, and at most %d bytes of heap", heapMax), func() bool {
 		var more int
 		more, now = inUse()

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestIdleSemaphoresLeaveNothing: idle semaphores that had waiters leave no watch at the
+// TestIdleSemaphoresLeaveNothing: idle semaphores that had waiters leave no watch on the
 // server, and in the session only what it remembers of their directories.
 func TestIdleSemaphoresLeaveNothing(t *testing.T) {
 	const (

@@ -14,11 +14,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// serverVariable makes a process of the test binary a server, which runs no tests.
+// serverVariable makes a process of the test binary a server that runs no tests.
 const serverVariable = "ZKGRANT_SCALE_SERVER"
 
-// runServer serves, and does not return, if this process is a server. It writes its
-// address, and ends when its input does, so it does not outlive the test.
+// runServer serves and does not return if this process is a server. The server writes its
+// address, and ends when its input ends, so it does not outlive the test.
 func runServer() {
 	child.Job(serverVariable, func(string) error {
 		srv, err := zktest.New()
@@ -32,10 +32,10 @@ func runServer() {
 	})
 }
 
-// server is the address of a server in a process of its own.
+// server is the address of a server in its own process.
 type server string
 
-// startServer runs a server until the test has ended.
+// startServer runs a server until the test ends.
 func startServer(t *testing.T) server {
 	t.Helper()
 	c := child.Start(t, "the server", serverVariable, "serve", nil)

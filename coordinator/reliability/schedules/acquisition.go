@@ -11,7 +11,7 @@ import (
 
 // Promise 4: one acquisition and its channels.
 
-// record is one acquisition.
+// record is the record of one acquisition.
 type record struct {
 	life      *life
 	a         *coordinator.Acquisition
@@ -19,15 +19,15 @@ type record struct {
 	path      string
 	script    script
 	born      time.Time
-	ctx       context.Context // of the lock; nil if it is not looked at
+	ctx       context.Context // the lock's context; nil if it is not checked
 	tenure    *tenure         // the Grant that was read
 	loss      *events.Lost    // the Lost that was read
 	released  bool
 	cancelled bool
-	cancel    context.CancelCauseFunc // of the wait
-	belated   bool                    // it was asked for after Close was called, and perhaps after it returned
+	cancel    context.CancelCauseFunc // ends the wait
+	belated   bool                    // acquired after Close was called, perhaps after it returned
 
-	writer *tenure       // the writer whose place it takes or shares, by asking with its context; nil: it is asked for alone
+	writer *tenure       // the holder whose context it was acquired with, to take or share its place; nil: none
 	known  chan struct{} // closed when it is known whether it was granted; nil without a writer
 }
 
@@ -72,7 +72,7 @@ func (r *record) granted(grant events.Grant) {
 	r.isKnown()
 }
 
-// isKnown lets the writer go on that waits for known.
+// isKnown lets the writer that waits for known continue.
 func (r *record) isKnown() {
 	if r.known != nil {
 		close(r.known)
@@ -110,12 +110,12 @@ func (r *record) release() {
 	}
 	select {
 	case <-r.ctx.Done():
-	case <-time.After(time.Millisecond): // a loss that came first ends the context, which may take a moment
+	case <-time.After(time.Millisecond): // an earlier loss ends the context, which may take a moment
 		r.failf("the context lives after Release")
 	}
 }
 
-// empty fails if anything says that the lock is held.
+// empty fails if anything suggests that the lock is held.
 func (r *record) empty(when string) {
 	select {
 	case grant := <-r.a.Granted():
@@ -127,7 +127,7 @@ func (r *record) empty(when string) {
 	}
 }
 
-// done is called when Done is closed, the last thing to happen.
+// done is called once Done is closed, which is the last thing to happen.
 func (r *record) done() {
 	w := r.life.client.world
 	defer r.isKnown()
@@ -193,7 +193,7 @@ func (r *record) judgeContext(err error) {
 	switch {
 	case cause == nil:
 		r.failf("the context lives after Done")
-	case r.released && errors.Is(cause, coordinator.ErrReleased): // a Release says nothing more, granted or not
+	case r.released && errors.Is(cause, coordinator.ErrReleased): // after a Release, that is the cause, granted or not
 	case errors.As(err, &lost) && errors.As(cause, &because) && *lost == *because:
 	case err == nil || !errors.Is(cause, err):
 		r.failf("the context ended with %v, the acquisition with %v", cause, err)

@@ -11,16 +11,16 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Schedules of cached locks: the acquisitions that share a node hold it turn by turn.
-// Checked are how many turns may go before a contender that waits, and which nodes are
-// left when the lock is not wanted.
+// Schedules of cached locks: the acquisitions that share a node hold it in turns. The
+// tests check how many turns precede a waiting contender, and which nodes are left when
+// the lock is no longer used.
 
 type caching struct {
 	size     int
 	idle     time.Duration
 	handoffs int
-	lasts    time.Duration // the time for these handoffs
-	mixed    bool          // some handles are uncached, and some acquisitions share their node with a part of the others only
+	lasts    time.Duration // the time limit for these handoffs
+	mixed    bool          // some handles are uncached, and some acquisitions share their node with only some of the others
 	closes   bool          // idle nodes are left to Close
 }
 
@@ -36,8 +36,8 @@ func newCaching(seed uint64) caching {
 	}
 }
 
-// others reports whether an acquisition differs from most at its path. The virtual
-// instant decides, as for a multi-lock.
+// others reports whether an acquisition differs from most at its path. The virtual time
+// decides, as for a multi-lock.
 func (w *world) others() bool {
 	now := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 	return w.recipe == cached && w.caching.mixed && rand.New(rand.NewPCG(w.seed, now)).IntN(6) == 0
@@ -52,7 +52,7 @@ func (l *life) cached(path string) *coordinator.Lock {
 	return l.Mutex(path, append(options, coordinator.Cached(coordinator.CacheHandoffs(w.caching.handoffs), coordinator.CacheFor(w.caching.lasts)))...)
 }
 
-// path picks a path. A client of cached locks keeps to one path for a while.
+// path picks a path. A client of cached locks stays with one path for a while.
 func (k *worker) path() string {
 	w := k.world
 	anyone := pick(k.random, w.paths...)
@@ -71,7 +71,7 @@ func (k *worker) pause() time.Duration {
 	return time.Millisecond + d
 }
 
-// brief returns how long to hold: hold, or less.
+// brief returns how long to hold: hold or less.
 func (k *worker) brief(hold time.Duration) time.Duration {
 	if k.world.recipe == cached && !k.oneIn(4) {
 		return min(hold, k.upTo(20*time.Millisecond))
@@ -79,10 +79,10 @@ func (k *worker) brief(hold time.Duration) time.Duration {
 	return hold
 }
 
-// passed is a waiting contender, and the node by which it was passed.
+// passed is a waiting contender, and the node that passed it.
 type passed struct{ node, by string }
 
-// passes notes which contenders wait at a Grant without a request, unless the Grant was
+// passes records which contenders wait at a Grant without a request, unless the Grant was
 // read late.
 func (t *tenure) passes() {
 	w := t.world()
@@ -103,12 +103,12 @@ func (t *tenure) passes() {
 	}
 }
 
-// judgePasses fails if a contender was passed too often, or for too long, from when it
-// must have been known: the answer to a write that was sent within two probe intervals
-// comes after the news of the contender. Both may come at the same instant, when a
-// connection heals, and the answer may be noticed first: so the passes of that instant do
-// not count. A client is excused if an event to it was lost and a later answer was not.
-// TCP does no such thing, and what such a client does proves nothing.
+// judgePasses fails if a contender was passed too often or for too long, counted from
+// when it must have been known: the answer to a write that was sent within two probe
+// intervals arrives after the event of the contender. Both may arrive at the same
+// instant, when a connection heals, and the answer may be noticed first, so passes at
+// that instant do not count. A client is excused if an event to it was lost but a later
+// answer was not. TCP never does that, so the behaviour of such a client proves nothing.
 func (w *world) judgePasses() {
 	for p, all := range w.passed {
 		c := all[0].life.client
@@ -139,8 +139,8 @@ func (w *world) judgePasses() {
 	}
 }
 
-// settleIdle lets idle nodes go, and reports whether they go before Close. A path has one
-// at most: any other contender has it removed.
+// settleIdle waits for idle nodes to be deleted, and reports whether that happens before
+// Close. A path has at most one: any other contender makes it go.
 func (w *world) settleIdle() bool {
 	for _, p := range w.paths {
 		left := w.nodes(p)

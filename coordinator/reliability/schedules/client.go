@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// client is one coordinator after the other, on a network of its own.
+// client is one coordinator after the other, on its own network.
 type client struct {
 	clientPlan
 	world   *world
@@ -21,29 +21,29 @@ type client struct {
 	name    string
 	network *faultnet.Network
 	faults  *frameFaults
-	lossy   atomic.Bool // frames were lost, and not the connection
-	deaf    atomic.Bool // an event was lost, and what came behind it was not
+	lossy   atomic.Bool // frames were lost, but not the connection
+	deaf    atomic.Bool // an event was lost, but later frames were not
 
 	restarting atomic.Bool
 
 	mu       sync.Mutex
-	current  *life // nil while there is none
+	current  *life // nil if there is none
 	lives    []*life
-	sessions []int64 // all its sessions that were looked at
+	sessions []int64 // all of its sessions that id has seen
 }
 
-// life is one coordinator, and what its stream has told.
+// life is one coordinator, and what its stream has reported.
 type life struct {
 	*coordinator.Coordinator
 	client  *client
 	read    chan struct{} // closed when the stream has ended; nil without one
 	closing atomic.Pointer[time.Time]
-	// cutShort: a slow reader was asleep when the coordinator was closed, and the events
-	// left for it were dropped.
+	// cutShort is set if a slow reader was asleep when the coordinator was closed, so the
+	// events left for it were dropped.
 	cutShort bool
 
 	mu    sync.Mutex
-	said  map[uint64]string // of each acquisition, a letter for each event
+	said  map[uint64]string // the events of each acquisition, one letter each
 	ended map[uint64]error
 	known []*record
 }
@@ -55,7 +55,7 @@ func newClient(w *world, number int, p clientPlan) *client {
 	return c
 }
 
-// connect makes a coordinator, unless ctx ends before there is a session.
+// connect connects a coordinator, unless ctx ends before there is a session.
 func (c *client) connect(ctx context.Context) bool {
 	options := []coordinator.Option{
 		coordinator.WithDialer(c.network.Dial), coordinator.WithSessionTimeout(c.timeout),
@@ -89,14 +89,14 @@ func (c *client) connect(ctx context.Context) bool {
 	return true
 }
 
-// get returns the present coordinator, or nil.
+// get returns the current coordinator, or nil.
 func (c *client) get() *life {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.current
 }
 
-// id returns the id of the present session, or 0.
+// id returns the current session, or 0.
 func (c *client) id() int64 {
 	l := c.get()
 	if l == nil {
@@ -111,7 +111,7 @@ func (c *client) id() int64 {
 	return id
 }
 
-// ids returns all sessions that were looked at.
+// ids returns all sessions that id has seen.
 func (c *client) ids() []int64 {
 	c.id()
 	c.mu.Lock()
@@ -119,8 +119,8 @@ func (c *client) ids() []int64 {
 	return slices.Clone(c.sessions)
 }
 
-// stop closes the coordinator, which is bounded by the session timeout. On a healthy
-// network Close returns no error.
+// stop closes the coordinator, within the session timeout. On a healthy network, Close
+// must return no error.
 func (c *client) stop() {
 	c.mu.Lock()
 	l := c.current
@@ -147,7 +147,7 @@ func (c *client) stop() {
 	}
 }
 
-// restart replaces the coordinator. The next one is there as soon as it has a session.
+// restart replaces the coordinator. The next one is in use once it has a session.
 func (c *client) restart() {
 	defer c.restarting.Store(false)
 	c.stop()

@@ -14,18 +14,20 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Locks that report crashes: what each holder was told is compared with what is known of
-// the holders before.
+// Locks that detect crashes: the reports to each holder are compared with what is known
+// of earlier holders.
 
-// detectsOf distributes the seeds, independently of recipeOf, again and formOf.
+// detectsOf reports whether a seed's locks detect crashes, independently of recipeOf,
+// again and formOf.
 func detectsOf(seed uint64) bool {
 	return recipeOf(seed).basic() && seed/128%3 == 1
 }
 
-// errPanic is what a function under a lock panics with.
+// errPanic is the panic of a function under a lock.
 var errPanic = errors.New("schedules: panic")
 
-// recovered is Do. It also returns the panic of the function, which is with an error.
+// recovered is Do. It returns the function's panic, whose value is an error, as its
+// error.
 func recovered(ctx context.Context, h handle, f func(context.Context, events.Grant) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -43,10 +45,10 @@ type fate struct {
 	told     *events.Abandoned
 	crashed  bool // its holder certainly took the Grant and did not release
 	released bool // its holder released, and so did every holder beside it, as far as this one knows
-	gone     bool // the session lived when the node went, and no other client deleted it
+	gone     bool // the node went while its session lived, and no other client deleted it
 }
 
-// fateOf judges an acquisition that is over.
+// fateOf records how an acquisition ended.
 func (w *world) fateOf(path string, s side, grant events.Grant, how string, err error) {
 	if !w.detects || grant.Token == 0 {
 		return
@@ -61,7 +63,7 @@ func (w *world) fateOf(path string, s side, grant events.Grant, how string, err 
 	case "lost", "panicked":
 		f.crashed = true
 	case "":
-		f.released = err == nil // it was taken on the stream
+		f.released = err == nil // taken on the stream
 	default:
 		f.crashed = errors.Is(err, coordinator.ErrClosed)
 	}
@@ -74,19 +76,19 @@ func (w *world) fateOf(path string, s side, grant events.Grant, how string, err 
 	}
 }
 
-// isOver notes how the acquisition ended.
+// isOver records how the acquisition ended.
 func (r *record) isOver(err error) {
 	w, grant := r.life.client.world, r.a.Grant()
 	how := ""
 	if r.tenure != nil {
 		how = r.tenure.how
 	} else if !r.released || err != nil {
-		return // it had no holder
+		return // there was no holder
 	}
 	w.fateOf(r.path, r.script.side, grant, how, err)
 }
 
-// judgeFates compares what each holder was told with what is known. Many fates are
+// judgeFates compares the reports to each holder with what is known. Many fates are
 // unknown: a release without a connection may be executed, or come too late.
 func (w *world) judgeFates() {
 	for _, path := range w.paths {
@@ -124,8 +126,8 @@ func (w *world) judgeRecord(path string, all []fate) {
 	}
 }
 
-// judgeSilence fails if a holder was told of no crash, and the latest holder before it
-// certainly crashed. A holder between the two that did not certainly crash may have
+// judgeSilence fails if a holder was told of no crash, although the latest holder before
+// it certainly crashed. A holder between the two that did not certainly crash may have
 // released. So may the writer whose place a reader has taken, by the time the reader
 // looks.
 func (w *world) judgeSilence(path string, all []fate, f fate) {
@@ -144,8 +146,8 @@ func (w *world) judgeSilence(path string, all []fate, f fate) {
 	}
 }
 
-// judgeTold fails if a holder was told of one that has released, of another node than
-// that holder's, or of another crash than the first since the last release.
+// judgeTold fails if a holder was told of a holder that has released, of a node that was
+// not that holder's, or of another crash than the first since the last release.
 func (w *world) judgeTold(lock string, all []fate, f fate) {
 	told, before := *f.told, int64(0)
 	for _, g := range all {
@@ -165,14 +167,14 @@ func (w *world) judgeTold(lock string, all []fate, f fate) {
 	}
 }
 
-// crashedAt reports whether a holder with the token has certainly crashed.
+// crashedAt reports whether a holder with this token certainly crashed.
 func crashedAt(all []fate, token int64) bool {
 	return slices.ContainsFunc(all, func(f fate) bool {
 		return f.token == token && f.side == alone && f.crashed
 	})
 }
 
-// clean reports whether every holder with the token has certainly released.
+// clean reports whether every holder with this token certainly released.
 func clean(all []fate, token int64) bool {
 	gone := false
 	for _, f := range all {

@@ -9,8 +9,8 @@ import (
 // The environment of the tests here.
 const (
 	seedVariable   = "ZKGRANT_SEED"      // play this schedule only, and print it
-	numberVariable = "ZKGRANT_SCHEDULES" // play so many schedules
-	recipeVariable = "ZKGRANT_RECIPE"    // every schedule is about this kind of lock, by its name
+	numberVariable = "ZKGRANT_SCHEDULES" // how many schedules to play
+	recipeVariable = "ZKGRANT_RECIPE"    // play only this kind of lock, by its name
 	soakVariable   = "ZKGRANT_SOAK"      // 1: play fresh schedules until stopped
 )
 

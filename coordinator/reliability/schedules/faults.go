@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// disturb breaks one thing after the other until the time is over.
+// disturb breaks one thing after the other until the time is up.
 func (w *world) disturb() {
 	r := newRandom(w.seed, disturbing, 0)
 	end := w.begun.Add(w.length)
@@ -19,7 +19,7 @@ func (w *world) disturb() {
 		c := w.victim(r)
 		pause := r.upTo(c.timeout)
 		if w.kind == mild {
-			pause += w.longest() // so that each lease has recovered from the fault before
+			pause += w.longest() // so that each lease has recovered from the previous fault
 		}
 		if time.Now().Add(pause).After(end) {
 			time.Sleep(time.Until(end))
@@ -41,7 +41,7 @@ func (w *world) disturb() {
 	}
 }
 
-// victim is any client, or one that holds a lock.
+// victim returns any client, or one that holds a lock.
 func (w *world) victim(r random) *client {
 	anybody := pick(r, w.clients...)
 	if r.oneIn(3) {
@@ -53,7 +53,7 @@ func (w *world) victim(r random) *client {
 	return anybody
 }
 
-// later undoes something, unless the schedule is over by then.
+// later undoes something, unless everything has healed by then.
 func (w *world) later(after time.Duration, undo func()) {
 	time.AfterFunc(after, func() {
 		if !w.healed() {
@@ -65,7 +65,7 @@ func (w *world) later(after time.Duration, undo func()) {
 func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 	id := c.id()
 	if id == 0 {
-		return // there is no session to break, and 0 means the sessions that are being made
+		return // there is no session to break, and 0 means the sessions being created
 	}
 	if w.size.resizes && w.recipe == semaphore && r.oneIn(3) {
 		w.resize(r)
@@ -125,7 +125,7 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 		said("data changed")
 		for _, lock := range w.paths {
 			for _, node := range w.nodes(lock) {
-				_ = w.srv.SetData(node, []byte("changed")) // a node that is gone is not changed
+				_ = w.srv.SetData(node, []byte("changed")) // the node may be gone
 			}
 		}
 	case 27:
@@ -136,9 +136,9 @@ func (w *world) breakOneThing(r random, c *client, took time.Duration) {
 	}
 }
 
-// isolate cuts a session off in every way, and keeps the client from making another
-// connection, perhaps after answers have been slow for a while. There is no other fault
-// meanwhile: this is when a lease has to run out in time.
+// isolate cuts a session off in one way or another, and keeps the client from
+// reconnecting, perhaps after slow answers for a while. No other fault happens meanwhile:
+// this tests that a lease runs out in time.
 func (w *world) isolate(r random, c *client, id int64, took time.Duration) {
 	if w.kind != mild {
 		took = c.timeout*9/10 + r.upTo(c.timeout)
@@ -159,7 +159,7 @@ func (w *world) isolate(r random, c *client, id int64, took time.Duration) {
 	case 3:
 		c.network.Partition(faultnet.Up) // answers under way arrive
 	}
-	w.srv.Strand(id, true) // what its follower has heard goes no further either
+	w.srv.Strand(id, true) // the follower passes nothing on to the leader either
 	w.behind.Store(true)
 	time.Sleep(took)
 	w.srv.Strand(id, false)
@@ -167,7 +167,7 @@ func (w *world) isolate(r random, c *client, id int64, took time.Duration) {
 	c.network.Heal()
 }
 
-// breakFurther has the faults that some kinds of schedule exclude.
+// breakFurther plays the faults that some kinds of schedule exclude.
 func (w *world) breakFurther(r random, c *client, choice int, took time.Duration, said func(string)) {
 	switch {
 	case w.kind == decreed && choice <= 19:
@@ -200,19 +200,18 @@ func (w *world) breakFurther(r random, c *client, choice int, took time.Duration
 	}
 }
 
-// frameFaults is the rule of one network: for a time some of its frames meet with a
-// fault.
+// frameFaults is the rule of one network: for some time, some of its frames meet a fault.
 type frameFaults struct {
 	client *client
 	mu     sync.Mutex
 	random
 	until time.Time
-	rate  int       // one frame in so many
+	rate  int       // one frame in rate meets a fault
 	focus zktest.Op // 0: any
 }
 
-// begin starts faults for a time: seldom on any frame, or often on the frames of one
-// operation.
+// begin starts faults for some time: rare ones on any frame, or frequent ones on the
+// frames of one operation.
 func (f *frameFaults) begin(r random, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -255,8 +254,8 @@ func (f *frameFaults) rule(frame faultnet.Frame) faultnet.Verdict {
 		v = faultnet.Swallow()
 		f.client.lossy.Store(true)
 	case 8:
-		// A network does not lose a frame and keep the connection. A server that does
-		// crashes in a moment.
+		// A network does not lose a frame and keep the connection. A server that does so
+		// crashes soon after.
 		v = faultnet.Drop()
 		f.client.lossy.Store(true)
 		if frame.Op == faultnet.OpEvent {
@@ -272,7 +271,7 @@ func (f *frameFaults) rule(frame faultnet.Frame) faultnet.Verdict {
 	return v
 }
 
-// intercept loses some replies to creates. The test then knows which node they made.
+// intercept loses some replies to creates, so the test knows which nodes they created.
 func (w *world) intercept(q zktest.Request) zktest.Action {
 	w.enters(q)
 	w.judgeRemoval(q)
@@ -285,7 +284,7 @@ func (w *world) intercept(q zktest.Request) zktest.Action {
 	}
 	w.mu.Lock()
 	w.counts["creates"]++
-	// The number of creates decides, so that it does not depend on the GUID.
+	// The count of creates decides, so that the decision does not depend on the GUID.
 	unlucky := newRandom(w.seed, losing, w.counts["creates"]).oneIn(30)
 	if unlucky {
 		w.cutAfter[nameOf(node)] = true
@@ -299,8 +298,7 @@ func (w *world) intercept(q zktest.Request) zktest.Action {
 	return zktest.CutAfter()
 }
 
-// created returns the path that the request creates, alone or in a transaction, or
-// nothing.
+// created returns the path that the request creates, alone or in a transaction, or "".
 func created(q zktest.Request) string {
 	if q.Op == zktest.OpCreate {
 		return q.Path
@@ -313,7 +311,7 @@ func created(q zktest.Request) string {
 	return ""
 }
 
-// guid finds the GUID in the name of a node, or of one that is to be made, in Curator's
+// guid returns the GUID in the name of a node, existing or to be created, in Curator's
 // form or in kazoo's.
 func guid(node string) (string, bool) {
 	const size, short = 36, 32

@@ -19,32 +19,32 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// Runners acquire and release locks in cycles, and each frame of a few cycles meets with
-// a mishap in turn. A release may still be under way, or share its request with the next
-// acquire, when it comes.
+// Runners acquire and release locks in cycles. In turn, each frame of a few cycles meets
+// a mishap. At that moment, a release may still be under way, or share its request with
+// the next acquire.
 
 const (
 	stageTimeout = 10 * time.Second // the session timeout
-	warmUp       = 3                // cycles, after which the directory is known to be ours
-	undisturbed  = 2                // cycles, of which each frame meets with a mishap in turn
-	afterwards   = 4                // cycles
+	warmUp       = 3                // cycles, so that the directory is known to be ours
+	undisturbed  = 2                // cycles; each of their frames meets a mishap in turn
+	afterwards   = 4                // further cycles
 	loopDir      = "/loops"
-	cacheIdle    = time.Minute // after which a kept node goes if it is not asked for
-	mostPermits  = 2           // of a semaphore
+	cacheIdle    = time.Minute // how long an idle node is kept
+	mostPermits  = 2           // a semaphore's size
 )
 
 type grip struct {
 	of      func(c *coordinator.Coordinator, path string) handle
-	nodes   int  // how many one contender may have at one time; 0: unknown
-	rest    int  // of them, when nothing holds or waits
-	side    side // of a read/write lock
-	permits int  // of a semaphore; 0: the lock is none
+	nodes   int  // most nodes of one contender at one time; 0: unknown
+	rest    int  // nodes that stay when nothing holds or waits
+	side    side // the side of a read/write lock
+	permits int  // permits of a semaphore; 0: not a semaphore
 }
 
 var (
 	asMutex  = grip{nodes: 1, of: func(c *coordinator.Coordinator, p string) handle { return c.Mutex(p) }}
 	asUnfair = grip{nodes: 1, of: func(c *coordinator.Coordinator, p string) handle { return c.Unfair(p) }}
-	// A node that is not kept goes after Done, when the next one may be there.
+	// A node that is not kept is deleted after Done, when the next one may already exist.
 	asCached = grip{nodes: 2, rest: 1, of: func(c *coordinator.Coordinator, p string) handle { return c.Mutex(p, coordinator.Cached()) }}
 
 	toRead  = grip{nodes: 1, side: shared, of: readSide}
@@ -71,7 +71,7 @@ var (
 func readSide(c *coordinator.Coordinator, p string) handle  { return c.ReadWrite(p).Read() }
 func writeSide(c *coordinator.Coordinator, p string) handle { return c.ReadWrite(p).Write() }
 
-// bulk asks for all permits.
+// bulk acquires all permits.
 type bulk struct{ *coordinator.Semaphore }
 
 func (b bulk) Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition {
@@ -81,18 +81,18 @@ func (b bulk) Acquire(ctx context.Context, options ...coordinator.AcquireOption)
 type runner struct {
 	lock string
 	grip
-	hold    time.Duration // if it is 0, a cycle takes no time, and the clock stands still
-	other   bool          // in a session of its own, without a mishap
+	hold    time.Duration // 0: a cycle takes no time, and the clock stands still
+	other   bool          // in its own session, without a mishap
 	fresh   bool          // there is no directory yet, and no warm-up
-	waits   bool          // for the end of each release, and for its nodes to go, so their number is known
-	leaves  bool          // after hold, whether it was granted or not
-	becomes bool          // a reader after it has written
-	hasty   bool          // it gives the write lock back before it knows whether it may read
-	crashes bool          // it panics under the lock, and acquires it again
-	pause   time.Duration // after a release; a loop without one can keep an unfair lock from its waiters for ever
+	waits   bool          // waits for the end of each release and for its nodes to go, so that their number is known
+	leaves  bool          // releases after hold, whether it was granted or not
+	becomes bool          // becomes a reader after it has written
+	hasty   bool          // releases the write lock before it knows whether it may read
+	crashes bool          // panics under the lock, and acquires it again
+	pause   time.Duration // after a release; without it, a loop can starve the waiters of an unfair lock
 }
 
-// tracks are the runners that share a play.
+// tracks returns the runners that play together, by name.
 func tracks() map[string][]runner {
 	const little, long = time.Millisecond, stageTimeout / 50
 	a := func(g grip, hold time.Duration) runner { return runner{lock: "a", grip: g, hold: hold} }
@@ -120,7 +120,7 @@ func tracks() map[string][]runner {
 		"crashes":                {crashes, other(tellsOfCrashes)},
 		"waits after a crash":    {waits, other(waitsAfterACrash)},
 	}
-	// One contender of each kind, and a rival.
+	// One contender of each kind with its rival.
 	for name, g := range map[string][2]grip{
 		"mutex": {asMutex, asMutex}, "reader": {toRead, toWrite}, "writer": {toWrite, toRead},
 		"permit": {onePermit, allPermits}, "all permits": {allPermits, onePermit}, "unfair": {asUnfair, asUnfair},
@@ -135,7 +135,7 @@ func tracks() map[string][]runner {
 		fresh.fresh, leaves.leaves, after.hold = true, true, little
 		gives.leaves, gives.hold = true, long/2
 		if name == "cached" {
-			gives.nodes = 0 // Done waits for no node: while a create is held up, more follow
+			gives.nodes = 0 // Done does not wait for nodes: while one create is delayed, more follow
 		}
 		all[name+", in a new directory"] = []runner{fresh}
 		all[name+", leaves at once"] = []runner{leaves}
@@ -145,15 +145,15 @@ func tracks() map[string][]runner {
 	return all
 }
 
-// mishap strikes a frame, or a request when it comes to the server.
+// mishap strikes a frame, or a request when it reaches the server.
 type mishap struct {
 	name    string
 	verdict faultnet.Verdict
-	cut     time.Duration // the connection is cut so much later; 0: never
+	cut     time.Duration // the connection is cut this much later; 0: never
 	expires bool          // the client is kept away until its session has ended
 	server  func(l *laps, session int64) zktest.Action
-	silent  bool // a lease may run out before the client notices and has another connection
-	robbed  bool // nodes are deleted: their holders are told afterwards, and may not be alone until then
+	silent  bool // a lease may run out before the client notices and reconnects
+	robbed  bool // nodes are deleted: their holders notice later, and may not be alone until then
 }
 
 func mishaps() []mishap {
@@ -185,28 +185,28 @@ func mishaps() []mishap {
 	}
 }
 
-// laps is a play of a track, with one mishap or none.
+// laps is a play of a track, with at most one mishap.
 type laps struct {
 	*testing.T
 	mishap
 	track     string
 	direction faultnet.Direction
-	nth       int // the frame, or request, that meets with it; 0: none
-	again     int // so many frames later the connection ends once more; 0: never
+	nth       int // number of the frame or request that it strikes; 0: none
+	again     int // the connection ends again this many frames later; 0: never
 
 	srv     *zktest.Server
 	network *faultnet.Network
-	victim  *coordinator.Coordinator // to which it happens
-	other   *coordinator.Coordinator // to which it does not
-	nodes   int                      // the victim may have at one time; 0: unknown
+	victim  *coordinator.Coordinator // its frames meet the mishap
+	other   *coordinator.Coordinator // undisturbed
+	nodes   int                      // the most the victim may have at one time; 0: unknown
 
 	mu     sync.Mutex
 	began  bool
-	frames [faultnet.Down + 1]int // since the start, of the victim, without pings
-	asked  int                    // requests of the victim that have come to the server since the start
+	frames [faultnet.Down + 1]int // the victim's frames since the start, without pings
+	asked  int                    // the victim's requests that have reached the server since the start
 	struck bool                   // the mishap has happened
 	holder map[string][]holding
-	last   map[string]holding // by lock, the latest granted holder that excludes others
+	last   map[string]holding // by lock, the latest holder that excludes others
 }
 
 func (l *laps) connect(dial faultnet.Dial) *coordinator.Coordinator {
@@ -214,7 +214,7 @@ func (l *laps) connect(dial faultnet.Dial) *coordinator.Coordinator {
 	c, err := coordinator.Connect(context.Background(), l.srv.Addr(),
 		coordinator.WithDialer(dial), coordinator.WithSessionTimeout(stageTimeout))
 	eventstest.Must(l, err)
-	l.Cleanup(func() { _ = c.Close() }) // if the test fails on the way; a second Close does nothing
+	l.Cleanup(func() { _ = c.Close() }) // in case the test fails on the way; a second Close does nothing
 	return c
 }
 
@@ -254,9 +254,9 @@ func (l *laps) run(t *testing.T) {
 	victims.Wait()
 	close(stop)
 	others.Wait()
-	l.begin(false) // pings go on for ever
+	l.begin(false) // pings continue forever
 
-	for _, r := range runners { // the next contender gets in, and waits no longer than for the end of a session
+	for _, r := range runners { // the next contender waits at most for the end of a session
 		began := time.Now()
 		next := l.cycle(l.other, runner{lock: r.lock, grip: r.grip})
 		if took := time.Since(began); next == nil || took > 2*stageTimeout {
@@ -265,7 +265,7 @@ func (l *laps) run(t *testing.T) {
 		}
 		l.over(next)
 	}
-	time.Sleep(3*stageTimeout + cacheIdle) // the network is back for long
+	time.Sleep(3*stageTimeout + cacheIdle) // the network has long been healed
 	for _, node := range l.srv.Tree() {
 		if l.srv.Owner(node) != 0 || strings.HasSuffix(node, session.RecordSuffix) {
 			l.Errorf("left: %s", node)
@@ -287,7 +287,7 @@ func (l *laps) begin(began bool) {
 	l.began = began
 }
 
-// loop goes through cycles until there were enough of them, or it is stopped.
+// loop runs cycles until there were enough of them, or it is stopped.
 func (l *laps) loop(c *coordinator.Coordinator, r runner, cycles int, stop <-chan struct{}) {
 	var last *coordinator.Acquisition
 	for range cycles {
@@ -311,7 +311,7 @@ func (l *laps) loop(c *coordinator.Coordinator, r runner, cycles int, stop <-cha
 	l.over(last)
 }
 
-// over waits until an acquisition is.
+// over waits for the end of an acquisition.
 func (l *laps) over(a *coordinator.Acquisition) {
 	select {
 	case <-a.Done():
@@ -323,7 +323,7 @@ func (l *laps) over(a *coordinator.Acquisition) {
 	}
 }
 
-// cycle acquires and releases, and returns the acquisition that ends last, or nil if it
+// cycle acquires and releases. It returns the acquisition that ends last, or nil if it
 // has failed.
 func (l *laps) cycle(c *coordinator.Coordinator, r runner) *coordinator.Acquisition {
 	lock := r.of(c, loopDir+"/"+r.lock)
@@ -343,7 +343,7 @@ func (l *laps) cycle(c *coordinator.Coordinator, r runner) *coordinator.Acquisit
 	defer cancel()
 	grant, err := a.Wait(ctx)
 	switch {
-	case l.takes(err): // granted, and lost before the Grant was read
+	case l.takes(err): // granted, but lost before the Grant was read
 		return a
 	case err != nil:
 		l.Errorf("no grant: %v; nodes %v", err, l.srv.Tree())
@@ -360,8 +360,8 @@ func (l *laps) cycle(c *coordinator.Coordinator, r runner) *coordinator.Acquisit
 	return last
 }
 
-// become asks to read in the writer's place, gives the write lock back, and holds the
-// read lock for as long.
+// become requests the read lock in the writer's place, releases the write lock, and holds
+// the read lock for the same time.
 func (l *laps) become(r runner, lock handle, writer *coordinator.Acquisition) *coordinator.Acquisition {
 	ctx := writer.Context(context.Background())
 	if r.hasty {
@@ -394,7 +394,7 @@ func (m mishap) takes(err error) bool {
 		m.robbed && errors.Is(err, coordinator.ErrNodeRemoved) || m.silent && errors.Is(err, coordinator.ErrLeaseRanOut))
 }
 
-// rule has the one frame meet with the mishap.
+// rule lets the mishap strike its frame.
 func (l *laps) rule(f faultnet.Frame) faultnet.Verdict {
 	l.mu.Lock()
 	counts := l.began && l.nodes > 0
@@ -434,11 +434,11 @@ func (l *laps) rule(f faultnet.Frame) faultnet.Verdict {
 	return l.verdict
 }
 
-// count returns how many nodes the victim has, and fails the test if it has more than it
-// may.
+// count returns how many nodes the victim has, and fails the test if there are more than
+// allowed.
 func (l *laps) count() (n int) {
 	for _, node := range l.srv.Tree() {
-		// Between the two looks the node may go: then it has no owner.
+		// Between the two calls the node may be deleted, and then has no owner.
 		if owner := l.srv.Owner(node); owner != 0 && owner != l.other.SessionID() {
 			n++
 		}
@@ -449,7 +449,7 @@ func (l *laps) count() (n int) {
 	return n
 }
 
-// intercept does what rule does for a request at the server.
+// intercept is rule for requests that reach the server.
 func (l *laps) intercept(q zktest.Request) zktest.Action {
 	l.mu.Lock()
 	if !l.began || q.Op == zktest.OpPing || q.Op == zktest.OpConnect || q.Session != l.victim.SessionID() {
@@ -466,7 +466,7 @@ func (l *laps) intercept(q zktest.Request) zktest.Action {
 	return l.server(l, q.Session)
 }
 
-// rob deletes the nodes of a session, and the directories that are empty then.
+// rob deletes the nodes of a session, and the directories that become empty.
 func (l *laps) rob(session int64) {
 	tree := l.srv.Tree()
 	slices.Reverse(tree) // nodes before their directories
@@ -489,8 +489,8 @@ func (l *laps) scribble() {
 	}
 }
 
-// unlessQuicker fails the test for an error, except those that come when another client
-// makes or deletes nodes between the look at the tree and this.
+// unlessQuicker fails the test for an error, unless another client can have created or
+// deleted nodes since the tree was read.
 func (l *laps) unlessQuicker(err error) {
 	if err != nil && !errors.Is(err, zktest.NoNode) && !errors.Is(err, zktest.NotEmpty) {
 		l.Error(err)
@@ -500,7 +500,7 @@ func (l *laps) unlessQuicker(err error) {
 type holding struct {
 	a *coordinator.Acquisition
 	runner
-	token int64 // of a reader in a writer's place: the writer's token
+	token int64 // for a reader in a writer's place, the writer's token
 	turn  uint64
 }
 
@@ -517,8 +517,8 @@ func (l *laps) granted(r runner, a *coordinator.Acquisition, grant events.Grant)
 			permits += o.permits
 		}
 		share := h.permits > 0 || o.side == shared && h.side == shared || o.token == h.token && o.turn == h.turn
-		// Validity ends for good: a holder that is valid before and after another was is
-		// valid in between.
+		// Validity ends for good: a holder that is valid before and after the check of
+		// another is valid in between.
 		if !share && h.a.Valid() && o.a.Valid() && !l.robbed {
 			l.Errorf("two holders of %s", r.lock)
 		}
@@ -532,7 +532,7 @@ func (l *laps) granted(r runner, a *coordinator.Acquisition, grant events.Grant)
 	}
 	last := l.last[r.lock]
 	grown := h.token > last.token || h.token == last.token && h.turn > last.turn
-	if !grown && !l.robbed { // robbed, two may hold for a moment, and either may come here first
+	if !grown && !l.robbed { // if robbed, two may hold for a moment, and either may come here first
 		l.Errorf("token %#x, turn %d after %#x, turn %d of %s", h.token, h.turn, last.token, last.turn, r.lock)
 	}
 	l.last[r.lock] = h

@@ -9,9 +9,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// TestNoNodeIsLeftWhateverFrameIsLost has each frame of a few cycles of each track meet
-// with each mishap in turn, in both directions, and in some trials the connection ends
-// soon after. The quick test takes a sample.
+// TestNoNodeIsLeftWhateverFrameIsLost lets each mishap strike each frame of a few cycles
+// of each track in turn, in both directions. In some trials, the connection also ends
+// soon after. The quick test plays a sample.
 func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 	play := func(t *testing.T, l *laps) {
 		t.Helper()
@@ -62,7 +62,7 @@ func TestNoNodeIsLeftWhateverFrameIsLost(t *testing.T) {
 		if play(t, trials[i]); trials[i].struck {
 			struck.Add(1)
 		}
-		trials[i] = nil // it holds a server
+		trials[i] = nil // release its server
 		return true
 	})
 	if n := struck.Load(); n < int64(len(trials)*3/4) && !t.Failed() {

@@ -9,9 +9,9 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Promises 1, 2 and 3: in what order holders hold, for how long, and with what token.
+// Promises 1, 2 and 3: the order of holders, how long they hold, and their tokens.
 
-// tenure is a Grant that was taken, until it was given back or lost.
+// tenure is a Grant that was taken, until it was released or lost.
 type tenure struct {
 	life    *life
 	path    string
@@ -19,8 +19,8 @@ type tenure struct {
 	permits int
 	root    string // the node and ID of the Grant, or of the Grant whose place it has
 	grant   events.Grant
-	others  []*tenure   // of the other members of a multi-lock
-	at      time.Time   // of the Grant
+	others  []*tenure   // the tenures of a multi-lock's other members
+	at      time.Time   // time of the Grant
 	quick   bool        // the holder reads its channels at once
 	valid   func() bool // asks the library
 
@@ -40,7 +40,7 @@ func newTenure(l *life, path string, s side, grant events.Grant, born time.Time,
 
 func (t *tenure) world() *world { return t.life.client.world }
 
-// begin checks the other holders, and the contenders before.
+// begin checks the tenure against other holders, and against contenders ahead.
 func (t *tenure) begin() {
 	w := t.world()
 	w.logf("%d of %s: granted %s, token %x, turn %d, session %x",
@@ -82,20 +82,20 @@ func (w *world) exclusive(a, b *tenure) {
 		a.grant.ID, a.life.client.name, a.grant.Token, a.at.Sub(w.begun), b.grant.ID, b.life.client.name, b.grant.Token)
 }
 
-// excused reports whether the library could not have told the holder in time.
+// excused reports whether the library could not have notified the holder in time.
 func (w *world) excused(t *tenure) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.decreed[t.grant.Session] || w.meddled[nameOf(t.grant.Node)]
 }
 
-// first fails if there is a node with a smaller number that has to be waited for. While
-// the own node exists, the directory is the same, and the numbers are the order in which
-// the server accepted the contenders.
+// first fails if there is a node with a smaller number that the holder must wait for.
+// While the holder's own node exists, the directory is the same, and the numbers are in
+// the order in which the server accepted the contenders.
 func (t *tenure) first() {
 	w := t.world()
 	if w.recipe == semaphore || w.recipe == unfair {
-		return // a semaphore's holder has left the queue, see enters; an unfair lock has none
+		return // a semaphore's holder has left the queue, see enters; an unfair lock has no queue
 	}
 	number := sequence(t.grant.Node)
 	ahead := ""
@@ -109,14 +109,14 @@ func (t *tenure) first() {
 	}
 }
 
-// sequence is the number that the server appended to the name, as text, which compares as
-// numbers do.
+// sequence returns the number that the server appended to the name, as text that compares
+// like the number.
 func sequence(node string) string {
 	const digits = 10
 	return node[max(0, len(node)-digits):]
 }
 
-// end notes when and how the tenure ended. Only the first call counts.
+// end records when and how the tenure ended. Only the first call counts.
 func (t *tenure) end(how string, why events.Reason) {
 	w := t.world()
 	w.logf("%d of %s: %s %v", t.grant.ID, t.life.client.name, how, why)
@@ -143,7 +143,7 @@ func (t *tenure) judgeReason() {
 	wrong := true
 	switch t.why {
 	case events.ReasonSessionExpired:
-		wrong = !decreed // else the lease should have run out before
+		wrong = !decreed // otherwise the lease should have run out earlier
 	case events.ReasonNodeRemoved:
 		wrong = !decreed && !meddled
 	case events.ReasonSuspended:
@@ -160,8 +160,9 @@ func (t *tenure) judgeReason() {
 	}
 }
 
-// ended returns when the tenure was over for its holder, or the zero time if it goes on.
-// A coordinator that is being closed has told every holder when Close began.
+// ended returns when the tenure was over for its holder, or the zero time if it
+// continues. A coordinator that is being closed has notified every holder when Close
+// began.
 func (t *tenure) ended() (time.Time, events.Reason) {
 	w := t.world()
 	w.mu.Lock()
@@ -187,7 +188,7 @@ func (w *world) holders(paths ...string) (all []*tenure) {
 	return all
 }
 
-// inspect looks at every holder right after each tick, at which sessions end.
+// inspect checks every holder right after each tick, because sessions end at ticks.
 func (w *world) inspect() {
 	next := w.begun
 	for {
@@ -213,8 +214,8 @@ func (w *world) inspect() {
 	}
 }
 
-// checkBudgets fails if a session has more nodes than its coordinator counts. Nothing is
-// under way now that has not been counted.
+// checkBudgets fails if a session has more nodes than its coordinator counts. At this
+// moment, nothing uncounted is under way.
 func (w *world) checkBudgets() {
 	for _, c := range w.clients {
 		l := c.get()
@@ -235,9 +236,9 @@ func (w *world) checkBudgets() {
 	}
 }
 
-// check compares what a holder believes with what the server knows. The loss came before
-// the session's end if it is known a moment after it: the library had no time to do
-// anything in between.
+// check compares the holder's view with the server's. A loss that is known a moment after
+// the session's end was known before it: in between, the library had no time to do
+// anything.
 func (t *tenure) check(lives bool) {
 	w := t.world()
 	if over, _ := t.ended(); !over.IsZero() || w.excused(t) {
@@ -260,9 +261,9 @@ func (t *tenure) check(lives bool) {
 	}
 }
 
-// checkWatches fails if there are more watches than nodes to watch, for each session. A
-// connection that was stranded, or lags, still has watches of nodes that it does not know
-// to be gone.
+// checkWatches fails if, for each session, there are more watches than nodes to watch. A
+// connection that was stranded, or lags, still watches nodes that it does not know to be
+// gone.
 func (w *world) checkWatches(sessions int) {
 	if w.behind.Load() {
 		return
@@ -272,19 +273,18 @@ func (w *world) checkWatches(sessions int) {
 		nodes += len(w.nodes(p))
 	}
 	if w.recipe == semaphore || w.recipe == cached {
-		nodes += len(w.paths) // the directories are watched, too: a semaphore's leases, a cached lock's queue
+		nodes += len(w.paths) // directories are watched, too: a semaphore's leases, a cached lock's queue
 	}
 	if n := w.srv.Watches(); n > nodes*sessions {
 		w.failf("%d watches on %d nodes, by %d sessions", n, nodes, sessions)
 	}
 }
 
-// judgeOrder compares each tenure with every tenure before it on its path that excludes
-// it.
+// judgeOrder compares each tenure with every earlier one on its path that excludes it.
 func (w *world) judgeOrder() {
 	for _, p := range w.paths {
-		// The Grant of an excused holder may have been on its way when its session or
-		// node was taken away.
+		// The Grant of an excused holder may have been under way when its session or node
+		// was taken away.
 		all := slices.DeleteFunc(slices.Clone(w.tenures[p]), w.excused)
 		slices.SortStableFunc(all, func(a, b *tenure) int {
 			return cmp.Or(a.at.Compare(b.at), compareTokens(a, b))
@@ -299,7 +299,7 @@ func (w *world) judgeOrder() {
 	}
 }
 
-// compareTokens compares the pairs of token and turn, which grow.
+// compareTokens compares the pairs of token and turn, which must grow.
 func compareTokens(a, b *tenure) int {
 	return cmp.Or(cmp.Compare(a.grant.Token, b.grant.Token), cmp.Compare(a.grant.Turn, b.grant.Turn))
 }
@@ -313,7 +313,7 @@ func (w *world) judgeTwo(a, b *tenure) {
 		return
 	}
 	over, why := a.ended()
-	// At the same instant is in order: a holder that has lost a lock gives its node up
+	// The same instant is in order: a holder that has lost its lock releases its node
 	// then.
 	if over.IsZero() || over.After(b.at) {
 		when := "never"

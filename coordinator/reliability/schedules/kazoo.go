@@ -6,14 +6,14 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Locks with kazoo's names, and requests in the way of Curator's Revoker.
+// Locks with kazoo's names, and revocation requests as Curator's Revoker writes them.
 
-// form is the form of the names in a schedule.
+// form is the form of the nodes' names in a schedule.
 type form string
 
 const (
 	plainNames  form = "our names"
-	kazoosNames form = "kazoo's names"          // every client uses them
+	kazoosNames form = "kazoo's names"          // used by every client
 	mixedNames  form = "kazoo's names and ours" // one client uses kazoo's, and is refused beside ours
 )
 
@@ -36,11 +36,12 @@ func (c *client) kazoo() bool {
 	return c.world.form == kazoosNames || c.world.form == mixedNames && c.number == 0
 }
 
-// mayBeRefused reports whether the client may meet contenders that kazoo does not see.
+// mayBeRefused reports whether the client may meet contenders that kazoo does not
+// recognise.
 func (c *client) mayBeRefused() bool { return c.world.form == mixedNames && c.kazoo() }
 
-// askBack writes to some nodes of a lock what Curator's Revoker does. A holder goes on
-// holding.
+// askBack writes a revocation request into some nodes of a lock, as Curator's Revoker
+// does. The holder keeps holding.
 func (w *world) askBack(r random) {
 	for _, node := range w.nodes(pick(r, w.paths...)) {
 		if r.oneIn(3) {
@@ -49,7 +50,7 @@ func (w *world) askBack(r random) {
 		w.mu.Lock()
 		w.asked[nameOf(node)] = true
 		w.mu.Unlock()
-		_ = w.srv.SetData(node, []byte("__REVOKE__")) // a node that is gone cannot be asked
+		_ = w.srv.SetData(node, []byte("__REVOKE__")) // the node may be gone
 	}
 }
 
@@ -59,7 +60,7 @@ func (w *world) wasAsked(node string) bool {
 	return w.asked[nameOf(node)]
 }
 
-// isKazoos reports whether the node of a holder has a name of the right form.
+// isKazoos reports whether the name of a holder's node has the right form.
 func (c *client) isKazoos(node string) bool {
 	name, _ := events.ParseName(path.Base(node))
 	return name.Kind.Kazoo() == c.kazoo()

@@ -6,22 +6,22 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// judgeRemoval checks a request to remove a directory: this session has made it, as a
-// container, or an earlier one of the same client or one that has ended. The earlier one
-// may be alive: the server may have received a request to resume it that its client had
-// given up. It is called before the request is executed, so of several sessions that ask
-// for a directory at the same time each may be the one that makes it. A request of a
-// session that has ended comes to nothing.
+// judgeRemoval checks a request to remove a directory. It must have been created, as a
+// container, by this session, by an earlier one of the same client, or by one that has
+// ended. The earlier one may be alive: the server may have received a request to resume
+// it after its client had given that up. judgeRemoval runs before the request is
+// executed, so of several sessions that request a directory at the same time, each may be
+// the creator. A request of a session that has ended has no effect.
 func (w *world) judgeRemoval(q zktest.Request) {
 	if q.Op != zktest.OpCreateContainer && q.Op != zktest.OpDelete {
 		return
 	}
 	alive := w.srv.Sessions()
 	w.mu.Lock()
-	there := w.srv.Exists(q.Path) // under the mutex: an older look would take the directory for gone
+	there := w.srv.Exists(q.Path) // under the mutex, because an older result might say that the directory is gone
 	d := w.containers[q.Path]
 	if d.there && !there {
-		d.askers = nil // it has gone since
+		d.askers = nil // it has been removed since
 	}
 	if d.there = there; q.Op == zktest.OpCreateContainer {
 		d.askers = append(d.askers, q.Session)
@@ -41,7 +41,7 @@ func (w *world) judgeRemoval(q zktest.Request) {
 	}
 }
 
-// oneClient reports whether the sessions are of one client.
+// oneClient reports whether both sessions belong to one client.
 func (w *world) oneClient(one, other int64) bool {
 	return slices.ContainsFunc(w.clients, func(c *client) bool {
 		ids := c.ids()
@@ -49,8 +49,8 @@ func (w *world) oneClient(one, other int64) bool {
 	})
 }
 
-// container is a directory, by the requests to make it.
+// container records a directory and the requests to create it.
 type container struct {
-	askers []int64 // the sessions that have asked for it since it was last gone
-	there  bool    // at the last request to make or to remove it
+	askers []int64 // the sessions that have requested it since it was last gone
+	there  bool    // whether it existed at the last request to create or remove it
 }

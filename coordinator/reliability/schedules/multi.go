@@ -9,13 +9,13 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// Schedules of multi-locks: a worker that wants a path wants some others with it, or that
-// path alone, as a mutex or as a multi-lock of one. What holds for a path holds for each
-// of them, so the Grant is a tenure of each path.
+// Schedules of multi-locks: a worker acquires its path together with some others, or
+// alone, as a mutex or as a multi-lock of one. What holds for a path holds for each
+// member, so a Grant is a tenure of each path.
 
-// several returns a lock whose first member is at the path. The virtual instant decides
-// the other members, and not the worker: its decisions are those of every other kind of
-// lock.
+// several returns a lock whose first member is at the path. The virtual time decides the
+// other members, not the worker's random source, so that its decisions are the same as
+// for every other kind of lock.
 func (l *life) several(first string) *coordinator.Lock {
 	w := l.client.world
 	r := rand.New(rand.NewPCG(w.seed, uint64(time.Now().UnixNano())))
@@ -32,7 +32,7 @@ func (l *life) several(first string) *coordinator.Lock {
 	return l.Multi(locks...)
 }
 
-// addOthers makes the tenures of a multi-lock's other members.
+// addOthers creates the tenures of a multi-lock's other members.
 func (t *tenure) addOthers() {
 	for _, m := range t.grant.Members[min(1, len(t.grant.Members)):] {
 		other := *t

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// plan is what a seed decides before the start.
+// plan is what a seed decides in advance.
 type plan struct {
 	seed      uint64
 	kind      kind
@@ -21,25 +21,25 @@ type plan struct {
 	length    time.Duration // until everything heals
 }
 
-// kind is which faults a schedule may have, and so which checks apply.
+// kind says which faults a schedule may have, and so which checks apply.
 type kind string
 
 const (
 	ordinary kind = "ordinary" // the faults of a network and an ensemble
 	mild     kind = "mild"     // only faults that a lease outlives
-	decreed  kind = "decreed"  // sessions are ended while they live, too
+	decreed  kind = "decreed"  // live sessions are ended, too
 	meddled  kind = "meddled"  // nodes are deleted by another client, too
 )
 
 type clientPlan struct {
 	timeout time.Duration
-	probe   time.Duration // 0 for the default
-	told    bool          // of the tick
+	probe   time.Duration // 0: the default
+	told    bool          // whether the server's tick is set as an option
 	strict  bool          // a lost connection is a loss
 	stream  streamPlan
 	workers int
 
-	unsteady bool // one frame or another meets with a fault all the time
+	unsteady bool // now and then one of its frames meets a fault
 }
 
 type streamPlan uint8
@@ -52,13 +52,13 @@ const (
 
 type random struct{ *rand.Rand }
 
-// newRandom returns the source of one part of a schedule.
+// newRandom returns the random source of one part of a schedule.
 func newRandom(seed uint64, p part, number int) random {
 	return random{rand.New(rand.NewPCG(seed, uint64(p)<<32+uint64(number)))}
 }
 
-// part is the part that decides. Each has a source of its own, so that its decisions
-// change nothing for the others.
+// part is a part of the schedule. Each part has its own random source, so its decisions
+// do not change those of the others.
 type part uint64
 
 const (
@@ -70,7 +70,7 @@ const (
 	working
 )
 
-// oneIn is true once in n times.
+// oneIn returns true with probability 1/n.
 func (r random) oneIn(n int) bool { return r.IntN(n) == 0 }
 
 func (r random) upTo(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
@@ -105,7 +105,7 @@ func newPlan(seed uint64) plan {
 			workers: 1 + r.IntN(3),
 		}
 		if p.recipe == cached {
-			c.workers += 2 // that share a node
+			c.workers += 2 // they share a node
 		}
 		if p.kind == mild {
 			c.timeout = p.tick * pick[time.Duration](r, 10, 15, 20)
@@ -130,13 +130,13 @@ func (p plan) longest() time.Duration {
 	return longest
 }
 
-// outage returns how long a fault may last. In a mild schedule a lease outlives it. That
-// includes a lease of a lock granted a moment ago, after a long wait with only a ping
-// each third of the timeout: it counts from the newest ping that came five eighths of a
-// tick before the claim. The next connection may be a second away by then, and slow.
+// outage returns how long a fault may last. In a mild schedule, a lease outlives it. That
+// includes the lease of a lock just granted after a long wait with only a ping per third
+// of the timeout: it counts from the newest ping that was five eighths of a tick older
+// than the claim. By then, the next connection may be a second away, and slow.
 func (p plan) outage(r random, timeout time.Duration) time.Duration {
 	if p.kind == mild {
-		window := min(2*time.Second, timeout/2) * 5 / 8 // of a tick that was not told
+		window := min(2*time.Second, timeout/2) * 5 / 8 // of a tick that the client is not told
 		outlived := timeout*19/20 - timeout/3 - window - time.Second - timeout/20
 		return time.Millisecond + r.upTo(min(outlived, timeout*2/5))
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// The kind of lock of a schedule, what may be asked of it, and which holders share it.
+// The kind of lock of a schedule, what may be requested of it, and which holders share
+// it.
 
 type recipe string
 
@@ -27,8 +28,8 @@ const (
 // basic reports whether the lock may have kazoo's names, and report crashes.
 func (r recipe) basic() bool { return r == mutex || r == readWrite || r == reentrant }
 
-// recipeOf distributes the seeds. It takes no decision from the plan, so that a seed
-// played for another recipe is the same schedule of faults.
+// recipeOf distributes the seeds. It makes no decision of the plan, so a seed played with
+// another recipe has the same schedule of faults.
 func recipeOf(seed uint64) recipe {
 	if only := onlyRecipe(); only != "" {
 		return only
@@ -39,8 +40,8 @@ func recipeOf(seed uint64) recipe {
 type side uint8
 
 const (
-	alone  side = iota + 1 // a mutex, or to write
-	shared                 // to read
+	alone  side = iota + 1 // a mutex, or writing
+	shared                 // reading
 )
 
 func (k *worker) side() side {
@@ -79,7 +80,7 @@ func (l *life) lock(path string, s side) handle {
 	}
 }
 
-// nodes returns the nodes of the holders of the lock at a path, and of its waiters.
+// nodes returns the nodes of the holders and waiters of the lock at a path.
 func (w *world) nodes(lock string) (paths []string) {
 	dirs := []string{lock}
 	switch {
@@ -108,9 +109,9 @@ func (w *world) holds(lock, node string) bool {
 	}
 }
 
-// nameOf is common to all nodes of one acquisition in one session, and to no other: a
-// GUID. The nodes of an unfair lock share one name, so a node deleted by hand may be any
-// contender's.
+// nameOf returns the GUID that all nodes of one acquisition in one session have in
+// common. The nodes of an unfair lock share one name, so a node deleted by hand may be
+// any contender's.
 func nameOf(node string) string {
 	if id, found := guid(node); found {
 		return id
@@ -118,16 +119,16 @@ func nameOf(node string) string {
 	return node
 }
 
-// waitsFor reports whether a contender has to wait for another one that was there before.
+// waitsFor reports whether a contender must wait for another one that arrived earlier.
 func (s side) waitsFor(node string) bool {
 	name, ok := events.ParseName(path.Base(node))
 	return ok && (s == alone || !name.Kind.Reads())
 }
 
 // together reports whether both may hold at one instant: readers; holders that share a
-// node because they entered again; and a writer beside the reader that took its place.
-// For a semaphore it is always true: two tenures do not show how many permits are out.
-// The nodes of an unfair lock share one name.
+// node because they reentered; and a writer beside the reader that took its place. For a
+// semaphore, it compares the sum of their permits with the size. The nodes of an unfair
+// lock share one name.
 func together(a, b *tenure) bool {
 	if w := a.world(); w.recipe == semaphore {
 		return a.permits+b.permits <= w.size.most
@@ -135,11 +136,11 @@ func together(a, b *tenure) bool {
 	return a.side == shared && b.side == shared || a.root == b.root && a.world().recipe != unfair
 }
 
-// A writer becomes a reader: it asks for the read side with the context of the write
-// side. It releases the write side after the Grant, or without waiting for that. A reader
+// A writer becomes a reader: it acquires the read lock with the context of the write
+// lock. It releases the write lock after the Grant, or without waiting for it. A reader
 // takes the writer's place if it was granted there.
 
-// again reports whether holders enter their locks again.
+// again reports whether holders reenter their locks.
 func (w *world) again() bool {
 	return w.recipe == reentrant || (w.recipe == readWrite || w.recipe == cached) && w.seed/8%2 == 1
 }
@@ -160,8 +161,8 @@ func (c *client) options() (options []coordinator.LockOption) {
 	return options
 }
 
-// enter has a holder enter the lock again, in another goroutine. The inner acquisition
-// may hold it for longer than the outer one.
+// enter makes a holder reenter the lock, in another goroutine. The inner acquisition may
+// hold it longer than the outer one.
 func (k *worker) enter(r *record, s script) {
 	ctx := r.ctx
 	if s.hasty {
@@ -174,28 +175,28 @@ func (k *worker) enter(r *record, s script) {
 	k.world.crew.Go(func() { k.see(inner) })
 }
 
-// downgrade asks to read in the place of a writer that holds. The channel is closed when
-// the outcome is known.
+// downgrade requests the read lock in the place of a writer that holds. The channel is
+// closed when the outcome is known.
 func (k *worker) downgrade(ctx context.Context, writer *tenure, s script) (known <-chan struct{}) {
 	s.side, s.downgrade, s.enters = shared, false, 0
-	if s.hasty { // it outlives the writer
+	if s.hasty { // the reader outlives the writer
 		ctx = context.WithoutCancel(ctx)
 	}
 	s.hasty, s.asksToWrite = false, s.context
 	r := k.ask(ctx, writer.life, writer.path, s)
-	told := make(chan struct{}) // r belongs to the goroutine that sees it through from then on
+	told := make(chan struct{}) // from here on, r belongs to the goroutine that calls see
 	r.writer, r.known = writer, told
 	k.world.count("downgrades", 1)
 	k.world.crew.Go(func() { k.see(r) })
 	return told
 }
 
-// tookPlace reports whether the Grant is for a place that the writer had.
+// tookPlace reports whether the Grant is for the writer's place.
 func (t *tenure) tookPlace(grant events.Grant) bool {
 	return grant.Session == t.grant.Session && sequence(grant.Node) == sequence(t.grant.Node) && grant.Turn == t.grant.Turn
 }
 
-// askToWrite asks to write while it reads, which is refused.
+// askToWrite requests the write lock while reading, which is refused.
 func (r *record) askToWrite() {
 	a := r.life.lock(r.path, alone).Acquire(r.ctx)
 	defer a.Release()
@@ -203,7 +204,7 @@ func (r *record) askToWrite() {
 	case <-a.Done():
 	case <-time.After(r.life.client.timeout):
 	}
-	// A worker that has lost the lock asks like any other.
+	// A worker that has lost the lock is like any other.
 	if err := a.Err(); r.a.Valid() && !errors.Is(err, coordinator.ErrDeadlock) {
 		r.failf("asked to write while it reads: %v", err)
 	}

@@ -9,19 +9,19 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Locks that are asked for with a deadline.
+// Locks that are revoked with a deadline.
 
-// errImpatient is the cause of a worker that asked for a lock and waits no longer.
+// errImpatient is the cause when a worker stops waiting for Revoke.
 var errImpatient = errors.New("schedules: asked, and not waited for")
 
-// revocable reports whether all handles are revocable, independently of recipeOf, again
-// and formOf.
+// revocable reports whether all handles are revocable. It depends on the seed
+// independently of recipeOf, again and formOf.
 func (w *world) revocable() bool {
 	return w.recipe != unfair && w.recipe != several && w.seed/128%2 == 1
 }
 
-// revoke has a client ask for a lock. It gives up before any holder would be removed by
-// force, so a holder that is asked has to give the lock back itself, and none is excused.
+// revoke makes a client revoke a lock. The client gives up before any holder would be
+// evicted, so a holder with the request must release by itself, and none is excused.
 func (w *world) revoke(r random) {
 	life, path := w.victim(r).get(), pick(r, w.paths...)
 	if life == nil {
@@ -57,16 +57,16 @@ func (w *world) revoke(r random) {
 	})
 }
 
-// wasRevoked reports whether the lock was asked for.
+// wasRevoked reports whether the lock was revoked with a deadline.
 func (w *world) wasRevoked(path string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.revoked[path]
 }
 
-// overdue fails if the holder believes in its lock beyond the deadline that it was told:
-// by Deadline at once, and by Valid from that moment on, or from when it was told, if
-// that was later.
+// overdue fails if the holder counts on its lock beyond the deadline of a revocation:
+// Deadline must respect it at once, and Valid from then on, or from the moment of the
+// report, if that is later.
 func (l *life) overdue(told events.Revoked) {
 	if told.Deadline.IsZero() {
 		return
@@ -87,7 +87,7 @@ func (l *life) overdue(told events.Revoked) {
 	})
 }
 
-// each calls the function with the life's acquisitions of that ID.
+// each calls the function with the life's acquisitions that have this ID.
 func (l *life) each(id uint64, do func(*record)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,15 +17,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSchedules plays one schedule after the other, as many at a time as there are
-// processors. `make test` plays one in three for each commit.
+// TestSchedules plays the schedules, as many at a time as there are processors. `make
+// test` plays one in three for each commit.
 func TestSchedules(t *testing.T) {
 	if replayed() {
 		report(t, playSeed(t, number(t, seedVariable, 0)))
 		return
 	}
 	quick, full := 500, 10_000
-	if eventstest.Raced { // which makes them slow
+	if eventstest.Raced { // the race detector makes them slow
 		quick, full = 100, 300
 	}
 	first, total := uint64(1), number(t, numberVariable, uint64(reliability.Trials(quick, full, 2*full)))
@@ -33,7 +33,7 @@ func TestSchedules(t *testing.T) {
 		first, total = uint64(time.Now().UnixNano())>>10<<10, 1<<62
 	}
 	sum := &tally{begun: time.Now(), counts: map[string]int{}}
-	var others atomic.Uint64 // whose turn it is not
+	var others atomic.Uint64 // schedules whose turn it is not
 	sideBySide(t, func(t *testing.T, i int) bool {
 		if uint64(i) >= total || sum.hopeless() || late(t) {
 			return false
@@ -70,14 +70,14 @@ func TestSchedules(t *testing.T) {
 		sum.counts["lost without need"], sum.mild)
 }
 
-// late reports whether the test has to end soon.
+// late reports whether the test must end soon.
 func late(t *testing.T) bool {
 	t.Helper()
 	deadline, limited := t.Deadline()
 	return limited && time.Until(deadline) < time.Minute
 }
 
-// report fails the test for the failures of a schedule, and says how to play it again.
+// report fails the test if the schedule has failures, and says how to play it again.
 func report(t *testing.T, out outcome) {
 	t.Helper()
 	if len(out.failures) > 0 {
@@ -90,8 +90,8 @@ func report(t *testing.T, out outcome) {
 	}
 }
 
-// sideBySide calls play with 0, 1, 2 and so on, for as many numbers at a time as there
-// are processors, until it returns false.
+// sideBySide calls play with 0, 1, 2 and so on, concurrently on as many goroutines as
+// there are processors, until it returns false.
 func sideBySide(t *testing.T, play func(t *testing.T, i int) (more bool)) {
 	t.Helper()
 	var next atomic.Int64

@@ -12,18 +12,18 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A semaphore's permits: how many are held at one instant, by what the holders believe
-// and by what the server has; that an acquisition has all of its permits or none; and
-// that only the first in the queue enters.
+// A semaphore's permits: how many are held at one instant, according to the holders and
+// to the server; that an acquisition has all of its permits or none; and that only the
+// first in the queue takes permits.
 
 const (
 	queueOf  = "/locks"
 	leasesOf = "/leases"
 )
 
-// sizing is how many permits there are.
+// sizing says how many permits a semaphore has.
 type sizing struct {
-	first   int // as every handle believes at the beginning
+	first   int // the size with which every handle begins
 	most    int // the greatest size so far
 	resizes bool
 }
@@ -37,8 +37,7 @@ func newSizing(seed uint64) sizing {
 	return s
 }
 
-// permits picks how many permits to ask for. There are always as many as a worker may ask
-// for.
+// permits picks how many permits to acquire: never more than the size is at any time.
 func (k *worker) permits() int {
 	if k.world.recipe != semaphore {
 		return 1
@@ -55,7 +54,7 @@ func (l *life) semaphore(path string) *coordinator.Semaphore {
 	return l.Semaphore(path, size.first, options...)
 }
 
-// resize changes the size, to as many permits as at first or more.
+// resize changes the size, but never to less than the first one.
 func (w *world) resize(r random) {
 	life, lock := w.victim(r).get(), pick(r, w.paths...)
 	permits := w.size.first + r.IntN(w.size.most-w.size.first+1)
@@ -78,8 +77,8 @@ func (w *world) resize(r random) {
 	})
 }
 
-// enters looks at a request that trades a place in the queue for leases, or takes leases
-// at once, before it is executed.
+// enters checks a request that trades a place in the queue for leases, or takes leases at
+// once, before it is executed.
 func (w *world) enters(q zktest.Request) {
 	place, leases, left, first := "", 0, 0, ""
 	for _, part := range q.Parts {
@@ -115,8 +114,8 @@ func (w *world) enters(q zktest.Request) {
 	}
 }
 
-// entersAtOnce notes whether leases that are taken without a place in the queue have to
-// be given back.
+// entersAtOnce records whether leases that are taken without a place in the queue must be
+// returned.
 func (w *world) entersAtOnce(lease string, leases, left int) {
 	id, found := guid(lease)
 	if !found {
@@ -146,7 +145,7 @@ func (w *world) crowd(lock string) {
 	all = slices.DeleteFunc(all, func(t *tenure) bool { return !t.valid() || w.excused(t) })
 	permits := 0
 	for _, t := range all {
-		if t.valid() { // as each was when the last of them was found to be valid
+		if t.valid() { // so all of these were valid when the last of them was checked above
 			permits += t.permits
 		}
 	}
@@ -160,8 +159,8 @@ func (w *world) crowd(lock string) {
 	w.checkLeases(lock)
 }
 
-// checkLeases fails if the server has more leases than the greatest size, or only a part
-// of the leases of an acquisition.
+// checkLeases fails if the server has more leases than the greatest size, or only some of
+// an acquisition's leases.
 func (w *world) checkLeases(lock string) {
 	have := map[string]int{}
 	leases := w.srv.Children(lock + leasesOf)

@@ -8,14 +8,14 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// story is what a stream may say about an acquisition, a letter for each event.
+// story matches the events of an acquisition in a stream, one letter for each.
 var story = regexp.MustCompile(`^[qr]*(Gb*L?E|E)$`)
 
-// unfinished is a story without an end: the end was dropped, because the stream had no
-// reader when the coordinator was closed.
+// unfinished matches a story without an end: the end was dropped, because the stream had
+// no reader when the coordinator was closed.
 var unfinished = regexp.MustCompile(`^[qr]*(Gb*L?)?$`)
 
-// judgeStreams compares what the streams have told with what the channels have.
+// judgeStreams compares the events of the streams with those of the channels.
 func (w *world) judgeStreams() {
 	for _, c := range w.clients {
 		for _, l := range c.lives {
@@ -32,7 +32,7 @@ func (w *world) judgeStreams() {
 				err, ended := l.ended[r.id]
 				switch {
 				case l.cutShort:
-				case said == "" && r.belated && errors.Is(r.a.Err(), coordinator.ErrClosed): // the stream may have ended before
+				case said == "" && r.belated && errors.Is(r.a.Err(), coordinator.ErrClosed): // the stream may have ended earlier
 				case said == "":
 					r.failf("the stream has not a word about it")
 				case (r.loss != nil) != strings.Contains(said, "L"), r.tenure != nil && !strings.Contains(said, "G"):
@@ -48,7 +48,7 @@ func (w *world) judgeStreams() {
 	}
 }
 
-// same reports whether two errors say the same, nothing included.
+// same reports whether two errors have the same text, or are both nil.
 func same(a, b error) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
 }

@@ -10,18 +10,18 @@ import (
 )
 
 // enough is the number of failing seeds after which the rest is not played: they would
-// fail for the same reason.
+// probably fail for the same reason.
 const enough = 3
 
-// telling is how many schedules show all that schedules do: the first few hundred seeds
-// have each kind of lock in each form.
+// telling is how many schedules show everything that schedules do: the first few hundred
+// seeds have each kind of lock in each form.
 const telling = 300
 
-// least is how many schedules have to be played for the test to say anything. They take
+// least is how many schedules must be played for the test to be meaningful. They take
 // seconds on an idle machine.
 const least = 50
 
-// tally sums the outcomes up.
+// tally sums up the outcomes.
 type tally struct {
 	begun time.Time
 
@@ -105,8 +105,8 @@ func (s *tally) demand(t *testing.T) {
 	}
 }
 
-// demands says what has to occur how often in a thousand schedules: about a third of how
-// often it does, or less.
+// demands says what must happen how often in a thousand schedules: at most about a third
+// of how often it does happen.
 func demands() map[int]string {
 	return map[int]string{
 		15_000: "grants",

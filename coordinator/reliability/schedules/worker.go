@@ -9,10 +9,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// finalHold is how long a lock is held when everything has healed.
+// finalHold is how long a lock is held once everything has healed.
 const finalHold = 10 * time.Millisecond
 
-// errEnough is the cause with which a worker's patience ends.
+// errEnough is the cause when a worker gives up.
 var errEnough = errors.New("schedules: enough")
 
 type worker struct {
@@ -21,7 +21,7 @@ type worker struct {
 	client *client
 }
 
-// work goes on until everything has healed, and then takes each lock once more without
+// work uses locks until everything has healed, and then takes each lock once more without
 // giving up.
 func (k *worker) work() {
 	for !k.world.healed() {
@@ -40,7 +40,7 @@ func (k *worker) work() {
 	}
 	for _, path := range k.world.paths {
 		life := k.client.get()
-		for life == nil { // it is being replaced
+		for life == nil { // the coordinator is being replaced
 			select {
 			case <-k.world.abandoned:
 				return
@@ -62,22 +62,22 @@ func (k *worker) wait(d time.Duration) {
 	}
 }
 
-// script is how one acquisition is used. Durations of 0 stand for never, except hold.
+// script says how one acquisition is used. A duration of 0 means never, except for hold.
 type script struct {
 	side         side
 	permits      int
 	try          bool
 	maxWait      time.Duration
-	cancelAfter  time.Duration // the context of the wait
-	releaseAfter time.Duration // whether it was granted or not
-	late         time.Duration // nothing is read before
+	cancelAfter  time.Duration // when the wait's context ends
+	releaseAfter time.Duration // when to release, whether granted or not
+	late         time.Duration // nothing is read before this
 	deaf         bool          // nothing is ever read
 	hold         time.Duration
-	context      bool // it looks at its context, too
-	hasty        bool // it does not wait until it is over
+	context      bool // it also checks its context
+	hasty        bool // it does not wait for the end
 	downgrade    bool // it becomes a reader
-	asksToWrite  bool // it asks to write while it reads
-	enters       int  // how often it enters again
+	asksToWrite  bool // it requests the write lock while it reads
+	enters       int  // how often it reenters
 }
 
 func (k *worker) script() script {
@@ -86,7 +86,7 @@ func (k *worker) script() script {
 	switch k.IntN(6) {
 	case 0:
 		s.hold = 0
-	case 3, 4: // through many a fault
+	case 3, 4: // long enough for many faults
 		s.hold = timeout + k.upTo(2*timeout)
 	case 1:
 		s.hold = k.upTo(20 * time.Millisecond)
@@ -104,14 +104,14 @@ func (k *worker) script() script {
 	case 2:
 		s.cancelAfter = 1 + k.upTo(timeout)
 	case 3:
-		s.cancelAfter = 1 // the very next moment
+		s.cancelAfter = 1 // at the very next moment
 	case 4:
 		s.releaseAfter = 1 + k.upTo(timeout)
 	case 5:
 		s.late = 1 + k.upTo(timeout)
 	case 6:
 		s.deaf, s.releaseAfter = true, 1+k.upTo(timeout)
-	default: // it waits for as long as it takes
+	default: // it waits as long as it takes
 	}
 	s.side, s.permits = k.side(), k.permits()
 	if k.world.recipe == readWrite {
@@ -126,7 +126,7 @@ func (k *worker) script() script {
 	return s
 }
 
-// timer returns a channel that fires after a while, or never.
+// timer returns a channel that fires after d, or never if d is 0.
 func timer(d time.Duration) <-chan time.Time {
 	if d == 0 {
 		return nil
@@ -163,14 +163,14 @@ func (k *worker) ask(ctx context.Context, life *life, path string, s script) *re
 	return r
 }
 
-// see runs an acquisition to its end, and reports whether it was granted.
+// see handles an acquisition until its end, and reports whether it was granted.
 func (k *worker) see(r *record) bool {
 	w, s := k.world, r.script
 	defer r.cancel(nil)
 	cancelled, released := timer(s.cancelAfter), timer(s.releaseAfter)
 	healing := w.healing
 	if w.healed() {
-		healing = nil // the last acquisitions keep to their script
+		healing = nil // the final acquisitions keep to their scripts
 	}
 	if s.late > 0 {
 		k.wait(s.late)
@@ -180,12 +180,12 @@ func (k *worker) see(r *record) bool {
 		granted = nil
 	}
 	var held <-chan time.Time
-	var known <-chan struct{} // closed when the outcome of the reader that takes the place is known
+	var known <-chan struct{} // closed once it is known whether the reader was granted
 	for {
 		select {
 		case grant := <-granted:
 			r.granted(grant)
-			if w.healed() { // the others wait until it is known that no worker is stuck
+			if w.healed() { // keep it short, because others wait until every worker is done
 				s.hold = min(s.hold, finalHold)
 			}
 			held = time.After(s.hold)
@@ -219,7 +219,7 @@ func (k *worker) see(r *record) bool {
 		case <-cancelled:
 			r.cancelled = true
 			r.cancel(errEnough)
-		case <-healing: // no worker gives up any more, and none makes others wait
+		case <-healing: // from now on no worker gives up, or makes others wait
 			healing, cancelled = nil, nil
 			if held != nil || s.deaf {
 				r.release()
@@ -231,7 +231,7 @@ func (k *worker) see(r *record) bool {
 	}
 }
 
-// do is follow by Lock.Do.
+// do is follow with Lock.Do.
 func (k *worker) do(life *life, path string, s side) {
 	w := k.world
 	ctx, cancel := context.WithCancelCause(context.Background())

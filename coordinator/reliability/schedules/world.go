@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// world is one schedule while it runs. Everything in it happens in one bubble.
+// world is one running schedule. Everything in it happens in one bubble.
 type world struct {
 	plan
 	t       *testing.T
@@ -25,9 +25,9 @@ type world struct {
 	crew    sync.WaitGroup
 	healing chan struct{} // closed when the faults are over
 	over    chan struct{} // closed at the very end
-	// disturbed: every client is connected, and the faults may begin.
+	// disturbed is set once every client is connected, and the faults may begin.
 	disturbed atomic.Bool
-	// abandoned is closed if a worker is stuck: the others need not try any more.
+	// abandoned is closed if a worker is stuck: the others need not try any longer.
 	abandoned chan struct{}
 	behind    atomic.Bool // a connection was stranded, or lagged
 
@@ -35,18 +35,18 @@ type world struct {
 	trace    []line
 	failures []string
 	counts   map[string]int
-	tenures  map[string][]*tenure // by path, as they were told
-	decreed  map[int64]bool       // sessions that were ended by decree
+	tenures  map[string][]*tenure // by path, in the order of their reports
+	decreed  map[int64]bool       // sessions ended by decree
 	meddled  map[string]bool      // nodes that another client deleted, by nameOf
-	leases   map[string]int       // by GUID, how many belong together
-	spare    map[string]bool      // by GUID: they are to be given back
-	cutAfter map[string]bool      // GUIDs of creates that were executed and never answered
-	asked    map[string]bool      // nodes that were asked for, by nameOf
-	revoked  map[string]bool      // paths of locks that were asked for with a deadline
+	leases   map[string]int       // by GUID, how many leases belong together
+	spare    map[string]bool      // by GUID, leases that must be returned
+	cutAfter map[string]bool      // GUIDs of creates that were executed but never answered
+	asked    map[string]bool      // nodes with a revocation request, by nameOf
+	revoked  map[string]bool      // paths of locks that were revoked with a deadline
 	fates    map[string][]fate    // by path, of a lock that reports crashes
-	passed   map[passed][]*tenure // the turns, each once
+	passed   map[passed][]*tenure // the turns by which a contender was passed, each once
 
-	containers map[string]container // the directories that are made
+	containers map[string]container // the directories created so far
 }
 
 // line is a line of the trace. It is formatted only if it is read.
@@ -56,22 +56,22 @@ type line struct {
 	args   []any
 }
 
-// outcome is what is left of a schedule.
+// outcome is the result of a schedule.
 type outcome struct {
 	plan
 	failures []string
 	trace    string
 	counts   map[string]int
-	slowest  time.Duration // from the healing until the last worker had its lock
+	slowest  time.Duration // from the healing until the last worker was done
 }
 
 // playSeed plays the schedule of a seed in a bubble. It takes minutes of virtual time,
-// far below the limit of a bubble. It does not fail the test: the caller does, with the
-// outcome.
+// far below the limit of a bubble. It does not fail the test itself: the caller does,
+// given the outcome.
 func playSeed(t *testing.T, seed uint64) (out outcome) {
 	t.Helper()
 	defer func() {
-		if r := recover(); r != nil { // so the bubble reports goroutines that are left, or stuck
+		if r := recover(); r != nil { // this is how the bubble reports leaked or stuck goroutines
 			panic(fmt.Sprintf("seed %d: %v", seed, r))
 		}
 	}()
@@ -128,7 +128,7 @@ func (w *world) run() time.Duration {
 	return slowest
 }
 
-// heal ends all faults and waits until all workers have held every lock once more.
+// heal ends all faults, and waits until every worker has held every lock once more.
 func (w *world) heal() time.Duration {
 	w.logf("everything heals")
 	close(w.healing)
@@ -138,14 +138,14 @@ func (w *world) heal() time.Duration {
 		w.srv.Mute(id, false)
 	}
 	for _, c := range w.clients {
-		for _, id := range c.ids() { // a muted or stranded session may be of no client any more
+		for _, id := range c.ids() { // a muted or stranded session may no longer be its client's current one
 			w.srv.Mute(id, false)
 			w.srv.Lag(id, false)
 			w.srv.Strand(id, false)
 		}
 		c.network.Heal()
 		if c.lossy.Load() {
-			c.network.Cut() // a request that was lost waits for this
+			c.network.Cut() // a lost request waits for this
 		}
 	}
 	start := time.Now()
@@ -168,15 +168,15 @@ func (w *world) heal() time.Duration {
 	w.failf("a worker still waits %v after everything healed; server:\n%s", bound, strings.Join(w.srv.Tree(), "\n"))
 	close(w.abandoned)
 	for _, c := range w.clients {
-		c.stop() // everything ends then, or the bubble says that it does not
+		c.stop() // then everything ends, or the bubble reports that it does not
 	}
 	<-done
 	return bound
 }
 
-// settle checks what is left when no worker wants a lock any more.
+// settle checks what is left once no worker wants a lock any more.
 func (w *world) settle() {
-	// Nodes of a session that could not be closed go with the session.
+	// Nodes of a session that could not be closed are deleted when it expires.
 	time.Sleep(2*w.longest() + 2*w.tick)
 	synctest.Wait()
 	if w.recipe == cached && !w.settleIdle() {
@@ -193,7 +193,7 @@ func (w *world) settle() {
 	}
 }
 
-// judgeLeft fails if there are nodes of any contender.
+// judgeLeft fails if nodes of any contender are left.
 func (w *world) judgeLeft() {
 	for _, path := range w.paths {
 		if left := w.nodes(path); len(left) > 0 {
@@ -241,7 +241,7 @@ func (w *world) count(what string, n int) {
 	w.counts[what] += n
 }
 
-// words is the plan and the trace for reading. The caller holds mu.
+// words renders the plan and the trace. The caller holds mu.
 func (w *world) words() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %v, %v, tells of crashes %v, %v, tick %v, followers %v, %v, locks %v\n",

@@ -1,5 +1,4 @@
-// Command table prints the table of what was measured, in Markdown, from a file of
-// figures.
+// Command table prints the table of measurements, in Markdown, from a file of figures.
 package main
 
 import (

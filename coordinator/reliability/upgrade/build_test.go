@@ -15,16 +15,16 @@ import (
 // earlier is a version of the library: a commit of this repository.
 type earlier struct {
 	commit string
-	what   string // was new in it
-	newer  string // what stands in for the worker's newer.go, in testdata
+	what   string // what was new in it
+	newer  string // the file in testdata that replaces the worker's newer.go
 }
 
-// versions has one version for each earlier wire format: the last commit before a format
-// changed.
+// versions has one version for each earlier wire format: the last commit before the
+// format changed.
 var versions = []earlier{
-	// It has mutexes, read/write locks, semaphores and records of holders. It has no line
-	// with the session timeout in the data of revocable locks, and knows no node that is
-	// kept.
+	// It has mutexes, read/write locks, semaphores and records of holders. Its revocable
+	// locks have no line with the session timeout in their data, and it does not know
+	// kept nodes.
 	{commit: "03f7b13e4fd23675d9f12c83995f77ceb4bd8a44", what: "records of crashed holders", newer: "older.txt"},
 	// It keeps the nodes of cached locks.
 	{commit: "630e71aeb1fcecd1b1460d952703302cb5e7a43c", what: "cached locks", newer: "old.txt"},
@@ -43,11 +43,11 @@ func run(ctx context.Context, folder string, command ...string) (string, error) 
 // module is the folder of go.mod.
 const module = "../../.."
 
-// build returns the worker of the version. Without the commit the test is skipped.
+// build returns the worker of the version. Without the commit, the test is skipped.
 func (v earlier) build(t *testing.T) (program string) {
 	t.Helper()
 	if _, err := run(t.Context(), module, "git", "cat-file", "-e", v.commit+"^{commit}"); err != nil {
-		// A clone that is no repository, or has no git, says nothing.
+		// If the clone is not a repository, or there is no git, the answer is unknown.
 		shallow, asked := run(t.Context(), module, "git", "rev-parse", "--is-shallow-repository")
 		if asked != nil || shallow == "true" {
 			t.Skipf("needs the commit %s (%s): this clone is shallow; git fetch --unshallow gets the rest", v.commit, v.what)

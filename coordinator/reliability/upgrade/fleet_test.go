@@ -20,7 +20,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// order and news are what a worker is told, and what it reports: see worker/main.go.
+// order is an order to a worker, and news is a worker's report: see worker/main.go.
 type order struct{ ID, Do, Kind, Path string }
 
 type news struct {
@@ -29,17 +29,17 @@ type news struct {
 }
 
 const (
-	// timeout is for sessions that have to live.
+	// timeout is for sessions that must live.
 	timeout = 10 * time.Second
 	// brief is for sessions of processes that are killed.
 	brief = time.Second
 )
 
-// fleet is the processes of two versions, and their judges.
+// fleet is the processes of two versions, and their referee.
 type fleet struct {
 	t        *testing.T
 	servers  string
-	root     string            // of this fleet's locks
+	root     string            // the parent of this fleet's locks
 	inside   string            // the folder of the referee
 	programs map[string]string // by version
 	raw      *zk.Conn
@@ -56,7 +56,7 @@ type worker struct {
 	*child.Child
 	t     *testing.T
 	name  string
-	heard []news // and not asked for yet
+	heard []news // news that hear has not returned yet
 }
 
 func (f *fleet) start(version, name string, timeout time.Duration) *worker {
@@ -74,7 +74,7 @@ func (w *worker) tell(o order) {
 	eventstest.Must(w.t, w.Tell(o))
 }
 
-// hear waits for news. A worker that has none for very long is sent home.
+// hear waits for news. It hangs up on a worker that is silent for very long.
 func (w *worker) hear(id, what string) news {
 	w.t.Helper()
 	for i, n := range w.heard {
@@ -98,7 +98,7 @@ func (w *worker) hear(id, what string) news {
 	}
 }
 
-// releases gives the lock back, and waits for the end.
+// releases releases the lock, and waits for the end.
 func (w *worker) releases(id string) {
 	w.t.Helper()
 	w.tell(order{ID: id, Do: "release"})
@@ -118,7 +118,7 @@ func (w *worker) over(id string) {
 	}
 }
 
-// queued waits until so many contenders are at a path.
+// queued waits until n contenders are at a path.
 func (f *fleet) queued(dir string, n int) {
 	f.t.Helper()
 	var names []string
@@ -131,7 +131,7 @@ func (f *fleet) queued(dir string, n int) {
 	}, func() string { return fmt.Sprint("there are ", names) })
 }
 
-// empty waits until no session has a node below the path, and there is no record.
+// empty waits until no session has a node below the path, and no record is left.
 func (f *fleet) empty(at string) {
 	f.t.Helper()
 	var left []string
@@ -158,17 +158,17 @@ func (f *fleet) left(at string) (left []string) {
 	return left
 }
 
-// containerOwner is what a server gives as the owner of a container node.
+// containerOwner is the owner that a server reports for a container node.
 const containerOwner = -1 << 63
 
-// grant is a line that a worker noted while it was inside.
+// grant is a line that a worker wrote while it held the lock.
 type grant struct {
 	name, kind string
 	token      int64
 	turn       uint64
 }
 
-// grants reads what was noted of a lock, in the order of the grants.
+// grants reads the lines written for a lock, in the order of the grants.
 func (f *fleet) grants(lock string) (all []grant) {
 	f.t.Helper()
 	text, err := os.ReadFile(filepath.Join(f.inside, strings.ReplaceAll(strings.Trim(lock, "/"), "/", "-")+".grants"))

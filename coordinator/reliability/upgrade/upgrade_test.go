@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestRollingUpgrade has processes of an earlier version and of this one in one queue,
-// for each kind of lock, with either as the holder and the other one as the waiter.
+// TestRollingUpgrade puts processes of an earlier version and of this one into one queue,
+// for each kind of lock, with either as the holder and the other as the waiter.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -48,7 +48,7 @@ func newFleet(t *testing.T, servers, root, earlier, present string) *fleet {
 	return f
 }
 
-// upgrade plays every scene with a process of one version that comes first and a process
+// upgrade plays every scene with a process of one version that comes first, and a process
 // of the other version.
 func (f *fleet) upgrade(first, second string) {
 	a, b := f.start(first, first, timeout), f.start(second, second, timeout)
@@ -60,7 +60,7 @@ func (f *fleet) upgrade(first, second string) {
 	f.kept(a, b)
 	f.revoked(a, b)
 	f.crashed(first, b)
-	if first == before { // they contend on equal terms: once is enough
+	if first == before { // both contend on equal terms, so once is enough
 		for _, kinds := range [][]string{{"mutex"}, {"cached"}, {"unfair"}, {"detect"}, {"permit"}, {"read", "write"}} {
 			f.contend(a, b, kinds)
 		}
@@ -70,14 +70,14 @@ func (f *fleet) upgrade(first, second string) {
 
 func (f *fleet) path(scene string, a *worker) string { return f.root + "/" + scene + "-" + a.name }
 
-// acquired is a lock that a worker has.
+// acquired acquires a lock with a worker, and returns its Grant.
 func (f *fleet) acquired(w *worker, id, kind, at string) news {
 	f.t.Helper()
 	w.tell(order{id, "acquire", kind, at})
 	return w.hear(id, "granted")
 }
 
-// grow checks that tokens do.
+// grow checks that the tokens grow.
 func (f *fleet) grow(at string, tokens ...int64) {
 	f.t.Helper()
 	if !slices.IsSorted(tokens) || len(slices.Compact(slices.Clone(tokens))) < len(tokens) {
@@ -85,11 +85,11 @@ func (f *fleet) grow(at string, tokens ...int64) {
 	}
 }
 
-// inOrder has six contenders of both versions at one lock, which so many hold at a time.
-// Each is granted the lock after the one before, and told of no crash.
+// inOrder puts six contenders of both versions at one lock, which the given number may
+// hold at a time. They are granted the lock in order, and no Grant reports a crash.
 func (f *fleet) inOrder(a, b *worker, kind string, holders int) {
 	at := f.path("order-"+kind, a)
-	dir, nodes := at, 0 // of waiters, and of the holder of a mutex
+	dir, nodes := at, 0 // nodes of waiters, and of a mutex's holder
 	if kind == "permit" {
 		dir, nodes = at+"/locks", -holders
 	}
@@ -120,7 +120,7 @@ func (f *fleet) inOrder(a, b *worker, kind string, holders int) {
 	f.empty(at)
 }
 
-// readers: one of each version hold together, and a writer waits for both.
+// readers: readers of both versions hold together, and a writer waits for both.
 func (f *fleet) readers(a, b *worker) {
 	at := f.path("readers", a)
 	f.acquired(a, "reader a", "read", at)
@@ -138,8 +138,8 @@ func (f *fleet) readers(a, b *worker) {
 	f.empty(at)
 }
 
-// kept: the node that a cached lock keeps is given up for a contender of the other
-// version. For an earlier version without such locks it is a mutex.
+// kept: the node that a cached lock keeps is released for a contender of the other
+// version. An earlier version without cached locks uses a mutex.
 func (f *fleet) kept(a, b *worker) {
 	at := f.path("kept", a)
 	var tokens []int64
@@ -153,13 +153,13 @@ func (f *fleet) kept(a, b *worker) {
 	b.releases("kept")
 	tokens = append(tokens, a.hear("kept again", "granted").Token)
 	a.releases("kept again")
-	tokens = append(tokens, f.acquired(b, "last", "mutex", at).Token) // the node that is kept goes for it
+	tokens = append(tokens, f.acquired(b, "last", "mutex", at).Token) // the kept node is released for it
 	b.releases("last")
 	f.grow(at, tokens...)
 	f.empty(at)
 }
 
-// revoked: a holder of one version loses its lock because the other one asks for it.
+// revoked: a holder of one version loses its lock because the other one revokes it.
 func (f *fleet) revoked(a, b *worker) {
 	at := f.path("revoked", a)
 	f.acquired(a, "revoked", "revocable", at)
@@ -173,8 +173,8 @@ func (f *fleet) revoked(a, b *worker) {
 	f.empty(at)
 }
 
-// crashed: a holder of one version is killed, and the other one is told of it, until it
-// has released.
+// crashed: a holder of one version is killed, and the other version's Grants report the
+// crash until a holder has released.
 func (f *fleet) crashed(version string, b *worker) {
 	victim := f.start(version, "victim-"+version, brief)
 	at := f.path("crashed", victim)
@@ -195,8 +195,8 @@ func (f *fleet) crashed(version string, b *worker) {
 	f.empty(at)
 }
 
-// contend has two contenders of each version and kind in a loop, until there were enough
-// handoffs from either to the other one.
+// contend runs two contenders of each version and kind in a loop, until there were enough
+// handoffs from each version to the other.
 func (f *fleet) contend(a, b *worker, kinds []string) {
 	at := f.path("contend-"+kinds[0], a)
 	crew, handoffs := []*worker{a, b}, eventstest.Amount(10, 100)
@@ -226,7 +226,7 @@ func (f *fleet) contend(a, b *worker, kinds []string) {
 		}
 	})
 	f.judge(at, f.grants(at))
-	if kinds[0] == "cached" { // a node may be kept
+	if kinds[0] == "cached" { // a node may still be kept
 		for _, w := range crew {
 			f.acquired(w, "end of the loops", "mutex", at)
 			w.releases("end of the loops")
@@ -263,8 +263,8 @@ func (f *fleet) judge(at string, all []grant) {
 	}
 }
 
-// drained: a process ends while it holds a lock that the other one waits for, as the last
-// one of a version does.
+// drained: a process ends, as the last one of a version does, while it holds a lock that
+// the other one waits for.
 func (f *fleet) drained(a, b *worker) {
 	at := f.path("drained", a)
 	held := f.acquired(a, "drained", "mutex", at)

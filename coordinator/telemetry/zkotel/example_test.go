@@ -14,8 +14,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// One option switches on spans and metrics. Here they stay in memory; without options of
-// its own, New takes the global providers.
+// One option enables spans and metrics. Here they stay in memory; without options, New
+// uses the global providers.
 func ExampleNew() {
 	srv, err := zktest.New()
 	check(err)

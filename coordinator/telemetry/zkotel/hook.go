@@ -26,7 +26,7 @@ type Hook struct {
 	choose func(path string) string // the user's function for labels, or nil
 	stop   metric.Registration
 
-	// Held for moments, and never while a provider is called: a collector waits for mu,
+	// mu is held briefly, and never while a provider is called: a collector waits for mu,
 	// and the library waits for the hook.
 	mu           sync.Mutex
 	labels       *words.Labels
@@ -34,24 +34,24 @@ type Hook struct {
 	session      session
 }
 
-// session is what the latest events say of the session.
+// session is the state of the session according to the latest events.
 type session struct {
 	state  string
 	id     int64
 	server string    // host:port of the latest connection
-	lease  time.Time // its end
+	lease  time.Time // when the lease ends
 	nodes  hooks.Nodes
 }
 
 // acquisition is what a hook knows between Acquire and the last event. Only the calls for
-// its own events use it, one after the other; with mu held for live.
+// its own events use it, one after the other; live is guarded by mu.
 type acquisition struct {
 	live
 
 	ctx  context.Context // the caller's
 	try  bool
 	path string
-	span trace.Span // acquire, and from the Grant on hold
+	span trace.Span // the span acquire, from the Grant on the span hold
 
 	revoked bool
 }
@@ -59,12 +59,12 @@ type acquisition struct {
 // The interfaces of hooks.
 
 // New returns a hook for one coordinator. It reports to the global providers, unless
-// options say otherwise; the global providers may be set later. Errors of a provider go
-// to the global error handler, [otel.Handle].
+// options set others; the global providers may be set later. Errors of a provider go to
+// the global error handler, [otel.Handle].
 //
-// Span processors run inside the library, so they must not block or call it. Batching
-// processors do not (sdktrace.WithBatcher). An exporter that is called at the end of each
-// span does (sdktrace.WithSyncer): use it in tests only.
+// Span processors run inside the library, so they must neither block nor call it.
+// Batching processors (sdktrace.WithBatcher) do neither. An exporter that is called at
+// the end of each span (sdktrace.WithSyncer) blocks: use it in tests only.
 func New(options ...Option) *Hook {
 	cfg := configOf(options)
 	meter := cfg.meters.Meter(scope)
@@ -82,9 +82,9 @@ func New(options ...Option) *Hook {
 	return h
 }
 
-// Close removes the gauges, and frees what the meter provider keeps for the hook. A
-// program that closes coordinators and keeps running calls it after the coordinator's
-// Close. It returns the provider's error.
+// Close removes the gauges, and frees what the meter provider keeps for the hook. Call it
+// after the coordinator's Close if the program keeps running. It returns the provider's
+// error.
 func (h *Hook) Close() error {
 	if h.stop == nil {
 		return nil
@@ -134,7 +134,7 @@ func (h *Hook) OnEvent(event events.Event) {
 	case events.Revoked:
 		if a := h.change(ev.ID, func(*live) {}); a != nil {
 			a.note(event)
-			if !a.revoked { // else the deadline is an earlier one
+			if !a.revoked { // otherwise only the deadline is now earlier
 				a.revoked = true
 				h.count(a, "revoked")
 			}
@@ -168,7 +168,7 @@ func (h *Hook) OnEvent(event events.Event) {
 	}
 }
 
-// concerns receives an event of the session, which concerns every acquisition.
+// concerns handles an event of the session, which concerns every acquisition.
 func (h *Hook) concerns(event events.Event) {
 	h.mu.Lock()
 	next, word := h.session.behind(event)
@@ -209,7 +209,7 @@ func (h *Hook) OnRequest(info hooks.Request) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.session.server = info.Server // another one after a Resumed, which does not name it
+	h.session.server = info.Server // may have changed with a Resumed, which does not name it
 	if info.Op == words.Closing {
 		h.session.state = words.Closed
 	}
@@ -232,7 +232,8 @@ func (h *Hook) OnNodes(info hooks.Nodes) {
 	h.session.nodes = info
 }
 
-// change changes what is live of an acquisition, and returns it, or nil if there is none.
+// change changes the live part of an acquisition. It returns the acquisition, or nil if
+// there is none.
 func (h *Hook) change(id uint64, f func(*live)) *acquisition {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -243,7 +244,8 @@ func (h *Hook) change(id uint64, f func(*live)) *acquisition {
 	return a
 }
 
-// forget returns an acquisition that has ended, or nil.
+// forget removes and returns an acquisition that has ended. It returns nil if there is
+// none.
 func (h *Hook) forget(id uint64) *acquisition {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -27,7 +27,8 @@ func ended(t *testing.T, a *coordinator.Acquisition) {
 	eventstest.Must(t, coordtest.EndOf(t, a))
 }
 
-// TestSpansTellTheLifeOfALock: one waits behind another, is granted, and loses the lock.
+// TestSpansTellTheLifeOfALock: a contender waits behind another, is granted the lock, and
+// loses it.
 func TestSpansTellTheLifeOfALock(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		p := newProbe()
@@ -86,7 +87,7 @@ func TestSpansTellTheLifeOfALock(t *testing.T) {
 	})
 }
 
-// TestEachKindOfEnd: acquisitions that are not simply granted and released.
+// TestEachKindOfEnd: acquisitions with another course than Grant and release.
 func TestEachKindOfEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(t *testing.T, c *coordinator.Coordinator, srv *zktest.Server)
@@ -129,7 +130,7 @@ func TestEachKindOfEnd(t *testing.T) {
 			"acquire client 0s lock.path=/a lock.kind=semaphore lock.try=false lock.permits=2 acquire.outcome=granted",
 			"hold internal 0s lock.path=/a lock.kind=semaphore hold.end=released",
 		}},
-		// The trace on the page.
+		// The trace that the docs show.
 		"a connection that drops, and a loss": {func(t *testing.T, c *coordinator.Coordinator, srv *zktest.Server) {
 			first, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex("/a"))
 			a := coordtest.Queue(c.Mutex("/a"))
@@ -193,8 +194,7 @@ func TestAnElectionHasALeader(t *testing.T) {
 	})
 }
 
-// TestTheLeaseAndTheSession: the gauges follow the session through an outage and to its
-// end.
+// TestTheLeaseAndTheSession: the gauges follow the session through an outage to its end.
 func TestTheLeaseAndTheSession(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		p := newProbe()
@@ -216,8 +216,8 @@ func TestTheLeaseAndTheSession(t *testing.T) {
 	})
 }
 
-// TestAProcessorMayCollect: no lock of the hook is held while a span processor runs, so
-// it may ask for the metrics.
+// TestAProcessorMayCollect: the hook's mutex is not held while a span processor runs, so
+// the processor may collect the metrics.
 func TestAProcessorMayCollect(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		p := newProbe()
@@ -239,7 +239,7 @@ func (c *collector) OnEnd(sdktrace.ReadOnlySpan)                     { c.do() }
 func (c *collector) Shutdown(context.Context) error                  { return nil }
 func (c *collector) ForceFlush(context.Context) error                { return nil }
 
-// TestManyLocksLeaveNothing: memory and names are bounded by what is live.
+// TestManyLocksLeaveNothing: memory and names are bounded by the live acquisitions.
 func TestManyLocksLeaveNothing(t *testing.T) {
 	p := newProbe()
 	for id := range uint64(10_000) {
@@ -260,7 +260,7 @@ func TestManyLocksLeaveNothing(t *testing.T) {
 	eventstest.Expect(t, n <= 400, "10,000 tasks have %d values, want 51 names of few metrics", n)
 }
 
-// TestOnlySampledSpansPay: a span that is not sampled has no attributes and no events.
+// TestOnlySampledSpansPay: an unsampled span has no attributes and no events.
 func TestOnlySampledSpansPay(t *testing.T) {
 	run := func(sampler sdktrace.Sampler) float64 {
 		tracers := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler))
@@ -278,7 +278,7 @@ func TestOnlySampledSpansPay(t *testing.T) {
 		"an acquisition with 100 events takes %v allocations without sampling and %v with it", never, always)
 }
 
-// TestNamesOfYourOwn: spans have the path all the same.
+// TestNamesOfYourOwn: spans still have the path.
 func TestNamesOfYourOwn(t *testing.T) {
 	p := newProbe(zkotel.WithLockLabel(func(string) string { return "tasks" }))
 	p.OnAcquire(t.Context(), hooks.Acquire{ID: 1, Path: "/tasks/17", Kind: "unfair"})
@@ -296,8 +296,8 @@ func TestNamesOfYourOwn(t *testing.T) {
 		"the span of a Grant that tells of a crash has the events %v, want one with the token 7", e)
 }
 
-// TestHeldCountsNodesAndPermits: a mutex that is entered again is held once, so that more
-// than one holder is an alarm. A multi-lock is held at each of its members.
+// TestHeldCountsNodesAndPermits: a reentered mutex counts as held once, so that more than
+// one holder can raise an alarm. A multi-lock counts as held at each of its members.
 func TestHeldCountsNodesAndPermits(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		p := newProbe()
@@ -323,8 +323,8 @@ func TestHeldCountsNodesAndPermits(t *testing.T) {
 	})
 }
 
-// TestTheServerIsTheOneThatAnsweredLast: a Resumed does not name it, and a request
-// without an answer says nothing.
+// TestTheServerIsTheOneThatAnsweredLast: Resumed does not name the server, and a request
+// without an answer proves nothing.
 func TestTheServerIsTheOneThatAnsweredLast(t *testing.T) {
 	p := newProbe()
 	p.OnAcquire(t.Context(), hooks.Acquire{ID: 1, Path: "/a", Kind: "mutex"})

@@ -29,18 +29,18 @@ const (
 	keyResult   = attribute.Key("result")
 )
 
-// instruments are what is measured, by the names in [words.Metrics].
+// instruments are the instruments by their names in [words.Metrics].
 type instruments struct {
 	histograms map[string]metric.Float64Histogram
 	counters   map[string]metric.Int64Counter
 
-	// These describe what is live, and are observed at each collection.
+	// These describe the live acquisitions, and are observed at each collection.
 	numbers map[string]metric.Int64Observable
 	seconds map[string]metric.Float64Observable
 }
 
 // newInstruments returns the instruments, and joins the errors. A meter returns an
-// instrument also with an error.
+// instrument even with an error.
 func newInstruments(m metric.Meter) (in instruments, err error) {
 	in = instruments{
 		map[string]metric.Float64Histogram{}, map[string]metric.Int64Counter{},
@@ -79,16 +79,16 @@ func (in *instruments) observables() (all []metric.Observable) {
 // live is an acquisition between Acquire and its end, for metrics.
 type live struct {
 	lock, kind string
-	permits    int       // 1 if the lock is no semaphore
-	since      time.Time // of the wait, or of the hold
-	ahead      int       // of a waiter; 0: not known
+	permits    int       // 1 if the lock is not a semaphore
+	since      time.Time // start of the wait, or of the hold
+	ahead      int       // contenders ahead of a waiter; 0: unknown
 	holds      bool
-	node       string  // of a holder
-	members    []place // of a multi-lock's holder
+	node       string  // the holder's node
+	members    []place // the members of a held multi-lock
 }
 
-// places returns what is held or waited for: each member of a multi-lock that is held, or
-// else the acquisition itself.
+// places returns an entry for each member if this is a held multi-lock, and otherwise for
+// the acquisition itself.
 func (l live) places() []live {
 	if len(l.members) == 0 {
 		return []live{l}
@@ -104,8 +104,8 @@ func (l live) places() []live {
 // place is a member of a multi-lock.
 type place struct{ lock, node string }
 
-// presentOf adds up what is live, by lock. Acquisitions that entered a lock again share
-// its node, which counts once.
+// presentOf adds up the live acquisitions by lock. Acquisitions that reentered a lock
+// share its node, which counts once.
 func presentOf(all []live) map[string]*words.Present {
 	sums, nodes := map[string]*words.Present{}, map[[2]string]bool{}
 	for _, l := range all {
@@ -180,7 +180,7 @@ func (h *Hook) count(a *acquisition, counter string, more ...attribute.KeyValue)
 	h.in.counters[counter].Add(a.measured(), 1, with(append(more, keyLock.String(a.lock))...))
 }
 
-// measured returns the context of a measurement, from which an exemplar gets the span.
+// measured returns the context of a measurement, from which an exemplar takes its span.
 func (a *acquisition) measured() context.Context {
 	return trace.ContextWithSpan(context.Background(), a.span)
 }

@@ -15,7 +15,7 @@ type config struct {
 	tracers trace.TracerProvider
 	meters  metric.MeterProvider
 	choose  func(path string) string // nil: the default
-	most    int                      // children of a parent that have names of their own
+	most    int                      // how many children of one parent have their own names
 }
 
 func configOf(options []Option) config {

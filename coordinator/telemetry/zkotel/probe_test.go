@@ -46,7 +46,7 @@ func (p *probe) spans(name string) (all []sdktrace.ReadOnlySpan) {
 	return all
 }
 
-// lines tell of the spans of the package that have ended.
+// lines returns a line for each ended span of the package.
 func (p *probe) lines() (lines []string) {
 	for _, s := range p.recorder.Ended() {
 		if s.InstrumentationScope().Name != "caller" {
@@ -56,8 +56,8 @@ func (p *probe) lines() (lines []string) {
 	return lines
 }
 
-// lineOf renders what is the same of a span each time: name, kind, duration in seconds,
-// attributes, status and events.
+// lineOf renders the parts of a span that are the same in each run: name, kind, duration
+// in seconds, attributes, status and events.
 func lineOf(s sdktrace.ReadOnlySpan) string {
 	words := []string{s.Name(), s.SpanKind().String(), s.EndTime().Sub(s.StartTime()).Round(time.Second).String()}
 	words = append(words, stable(s.Attributes())...)
@@ -71,7 +71,7 @@ func lineOf(s sdktrace.ReadOnlySpan) string {
 	return strings.Join(words, " ")
 }
 
-// stable are attributes with the same values each time.
+// stable returns the attributes whose values are the same in each run.
 func stable(all []attribute.KeyValue) (words []string) {
 	for _, kv := range all {
 		switch kv.Key {
@@ -93,8 +93,8 @@ func valueOf(s sdktrace.ReadOnlySpan, key attribute.Key) attribute.Value {
 	return attribute.Value{}
 }
 
-// metrics collects, and returns each value by name and attributes. A histogram is its
-// count, and with the suffix .sum its sum.
+// metrics collects, and returns each value by name and attributes. For a histogram, that
+// is its count, and with the suffix .sum its sum.
 func (p *probe) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	var data metricdata.ResourceMetrics
@@ -136,7 +136,8 @@ func (p *probe) metrics(t *testing.T) map[string]float64 {
 	return all
 }
 
-// must fails the test for each value that is not the wanted one. -1 stands for none.
+// must fails the test for each value that differs from the wanted one. -1 means that
+// there is none.
 func must(t *testing.T, when string, got, want map[string]float64) {
 	t.Helper()
 	for name, w := range want {
@@ -150,7 +151,7 @@ func must(t *testing.T, when string, got, want map[string]float64) {
 
 const none = -1
 
-// mustTell fails the test if other spans have ended, in whatever order.
+// mustTell fails the test unless exactly these spans have ended, in any order.
 func (p *probe) mustTell(t *testing.T, want ...string) {
 	t.Helper()
 	got := p.lines()

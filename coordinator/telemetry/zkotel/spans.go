@@ -35,11 +35,11 @@ const (
 	keyErrorType     = attribute.Key("error.type")
 )
 
-// mostText is how many bytes of a path or an error an attribute has.
+// mostText bounds the bytes of a path or an error in an attribute.
 const mostText = 1 << 10
 
-// clean returns text that every exporter takes: some refuse a whole batch because of one
-// attribute that is not UTF-8.
+// clean returns text that every exporter accepts: some refuse a whole batch because of
+// one attribute that is not UTF-8.
 func clean(text string) string {
 	if len(text) > mostText {
 		text = text[:mostText]
@@ -47,7 +47,7 @@ func clean(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// start begins the span acquire. Attributes are given to sampled spans only.
+// start begins the span acquire. Only sampled spans get attributes.
 func (h *Hook) start(a *acquisition, info hooks.Acquire) trace.Span {
 	_, span := h.tracer.Start(a.ctx, "acquire", trace.WithSpanKind(trace.SpanKindClient))
 	if span.IsRecording() {
@@ -102,7 +102,7 @@ func (h *Hook) acquired(a *acquisition, waited time.Duration, outcome string, er
 	a.span.End()
 }
 
-// held ends the span hold. what is the type of the error, if it is one.
+// held ends the span hold. what is the error's type if end is an error.
 func (h *Hook) held(a *acquisition, held time.Duration, end, what string, err error) {
 	h.in.histograms["hold.duration"].Record(a.measured(), held.Seconds(), with(keyLock.String(a.lock), keyKind.String(a.kind), keyEnd.String(end)))
 	if a.span.IsRecording() {
@@ -112,7 +112,7 @@ func (h *Hook) held(a *acquisition, held time.Duration, end, what string, err er
 	a.span.End()
 }
 
-// fail gives the span the status Error if the word means an error.
+// fail sets the span's status to Error if the word means an error.
 func (a *acquisition) fail(word, what string, err error) {
 	if isError(word) {
 		a.span.SetStatus(codes.Error, clean(fmt.Sprint(err)))
@@ -129,7 +129,7 @@ func (a *acquisition) note(event events.Event) {
 	a.span.AddEvent(name, trace.WithAttributes(attributes...))
 }
 
-// noteOf returns what a span says of an event.
+// noteOf returns a span event's name and attributes for an event.
 func noteOf(event events.Event) (name string, attributes []attribute.KeyValue) {
 	switch ev := event.(type) {
 	case events.Queued:
@@ -158,8 +158,8 @@ func deadline(at time.Time) []attribute.KeyValue {
 	return []attribute.KeyValue{keyDeadline.String(at.UTC().Format(time.RFC3339Nano))}
 }
 
-// attributes returns what is known: the session as ZooKeeper's logs have it, and the
-// server.
+// attributes returns the known ones: the session's id as ZooKeeper's logs write it, and
+// the server.
 func (s session) attributes() (all []attribute.KeyValue) {
 	if s.id != 0 {
 		all = append(all, keySession.String("0x"+strconv.FormatUint(uint64(s.id), 16))) //nolint:gosec // the same bits

@@ -26,8 +26,8 @@ func endOf(ctx context.Context, err error) string {
 	}
 }
 
-// isError reports whether an outcome or an end gives a span the status Error. A refused
-// Try does not, nor does a caller that gives up.
+// isError reports whether an outcome or an end sets the status of a span to Error. A
+// refused Try does not, nor does a caller that gives up.
 func isError(word string) bool {
 	return slices.Contains([]string{words.Lost, words.Timeout, words.Deadlock, words.Invalid, words.Failed}, word)
 }

@@ -42,7 +42,7 @@ func TestEachEndHasAWordAndSomeAreErrors(t *testing.T) {
 		{context.Canceled, false, words.Canceled, words.Withdrawn, false},
 		{mine, false, words.Canceled, words.Withdrawn, false}, // the cause of the caller's context
 		{coordinator.ErrQuota, false, words.Failed, words.Failed, true},
-		{lostError, false, words.Failed, words.Withdrawn, true}, // of a Grant that nothing took
+		{lostError, false, words.Failed, words.Withdrawn, true}, // lost before the Grant was taken
 		{nil, false, words.Withdrawn, words.Released, false},
 	} {
 		outcome, end := words.Outcome(over, test.try, test.err), endOf(over, test.err)
@@ -54,7 +54,7 @@ func TestEachEndHasAWordAndSomeAreErrors(t *testing.T) {
 		"of the ends lost, released and granted others than lost are errors")
 }
 
-// TestThePageNamesEachAttribute of a span, and no other one.
+// TestThePageNamesEachAttribute of a span, and no other.
 func TestThePageNamesEachAttribute(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/observability.md")
 	eventstest.Must(t, err)

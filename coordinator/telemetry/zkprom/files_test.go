@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestRules has promtool check the alert rules, and play the histories in rules_test.yml.
+// TestRules lets promtool check the alert rules and play the histories in rules_test.yml.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	promtool := installed(t, "promtool")
@@ -24,7 +24,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestEachRuleIsTested where it fires and where it does not.
+// TestEachRuleIsTested both where it fires and where it does not.
 func TestEachRuleIsTested(t *testing.T) {
 	t.Parallel()
 	rules, tests := read(t, "rules.yml"), read(t, "rules_test.yml")
@@ -47,7 +47,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// names are the exported metrics.
+// names returns the exported metrics.
 func names() map[string]bool {
 	text := ""
 	for _, metrics := range []map[string]described{descriptions, queueDescriptions} {
@@ -58,10 +58,10 @@ func names() map[string]bool {
 	return all(text, `fqName: "(\w+)"`)
 }
 
-// used finds metrics, without what a histogram adds to its name.
+// used matches metrics, without the suffixes of a histogram.
 const used = `\b(zkgrant_\w+?)(?:_bucket|_count|_sum)?\b`
 
-// all is the set of what the group of the pattern matches.
+// all returns the set of matches of the pattern's group.
 func all(text, pattern string) map[string]bool {
 	found := map[string]bool{}
 	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
@@ -72,8 +72,8 @@ func all(text, pattern string) map[string]bool {
 
 const page = "../../../docs/observability.md"
 
-// TestDocsHaveEachMetric in their tables, and no other one; and only Go that is an
-// example of this package.
+// TestDocsHaveEachMetric in their tables, and no other. Their golang blocks are examples
+// of this package.
 func TestDocsHaveEachMetric(t *testing.T) {
 	t.Parallel()
 	text, _, _ := strings.Cut(read(t, page), "\n## OpenTelemetry")
@@ -84,8 +84,8 @@ func TestDocsHaveEachMetric(t *testing.T) {
 	}
 }
 
-// TestEachAlertHasItsRunbook: its runbook_url leads to a heading of docs/operate.md with
-// its name, and that page has no other alert.
+// TestEachAlertHasItsRunbook: its runbook_url leads to a heading with its name in
+// docs/operate.md, and that page has no other alert.
 func TestEachAlertHasItsRunbook(t *testing.T) {
 	t.Parallel()
 	const url = "https://github.com/zkgrant/zkgrant/blob/main/docs/operate.md#"
@@ -97,8 +97,8 @@ func TestEachAlertHasItsRunbook(t *testing.T) {
 	}
 }
 
-// TestOneCutIsOneNotification: grouped as the page says, the six alerts of one cut are
-// one group.
+// TestOneCutIsOneNotification: grouped as the page recommends, the six alerts of one cut
+// form one group.
 func TestOneCutIsOneNotification(t *testing.T) {
 	t.Parallel()
 	grouping := regexp.MustCompile(`group_by: \[(.*)\]`).FindStringSubmatch(read(t, page))
@@ -119,7 +119,7 @@ func TestOneCutIsOneNotification(t *testing.T) {
 		"the alerts of one cut are the groups %v, want six alerts in one group", groups)
 }
 
-// TestTheConfigOnThePage is one that Prometheus takes, with the rules beside it.
+// TestTheConfigOnThePage is accepted by Prometheus, with the rules beside it.
 func TestTheConfigOnThePage(t *testing.T) {
 	t.Parallel()
 	promtool := installed(t, "promtool")
@@ -136,7 +136,7 @@ func TestTheConfigOnThePage(t *testing.T) {
 	eventstest.Contains(t, string(said), "rules found", "promtool check config")
 }
 
-// panel is one of the dashboard's. A row has no targets.
+// panel is a panel of the dashboard. A row has no targets.
 type panel struct {
 	Title, Description, Type string
 	GridPos                  struct{ X, Y, W, H int }
@@ -150,7 +150,7 @@ func panels(t *testing.T) []panel {
 	return d.Panels
 }
 
-// TestDashboardShowsEachMetric, and no other one; its panels do not overlap.
+// TestDashboardShowsEachMetric, and no other. Its panels do not overlap.
 func TestDashboardShowsEachMetric(t *testing.T) {
 	t.Parallel()
 	shown, taken := "", map[[2]int]string{}
@@ -172,15 +172,15 @@ func TestDashboardShowsEachMetric(t *testing.T) {
 	eventstest.Equal(t, all(shown, used), names(), "the metrics on the panels")
 }
 
-// answered checks that a server that has scraped since then answers each expression of
-// the dashboard.
+// answered checks that a server that has scraped since then answers each of the
+// dashboard's expressions.
 func answered(t *testing.T, server *scraper, since time.Time) {
 	t.Helper()
 	variables := strings.NewReplacer("$__rate_interval", "2s", "$__range", "2s", "$instance", ".*", "$lock", ".*")
 	for _, p := range panels(t) {
 		for _, target := range p.Targets {
 			expr := variables.Replace(target.Expr)
-			eventstest.Eventually(t, "an answer to "+expr, func() bool { // what was scraped last is visible a moment later
+			eventstest.Eventually(t, "an answer to "+expr, func() bool { // the last scrape becomes visible a moment later
 				ok, err := server.answers(expr, since)
 				if err != nil {
 					t.Fatalf("the panel %q: %v", p.Title, err)

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// histogram counts durations. It can be added to another one, which Prometheus's own
-// cannot.
+// histogram counts durations. Unlike Prometheus's own type, it can be added to another
+// one.
 type histogram struct {
 	bounds []float64
-	counts []uint64 // of each bucket alone; the last one has no bound
+	counts []uint64 // per bucket, not cumulative; the last one has no bound
 	count  uint64
 	sum    float64
 }
@@ -26,7 +26,7 @@ func (h *histogram) observe(d time.Duration) {
 	h.sum += seconds
 }
 
-// add adds what another histogram with the same bounds has counted.
+// add adds the counts of another histogram with the same bounds.
 func (h *histogram) add(o *histogram) {
 	for i, n := range o.counts {
 		h.counts[i] += n
@@ -39,7 +39,7 @@ func (h *histogram) clone() *histogram {
 	return &histogram{bounds: h.bounds, counts: slices.Clone(h.counts), count: h.count, sum: h.sum}
 }
 
-// cumulative returns how many were at most as long as each bound.
+// cumulative returns, for each bound, how many durations were at most that long.
 func (h *histogram) cumulative() map[float64]uint64 {
 	all := make(map[float64]uint64, len(h.bounds))
 	var n uint64

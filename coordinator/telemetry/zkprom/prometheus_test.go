@@ -16,8 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// program returns prometheus or promtool: the one in PROMETHEUS_HOME if that is set, or
-// else the one on PATH, or the one in .deps of the project.
+// program returns the path of prometheus or promtool: in PROMETHEUS_HOME if that is set,
+// else on PATH, else in the project's .deps.
 func program(name string) (string, error) {
 	home := os.Getenv("PROMETHEUS_HOME")
 	if home == "" {
@@ -37,8 +37,8 @@ func program(name string) (string, error) {
 	return path, err
 }
 
-// installed returns the program. Without it, it skips the test, or fails it if real
-// servers are asked for.
+// installed returns the path of the program. If it is missing, installed skips the test,
+// or fails it if real servers were requested.
 func installed(t *testing.T, name string) string {
 	t.Helper()
 	path, err := program(name)
@@ -93,7 +93,7 @@ func scraped(t *testing.T, page string) *scraper {
 	return nil
 }
 
-// answers reports whether the expression has had a value since then that is a number.
+// answers reports whether the expression has had a numeric value since then.
 func (s *scraper) answers(expr string, since time.Time) (bool, error) {
 	text, err := s.get("/api/v1/query_range", url.Values{
 		"query": {expr}, "start": {since.Format(time.RFC3339Nano)}, "end": {time.Now().Format(time.RFC3339Nano)}, "step": {"1s"},

@@ -31,13 +31,13 @@ var queueDescriptions = describe([]words.Metric{
 	{Name: "queue.poll_duration", Unit: "s", Kind: words.Seconds, Help: "How long the last read of the tree took."},
 })
 
-// queues are what looks have shown. They have no clock, and no lock of their own.
+// queues is the result of looks. It has no clock, and no mutex of its own.
 type queues struct {
 	choose func(path string) string
 	labels *words.Labels
 
-	locks    map[spot]*queue // as each was seen last
-	searched bool            // the whole tree, once
+	locks    map[spot]*queue // each lock as last seen
+	searched bool            // whether the whole tree was searched once
 	looks    int
 	errors   uint64
 	took     time.Duration
@@ -49,20 +49,20 @@ type spot struct {
 	kind events.LockKind
 }
 
-// queue is what was seen of a lock.
+// queue is what was last seen of a lock.
 type queue struct {
 	*words.Present
 
 	look  int
 	seen  time.Time
-	known map[string]time.Time // since when each contender holds, by its node; the zero time if it waits
+	known map[string]time.Time // since when each contender has held, by node; the zero time for a waiter
 }
 
 func newQueues(cfg config) *queues {
 	return &queues{choose: cfg.choose, labels: words.NewLabels(cfg.most, false), locks: map[spot]*queue{}}
 }
 
-// look is a look that is in progress.
+// look is a look in progress.
 type look struct {
 	q      *queues
 	failed bool
@@ -73,7 +73,7 @@ func (q *queues) begin() *look {
 	return &look{q: q}
 }
 
-// label returns the label of a path, which may be another one later.
+// label returns the label of a path, which may change later.
 func (q *queues) label(path string) string {
 	if q.choose != nil {
 		return q.labels.Given(q.choose(path))
@@ -82,11 +82,11 @@ func (q *queues) label(path string) string {
 	return label
 }
 
-// see takes in a lock. A holder that is new holds since its node was created. A holder
-// that waited before holds since now.
+// see takes in a lock. A new holder has held since its node was created, and a former
+// waiter since now.
 func (k *look) see(now time.Time, lock events.LockInfo) {
 	at, kind := spot{lock.Path, lock.Kind}, lock.Kind.String()
-	k.q.label(lock.Path) // locks have labels in the order in which they were found
+	k.q.label(lock.Path) // locks get labels in the order in which they are found
 	found := &queue{Present: words.NewPresent(), look: k.q.looks, seen: lock.Seen, known: map[string]time.Time{}}
 	before := k.q.locks[at]
 	found.Seen(kind)
@@ -112,20 +112,20 @@ func (k *look) see(now time.Time, lock events.LockInfo) {
 	k.q.locks[at] = found
 }
 
-// fail takes in an error. The look has failed if the root could not be read.
+// fail takes in an error. If the root could not be read, the look has failed.
 func (k *look) fail(root bool) {
 	k.q.errors++
 	k.failed = k.failed || root
 }
 
-// end takes in how long the look took. What it has not shown is gone. A look that has
-// failed shows nothing.
+// end takes in the duration of the look, and forgets locks that it has not shown. After a
+// failed look, no lock is shown.
 func (k *look) end(took time.Duration) {
 	k.q.took = took
 	maps.DeleteFunc(k.q.locks, func(_ spot, q *queue) bool { return k.failed || q.look != k.q.looks })
 }
 
-// snapshot returns what is exported at a moment.
+// snapshot returns the values exported at a moment.
 func (q *queues) snapshot(now time.Time) []sample {
 	all := samples{of: queueDescriptions}
 	shown, oldest := map[string]*words.Present{}, now

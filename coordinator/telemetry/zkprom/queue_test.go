@@ -18,7 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// walks are queues that are looked at, at times of their own.
+// walks is a queues that the test looks at, at its own times.
 type walks struct {
 	*queues
 	now time.Time
@@ -28,7 +28,7 @@ func newWalks(options ...QueueOption) *walks {
 	return &walks{newQueues(queueConfigOf(options)), time.Unix(1_000_000, 0)}
 }
 
-// sees has a walk see the locks, and fails has it fail after that.
+// sees plays a walk that sees these locks, and fails one that fails after them.
 func (w *walks) sees(all ...events.LockInfo) { w.walk(all).end(time.Second) }
 
 func (w *walks) fails(root bool, all ...events.LockInfo) {
@@ -60,7 +60,7 @@ func (w *walks) holds(node string, since time.Duration) events.Contender {
 	return events.Contender{Node: node, Since: w.now.Add(-since), Holding: true}
 }
 
-// TestWhatQueuesShow: for each story the metrics that it leads to.
+// TestWhatQueuesShow checks the metrics that each story leads to.
 func TestWhatQueuesShow(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -150,8 +150,8 @@ func hanging(ctx context.Context) iter.Seq2[events.LockInfo, error] {
 	}
 }
 
-// TestScrapesDuringAWalkThatHangsShareIt: none of them begins another walk, and the
-// interval counts from the end.
+// TestScrapesDuringAWalkThatHangsShareIt: none of them starts another walk, and the
+// interval counts from its end.
 func TestScrapesDuringAWalkThatHangsShareIt(t *testing.T) {
 	t.Parallel()
 	const patience = silence
@@ -187,7 +187,7 @@ func TestScrapesDuringAWalkThatHangsShareIt(t *testing.T) {
 	}
 }
 
-// TestAWalkThatHangsEnds when its time is over.
+// TestAWalkThatHangsEnds when its time is up.
 func TestAWalkThatHangsEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestAWalkThatHangsEnds(t *testing.T) {
 }
 
 // TestAScrapeExportsWhatIsKnown of a large tree within a second, however far the search
-// is. The looks go on between the scrapes, and send no more than the reads of a process.
+// is. The looks continue between the scrapes, and send no more reads than a process may.
 func TestAScrapeExportsWhatIsKnown(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)

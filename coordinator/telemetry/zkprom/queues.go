@@ -23,9 +23,9 @@ type Queues struct {
 	patience time.Duration
 
 	mu     sync.Mutex
-	began  time.Time     // the latest look
-	ended  time.Time     // the last look that has ended
-	over   chan struct{} // closed by the look that is in progress; nil without one
+	began  time.Time     // when the latest look began
+	ended  time.Time     // when the latest finished look ended
+	over   chan struct{} // closed by the look in progress; nil without one
 	queues *queues
 }
 
@@ -79,7 +79,7 @@ func (q *Queues) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// poll looks once. Each lock is exported from the moment at which it is seen.
+// poll does one look. Each lock is exported as soon as it is seen.
 func (q *Queues) poll() {
 	ctx, cancel := context.WithTimeout(context.Background(), silence)
 	defer cancel()
@@ -97,7 +97,7 @@ func (q *Queues) poll() {
 		switch {
 		case err == nil:
 			look.see(time.Now(), lock)
-		case lock.Seen.IsZero() || !lock.Seen.Before(began): // else it was counted when it was seen
+		case lock.Seen.IsZero() || !lock.Seen.Before(began): // otherwise it was counted before
 			look.fail(lock.Path == q.root)
 		}
 		q.mu.Unlock()

@@ -25,8 +25,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// TestARun scrapes a process while it takes and loses locks of all kinds. If there is a
-// Prometheus, that scrapes it, too, and is asked what the dashboard asks.
+// TestARun scrapes a process while it acquires and loses locks of all kinds. If there is
+// a Prometheus, it scrapes the process, too, and must answer the dashboard's expressions.
 func TestARun(t *testing.T) {
 	t.Parallel()
 	t.Run("server in process", func(t *testing.T) {
@@ -60,7 +60,7 @@ func run(t *testing.T, start func() (servers string)) {
 	q := NewQueues(other, "/", WithPollInterval(100*time.Millisecond))
 	registry.MustRegister(m, q)
 	if server != nil {
-		eventstest.Eventually(t, "Prometheus scrapes", func() bool { // it looks for targets every five seconds
+		eventstest.Eventually(t, "Prometheus scrapes", func() bool { // it reloads its targets every five seconds
 			ok, err := server.answers("zkgrant_held or zkgrant_session_state", time.Now())
 			return err == nil && ok
 		})
@@ -97,7 +97,7 @@ func connect(t *testing.T, ctx context.Context, servers string, options ...coord
 	return c
 }
 
-// witness acquires locks, and knows what is exported of them.
+// witness acquires locks, and knows what should be exported for them.
 type witness struct {
 	t    *testing.T
 	ctx  context.Context
@@ -154,7 +154,7 @@ func (w *witness) everyKind() {
 		acquire{mutex,/tasks/*,granted}=30 hold{released,mutex,/tasks/*}=30`)
 }
 
-// tasks are locks of which each is used once.
+// tasks acquires and releases n locks, each at its own path.
 func (w *witness) tasks(n int) {
 	for i := range n {
 		a := w.c.Mutex(fmt.Sprintf("/tasks/%d", i)).Acquire(w.ctx)
@@ -163,7 +163,7 @@ func (w *witness) tasks(n int) {
 	}
 }
 
-// queuesShow compares what is held with what the nodes show.
+// queuesShow checks that the nodes show what is held.
 func (w *witness) queuesShow(q *Queues) {
 	w.t.Helper()
 	eventstest.Eventually(w.t, "what the queues show is what is held", func() bool {
@@ -244,8 +244,8 @@ func (w *witness) losses(other *coordinator.Coordinator, servers string, network
 		lost{/claim,lease_ran_out}=1`)
 }
 
-// end releases what is held, and does what was done before: a rate is one of counters
-// that were scraped before.
+// end releases everything, and repeats earlier steps: a rate needs counters that were
+// scraped before.
 func (w *witness) end() {
 	w.tasks(3)
 	w.releases(w.next)
@@ -260,7 +260,7 @@ func (w *witness) scrape() string {
 	return text
 }
 
-// get reads a page, and leaves no connection.
+// get reads a page, and leaves no connection open.
 func get(page string) (string, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := client.Get(page)
@@ -275,8 +275,8 @@ func get(page string) (string, error) {
 	return string(text), err
 }
 
-// shows waits until these samples are scraped, and those of before that are not among
-// them, and no other ones.
+// shows waits until a scrape has exactly these samples and the earlier ones that they do
+// not replace.
 func (w *witness) shows(when, changed string) {
 	w.t.Helper()
 	full := strings.NewReplacer("lost{", "lost_total{", "acquire{", "acquire_duration_seconds_count{",

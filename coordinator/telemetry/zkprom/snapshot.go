@@ -10,14 +10,13 @@ import (
 
 const election = "election" // the kind
 
-// described is a metric as Prometheus has it, without the bounds of other metrics than
-// histograms.
+// described is a metric as Prometheus sees it. Only histograms have bounds.
 type described struct {
 	*prometheus.Desc
 	bounds []float64
 }
 
-// descriptions are the metrics of [Metrics], by the names in [words.Metrics]. They are
+// descriptions are the metrics of [Metrics], by their names in [words.Metrics]. They are
 // constant.
 //
 //nolint:gochecknoglobals // they are constant
@@ -31,12 +30,12 @@ func describe(metrics []words.Metric) map[string]described {
 	return all
 }
 
-// sample is a value of a metric, before it becomes one of Prometheus.
+// sample is a value of a metric, before it becomes a metric of Prometheus.
 type sample struct {
 	of        described
 	kind      prometheus.ValueType
 	value     float64
-	histogram *histogram // instead of a value
+	histogram *histogram // set instead of a value
 	labels    []string
 }
 
@@ -47,7 +46,7 @@ func (s sample) metric() prometheus.Metric {
 	return prometheus.MustNewConstMetric(s.of.Desc, s.kind, s.value, s.labels...)
 }
 
-// samples collects what is exported of the described metrics.
+// samples collects the exported values of the described metrics.
 type samples struct {
 	of  map[string]described
 	all []sample
@@ -65,7 +64,7 @@ func (s *samples) durations(name string, h *histogram, labels ...string) {
 	s.all = append(s.all, sample{of: s.of[name], histogram: h.clone(), labels: labels})
 }
 
-// snapshot returns what is exported at a moment.
+// snapshot returns the values exported at a moment.
 func (s *state) snapshot(now time.Time) []sample {
 	all := samples{of: descriptions}
 	standing, holds := s.standing()
@@ -101,8 +100,8 @@ func (s *state) snapshot(now time.Time) []sample {
 	return all.all
 }
 
-// standing looks at every waiter and holder. Acquisitions that entered a lock again share
-// its node, which counts once.
+// standing sums up all waiters and holders. Acquisitions that reentered a lock share its
+// node, which counts once.
 func (s *state) standing() (all map[*lock]*words.Present, holds bool) {
 	all = make(map[*lock]*words.Present, len(s.locks))
 	for _, l := range s.locks {
@@ -131,7 +130,7 @@ func (s *state) standing() (all map[*lock]*words.Present, holds bool) {
 	return all, holds
 }
 
-// counted appends what is counted of the lock.
+// counted appends the lock's counters.
 func (l *lock) counted(all *samples) {
 	for h, counted := range l.acquired {
 		all.durations("acquire.duration", counted, l.label, h.kind, h.end)
@@ -147,7 +146,7 @@ func (l *lock) counted(all *samples) {
 	all.counter("abandoned", l.abandoned, l.label)
 }
 
-// since returns how many seconds ago something began; 0 if it has not.
+// since returns how many seconds ago something began, or 0 if it has not begun.
 func since(now, begun time.Time) float64 {
 	if begun.IsZero() {
 		return 0

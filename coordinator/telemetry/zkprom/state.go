@@ -9,23 +9,23 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// state is what the hooks have received. It has no clock, and no lock of its own.
+// state is what the hooks have received. It has no clock, and no mutex of its own.
 type state struct {
 	labels *words.Labels
 	locks  map[string]*lock        // by label
-	live   map[uint64]*acquisition // by ID, until it holds nothing any more
+	live   map[uint64]*acquisition // by ID, until it ends
 
 	session  string // one of sessionStates
 	lease    time.Time
 	nodes    hooks.Nodes
-	heard    map[string]uint64 // events of the session
+	heard    map[string]uint64 // counts of session events
 	requests map[request]*histogram
 }
 
-// lock is what is counted for the locks with one label.
+// lock has the counts of the locks with one label.
 type lock struct {
 	label string
-	into  *lock // the lock that has replaced it, or nil
+	into  *lock // the lock that has replaced this one, or nil
 
 	kinds                        map[string]bool
 	acquired                     map[how]*histogram
@@ -34,7 +34,7 @@ type lock struct {
 	requeued, revoked, abandoned uint64
 }
 
-// how is a kind of lock, and how waiting for it or holding it ended.
+// how is a kind of lock, and how a wait for it or a hold of it ended.
 type how struct{ kind, end string }
 
 type request struct{ op, result string }
@@ -47,7 +47,7 @@ type acquisition struct {
 	try     bool
 	ctx     context.Context //nolint:containedctx // the caller's, until the Grant: its cause distinguishes one end from another
 	asked   time.Time
-	ahead   int // at the latest listing
+	ahead   int // contenders ahead at the latest listing
 
 	places  []place // once granted: one, or each member of a multi-lock
 	granted time.Time
@@ -60,7 +60,7 @@ type place struct {
 	tenure tenure
 }
 
-// tenure is what acquisitions share that entered a lock again.
+// tenure identifies a hold, which acquisitions that reentered a lock share.
 type tenure struct{ kind, node string }
 
 func newState(most int) *state {
@@ -82,15 +82,15 @@ func (s *state) labelled(label string) *lock {
 			label: label, kinds: map[string]bool{}, acquired: map[how]*histogram{}, held: map[how]*histogram{}, lost: map[string]uint64{},
 		}
 		for _, reason := range reasons() {
-			l.lost[reason] = 0 // a counter that begins with 1 has not increased
+			l.lost[reason] = 0 // Prometheus sees no increase in a counter that starts at 1
 		}
 		s.locks[label] = l
 	}
 	return l
 }
 
-// at returns the lock at a path, by the given label or else by the default. If labels are
-// replaced, their counts move to the lock that replaces them.
+// at returns the lock at a path, by the given label or else by the default one. If labels
+// are replaced, their counts move to the lock with the new label.
 func (s *state) at(path, label string, given bool) *lock {
 	if given {
 		return s.labelled(s.labels.Given(label))
@@ -125,7 +125,7 @@ func (l *lock) absorb(o *lock) {
 	l.abandoned += o.abandoned
 }
 
-// now returns the lock that counts for l: a label is replaced once.
+// now returns the lock whose counts replace l's, or l. A label is replaced at most once.
 func (l *lock) now() *lock {
 	if l.into != nil {
 		return l.into
@@ -133,7 +133,7 @@ func (l *lock) now() *lock {
 	return l
 }
 
-// histogramOf returns the histogram with the key, which has the bounds of a metric.
+// histogramOf returns the histogram with this key; a new one has the metric's bounds.
 func histogramOf[K comparable](all map[K]*histogram, key K, metric string) *histogram {
 	h := all[key]
 	if h == nil {
@@ -143,14 +143,14 @@ func histogramOf[K comparable](all map[K]*histogram, key K, metric string) *hist
 	return h
 }
 
-// acquire begins an acquisition. l is its lock.
+// acquire adds an acquisition of the lock l.
 func (s *state) acquire(ctx context.Context, now time.Time, l *lock, info hooks.Acquire) {
 	l.kinds[info.Kind] = true
 	s.live[info.ID] = &acquisition{lock: l, kind: info.Kind, permits: max(1, info.Permits), try: info.Try, ctx: ctx, asked: now}
 }
 
 // event takes in an event. given are the labels of a Grant's members, if a user's
-// function gives labels.
+// function chooses labels.
 func (s *state) event(now time.Time, event events.Event, given ...string) {
 	switch event := event.(type) {
 	case events.Queued:
@@ -164,7 +164,7 @@ func (s *state) event(now time.Time, event events.Event, given ...string) {
 	case events.Grant:
 		s.grant(now, event, given)
 	case events.Revoked:
-		if a := s.live[event.ID]; a != nil && !a.revoked { // an earlier deadline is no other request
+		if a := s.live[event.ID]; a != nil && !a.revoked { // an earlier deadline is not another request
 			a.revoked = true
 			a.lock.now().revoked++
 		}
@@ -215,7 +215,7 @@ func (s *state) ended(now time.Time, e events.Ended) {
 	if a.holds() {
 		if e.Held > 0 {
 			a.ends(endOf(e.Err, true), e.Held)
-		} else { // the Grant was not taken, or at once given back
+		} else { // the Grant was not taken, or released at once
 			a.ends(endOf(e.Err, false), now.Sub(a.granted))
 		}
 		return
@@ -225,7 +225,7 @@ func (s *state) ended(now time.Time, e events.Ended) {
 
 func (a *acquisition) holds() bool { return !a.granted.IsZero() }
 
-// ends counts a hold.
+// ends counts the end of a hold.
 func (a *acquisition) ends(end string, held time.Duration) {
 	histogramOf(a.lock.now().held, how{a.kind, end}, "acquire.duration").observe(held)
 }
@@ -249,7 +249,7 @@ func (s *state) sessionEvent(event events.Event) {
 	}
 }
 
-// request takes in a request.
+// request counts a request.
 func (s *state) request(r hooks.Request) {
 	histogramOf(s.requests, request{words.Op(r.Op), words.Result(r.Err)}, "request.duration").observe(r.Duration)
 	if r.Op == words.Closing && r.Err == nil {
@@ -257,7 +257,7 @@ func (s *state) request(r hooks.Request) {
 	}
 }
 
-// leased takes in how far the lease reaches.
+// leased takes in the lease's deadline.
 func (s *state) leased(l hooks.Lease) {
 	s.lease = l.Deadline
 	if l.RanOut {

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// play tells a state what happens, at times of its own.
+// play feeds a state with events at the test's own times.
 type play struct {
 	*state
 	now time.Time
@@ -64,7 +64,7 @@ func (p *play) hears(all ...events.Event) {
 	}
 }
 
-// gets is asks, and the Grant after a wait.
+// gets asks, and is granted the lock after a wait.
 func (p *play) gets(id uint64, kind, path string, wait time.Duration) {
 	p.asks(id, kind, path)
 	p.passes(wait)
@@ -73,7 +73,7 @@ func (p *play) gets(id uint64, kind, path string, wait time.Duration) {
 
 var errCause = errors.New("the caller's own cause")
 
-// TestWhatHooksTell: for each story the values of the metrics that it is about.
+// TestWhatHooksTell checks, for each story, the metrics that it is about.
 func TestWhatHooksTell(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -119,7 +119,7 @@ func TestWhatHooksTell(t *testing.T) {
 			p.asksWith(ctx, hooks.Acquire{ID: 20, Path: "/a", Kind: "mutex", Try: true})
 			p.hears(events.Ended{ID: 20, Err: fmt.Errorf("%w: %w", coordinator.ErrNotAcquired, &events.HeldError{Path: "/a"})})
 			p.asks(21, "mutex", "/a")
-			p.hears(events.Ended{ID: 21, Err: errCause}) // not of its context
+			p.hears(events.Ended{ID: 21, Err: errCause}) // not the cause of its context
 		}, `
 			acquire_duration_seconds_count{mutex,/a,timeout}=2
 			acquire_duration_seconds_count{mutex,/a,canceled}=2
@@ -254,9 +254,9 @@ func compare(t *testing.T, c prometheus.Collector, want string) {
 	}
 }
 
-// differences checks the samples of the metrics that are wanted: each as name{values of
-// labels}=value, without the prefix zkgrant_. One more is wrong unless it is 0. A name
-// alone stands for no sample.
+// differences compares the samples of the wanted metrics: each is name{values of
+// labels}=value, without the prefix zkgrant_. A further sample is wrong unless its value
+// is 0. A name alone means no sample.
 func differences(got map[string]bool, want string) (all []string) {
 	names := map[string]bool{}
 	for sample := range strings.FieldsSeq(want) {
@@ -292,7 +292,7 @@ func exposed(t *testing.T, c prometheus.Collector) map[string]bool {
 	return parsed(text.String())
 }
 
-// parsed are the samples in a text of Prometheus.
+// parsed returns the samples in Prometheus's text format.
 func parsed(text string) map[string]bool {
 	found, label := map[string]bool{}, regexp.MustCompile(`\w+="([^"]*)"`)
 	for line := range strings.Lines(text) {
@@ -304,8 +304,8 @@ func parsed(text string) map[string]bool {
 	return found
 }
 
-// TestNothingIsKeptOfWhatHasEnded: neither acquisitions, nor contexts of those that hold,
-// nor more locks than labels.
+// TestNothingIsKeptOfWhatHasEnded: no ended acquisitions, no contexts of holders, and no
+// more locks than labels.
 func TestNothingIsKeptOfWhatHasEnded(t *testing.T) {
 	t.Parallel()
 	p := newPlay(5)

@@ -8,9 +8,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file has the values of labels that a scrape shows from the first one on.
+// The values of labels that a scrape shows from the first one on.
 
-// endOf names the end of a hold without a loss. A Grant that was not taken is withdrawn.
+// endOf names the end of a hold without a loss. If the Grant was not taken, the end is
+// withdrawn.
 func endOf(err error, taken bool) string {
 	switch {
 	case err == nil:
@@ -24,7 +25,7 @@ func endOf(err error, taken bool) string {
 	}
 }
 
-// reasons are the reasons of a loss.
+// reasons returns the reasons of a loss.
 func reasons() []string {
 	var all []string
 	for r := events.ReasonSessionExpired; r <= events.ReasonRevoked; r++ {

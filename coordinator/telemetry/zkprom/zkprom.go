@@ -43,7 +43,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	all := m.state.snapshot(time.Now())
-	m.mu.Unlock() // hooks do not wait for the reader
+	m.mu.Unlock() // so that hooks do not wait for the reader
 	for _, s := range all {
 		to <- s.metric()
 	}

@@ -1,5 +1,5 @@
-// Command worker is a process that holds locks as it is told, for the tests of the folder
-// above. It has to compile against every version that they name.
+// Command worker is a process that holds locks as ordered, for the tests of the parent
+// folder. It must compile against every version that they name.
 package main
 
 import (
@@ -20,20 +20,20 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// Order is what a worker has to do.
+// Order is an order to a worker.
 type Order struct {
-	ID   string // of an acquisition, or of a loop
+	ID   string // the name of an acquisition or a loop
 	Do   string // acquire, release, loop, stop, revoke
-	Kind string // of the lock
+	Kind string // kind of the lock
 	Path string
 }
 
-// News is what a worker tells.
+// News is a report of a worker.
 type News struct {
 	ID, What  string // granted, lost, done, revoked
 	Token     int64
 	Abandoned int64  // the token of a holder that crashed
-	Data      string // what it had stored
+	Data      string // the data of that holder
 	Error     string
 }
 
@@ -55,11 +55,11 @@ type worker struct {
 	c            *coordinator.Coordinator
 	orders       *json.Decoder
 
-	mu   sync.Mutex // for news
+	mu   sync.Mutex // guards news
 	news *json.Encoder
 
-	held   map[string]*coordinator.Acquisition // by id; run's
-	ends   map[string]context.CancelFunc       // of loops; run's
+	held   map[string]*coordinator.Acquisition // by ID; used by run only
+	ends   map[string]context.CancelFunc       // ends of loops by ID; used by run only
 	active sync.WaitGroup
 }
 
@@ -113,16 +113,16 @@ func (w *worker) obey() error {
 	}
 }
 
-// grace is the time of a holder that is asked for its lock. It needs none: the test
-// checks that it keeps the lock until then.
+// grace is the grace of a revocation. The holder would not need it: the test checks that
+// it keeps the lock until then.
 const grace = 100 * time.Millisecond
 
-// Acquirer is a handle of a lock of any kind.
+// Acquirer is a handle of any kind of lock.
 type Acquirer interface {
 	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
 }
 
-// permits is how many a semaphore has.
+// permits is the size of a semaphore.
 const permits = 2
 
 func (w *worker) lock(o Order) Acquirer {
@@ -169,7 +169,7 @@ func (w *worker) watch(id string, a *coordinator.Acquisition) {
 	}
 }
 
-// loop takes and releases the lock until ctx ends.
+// loop acquires and releases the lock until ctx ends.
 func (w *worker) loop(ctx context.Context, o Order) error {
 	lock := w.lock(o)
 	for ctx.Err() == nil {
@@ -189,10 +189,10 @@ func (w *worker) loop(ctx context.Context, o Order) error {
 	return nil
 }
 
-// enter has the file of the holder in the lock's folder for a moment, and looks whether
-// the others there may hold, too. Each holder makes its file before it looks and removes
-// it before it releases, so one of two holders that are there at once sees the other.
-// Meanwhile enter notes the Grant.
+// enter puts the holder's file into the lock's folder for a moment, and checks whether
+// the others there may hold, too. Each holder creates its file before it checks and
+// removes it before it releases, so of two concurrent holders at least one sees the
+// other. Meanwhile enter records the Grant.
 func (w *worker) enter(o Order, g events.Grant) (err error) {
 	folder := filepath.Join(w.inside, strings.ReplaceAll(strings.Trim(o.Path, "/"), "/", "-"))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -222,7 +222,7 @@ func (w *worker) enter(o Order, g events.Grant) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(notes, w.name, o.Kind, g.Token, turn(g)) // one write, so it is appended whole
+	_, err = fmt.Fprintln(notes, w.name, o.Kind, g.Token, turn(g)) // one write, so the line is appended whole
 	return errors.Join(err, notes.Close())
 }
 
@@ -232,5 +232,5 @@ func (w *worker) tell(n News, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_ = w.news.Encode(n) // a test that does not listen any more has ended
+	_ = w.news.Encode(n) // the test has ended if it no longer listens
 }

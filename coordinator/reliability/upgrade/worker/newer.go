@@ -5,7 +5,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file has what differs between versions. One of testdata replaces it in earlier
+// This file has what differs between versions. A file of testdata replaces it in earlier
 // ones.
 
 func cached() []coordinator.LockOption { return []coordinator.LockOption{coordinator.Cached()} }

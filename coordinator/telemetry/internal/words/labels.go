@@ -6,31 +6,30 @@ import (
 )
 
 const (
-	// DefaultMost is how many children of one parent have labels of their own, by
-	// default.
+	// DefaultMost is how many children of one parent have their own labels by default.
 	DefaultMost = 50
-	// Rest is the label of every lock that has none of its own.
+	// Rest is the label of every lock without a label of its own.
 	Rest = "*"
 
-	manyParents = 10  // the limit of all labels, in times the limit of one parent
-	fewLabels   = 100 // the least limit of all labels
+	manyParents = 10  // the limit of all labels, as a multiple of one parent's limit
+	fewLabels   = 100 // the minimum of that limit
 	longest     = 256 // bytes of a label
 )
 
-// Labels give locks their labels, and bound how many there are. A path has its own label
+// Labels gives locks their labels, and bounds their number. A path has its own label
 // until its parent has too many children: then one label replaces those of all its
 // children, for good.
 type Labels struct {
 	most  int
-	keeps bool // what was counted keeps its label, so that labels which are replaced count on
+	keeps bool // counts keep their labels, so replaced labels still use up the limit
 
 	parents map[string]map[string]bool // the children of each parent; nil once one label represents them
-	named   map[string]bool            // the labels of a user's function
-	count   int                        // of labels that were given, without Rest
+	named   map[string]bool            // labels chosen by a user's function
+	count   int                        // labels in use, without Rest
 }
 
-// NewLabels returns labels for most children of one parent. keeps says that what was
-// counted keeps its label.
+// NewLabels returns labels for at most most children of one parent. keeps says that
+// counts keep their labels when these are replaced.
 func NewLabels(most int, keeps bool) *Labels {
 	return &Labels{most: most, keeps: keeps, parents: map[string]map[string]bool{}, named: map[string]bool{}}
 }
@@ -38,7 +37,7 @@ func NewLabels(most int, keeps bool) *Labels {
 // total bounds the labels of all parents together.
 func (l *Labels) total() int { return max(fewLabels, manyParents*l.most) }
 
-// Parents is how many parents are remembered.
+// Parents returns how many parents are remembered.
 func (l *Labels) Parents() int { return len(l.parents) }
 
 // Of returns the label of a path, and the labels that it replaces from now on.
@@ -73,14 +72,13 @@ func (l *Labels) Of(path string) (label string, replaced []string) {
 			replaced = append(replaced, parent+"/"+other)
 		}
 		l.count += 1 - len(children)
-	case !seen: // its children have no labels
+	case !seen: // none of its children has a label
 		l.count++
 	}
 	return parent + "/" + Rest, replaced
 }
 
-// Given returns the label that a user's function has chosen, or Rest if there are too
-// many.
+// Given returns a label that a user's function has chosen, or Rest if there are too many.
 func (l *Labels) Given(label string) string {
 	switch {
 	case l.named[label]:
@@ -92,6 +90,6 @@ func (l *Labels) Given(label string) string {
 	return label
 }
 
-// fits reports whether a text can be a label: Prometheus refuses a whole scrape because
-// of one that is not UTF-8.
+// fits reports whether a text can be a label: Prometheus refuses a whole scrape if one
+// label is not UTF-8.
 func fits(text string) bool { return len(text) <= longest && utf8.ValidString(text) }

@@ -14,9 +14,9 @@ const (
 	Seconds // a gauge
 )
 
-// Metric is a metric of one coordinator, as zkotel and zkprom both have it.
+// Metric is a metric of one coordinator, in zkotel and zkprom.
 type Metric struct {
-	Name   string // in OpenTelemetry, without the prefix zkgrant.
+	Name   string // in OpenTelemetry, without the prefix "zkgrant."
 	Kind   Kind
 	Unit   string
 	Labels []string // attributes of OpenTelemetry
@@ -24,7 +24,7 @@ type Metric struct {
 	Text   string   // in OpenTelemetry, its description
 }
 
-// Metrics are all metrics of one coordinator.
+// Metrics returns all metrics of one coordinator.
 func Metrics() []Metric {
 	lock, lockKind := []string{"lock"}, []string{"lock", "kind"}
 	return []Metric{
@@ -96,8 +96,8 @@ func Metrics() []Metric {
 	}
 }
 
-// Prometheus is the name in Prometheus, which an exporter of OpenTelemetry also makes of
-// Name, Unit and Kind.
+// Prometheus returns the name in Prometheus. An OpenTelemetry exporter derives the same
+// one from Name, Unit and Kind.
 func (m Metric) Prometheus() string {
 	name := "zkgrant_" + strings.ReplaceAll(m.Name, ".", "_")
 	switch {
@@ -112,7 +112,7 @@ func (m Metric) Prometheus() string {
 	}
 }
 
-// Bounds are the upper bounds of the buckets of a histogram, in seconds.
+// Bounds returns the upper bounds of a histogram's buckets, in seconds.
 func (m Metric) Bounds() []float64 {
 	if m.Name == "request.duration" {
 		return []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}

@@ -1,5 +1,5 @@
-// Package words has the values of the labels and attributes that zkprom and zkotel share.
-// There is a fixed number of each.
+// Package words has the values of labels and attributes that zkprom and zkotel share.
+// Each has a fixed number of values.
 package words
 
 import (
@@ -29,7 +29,7 @@ const (
 	Failed    = "error"   // the servers refused, or disagreed
 )
 
-// Outcome names the end of an acquisition without a Grant. ctx is the caller's.
+// Outcome names the end of an acquisition without a Grant. ctx is the caller's context.
 func Outcome(ctx context.Context, try bool, err error) string {
 	switch {
 	case errors.Is(err, coordinator.ErrClosed):
@@ -56,7 +56,7 @@ func Outcome(ctx context.Context, try bool, err error) string {
 // Reason names the reason of a loss.
 func Reason(r events.Reason) string { return strings.ReplaceAll(r.String(), " ", "_") }
 
-// The states of a session, and what happens to it.
+// The states of a session, and its events.
 const (
 	Connecting = "connecting"
 	Connected  = "connected"
@@ -69,7 +69,7 @@ const (
 // SessionStates lists the states of a session.
 func SessionStates() []string { return []string{Connecting, Connected, Suspended, Closed} }
 
-// Closing is the request that ends a session.
+// Closing is the name of the request that ends a session.
 const Closing = "closeSession"
 
 // Op names a request.

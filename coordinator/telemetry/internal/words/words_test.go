@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestThePageHasEachMetric with its labels, of both packages, and no other one; and the
+// TestThePageHasEachMetric of both packages with its labels, and no other, and the
 // reasons of a loss.
 func TestThePageHasEachMetric(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/observability.md")
@@ -50,8 +50,8 @@ func TestThePageHasEachMetric(t *testing.T) {
 	eventstest.Expect(t, strings.Contains(prometheus, row), "the page has no row %q", row)
 }
 
-// TestLabelsOfPaths: below one parent so many locks have their own label, and one more
-// makes one label of them all.
+// TestLabelsOfPaths: below one parent, a limited number of locks have their own labels,
+// and one more replaces all of these by a common one.
 func TestLabelsOfPaths(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
 		l := words.NewLabels(2, keeps)
@@ -82,8 +82,8 @@ func TestLabelsOfPaths(t *testing.T) {
 	}
 }
 
-// TestLabelsAreBounded whatever the paths are, and whatever a user's function makes of
-// them. Labels that are kept count on.
+// TestLabelsAreBounded for any paths, and for any labels that a user's function chooses.
+// With keeps, replaced labels still count.
 func TestLabelsAreBounded(t *testing.T) {
 	for _, keeps := range []bool{false, true} {
 		for most, total := range map[int]int{0: 100, 1: 100, 20: 200, 50: 500, 80: 800} {
@@ -103,7 +103,7 @@ func TestLabelsAreBounded(t *testing.T) {
 			}
 			bound := total + 1 // and one for the rest
 			if keeps && most > 0 {
-				bound += total / most // beside the paths one for each parent
+				bound += total / most // besides the paths, one for each parent
 			}
 			eventstest.Expect(t, len(live) <= bound && len(live) >= 100 && l.Parents() <= total+1,
 				"with %d below a parent there are %d labels of %d, want 100 to %d", most, len(live), l.Parents(), bound)
