@@ -14,14 +14,14 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// copied is an example that users copy: each process has one contender, and works on the
+// copied is an example that users copy. Each process has one contender, and uses the
 // servers that it is given.
 type copied struct {
 	program string
 	lines   int    // at most
-	args    string // besides the servers
-	holds   string // what it prints when it has the lock
-	again   bool   // it asks again after a loss; else it ends
+	args    string // in addition to -zk
+	holds   string // printed when it has the lock
+	again   bool   // it tries again after a loss; otherwise it exits
 }
 
 func copies() []copied {
@@ -33,8 +33,8 @@ func copies() []copied {
 	}
 }
 
-// TestCopiesStandAlone checks the length of what users copy, and that it imports only
-// packages that they can import.
+// TestCopiesStandAlone checks that the examples to copy are short, and import only
+// packages that users can import.
 func TestCopiesStandAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range copies() {
@@ -65,9 +65,9 @@ func (c copied) begin(t *testing.T, folder, servers string) *eventstest.Process 
 	return eventstest.Begin(t, exec.Command(filepath.Join(folder, c.program), args...))
 }
 
-// stop runs each program three times on one lock. A signal ends the second process while
-// it waits, and the first and the third one while they hold. Each ends well and leaves
-// nothing behind.
+// stop runs each program three times on one lock. A signal stops the second process while
+// it waits, and the first and the third one while they hold the lock. Each exits with 0
+// and leaves nothing behind.
 func stop(t *testing.T, folder, servers string) {
 	t.Helper()
 	for _, c := range copies() {
@@ -106,8 +106,8 @@ func stop(t *testing.T, folder, servers string) {
 	}
 }
 
-// lose ends the session of each program's holder. The program says so, and asks again or
-// ends.
+// lose ends the session of each program's holder. The program reports the loss, and tries
+// again or exits.
 func lose(t *testing.T, folder string) {
 	t.Helper()
 	for _, c := range copies() {
@@ -127,8 +127,8 @@ func lose(t *testing.T, folder string) {
 	}
 }
 
-// connecting ends each program by a signal while a server does not answer its handshake.
-// The end is quiet, as at any other time.
+// connecting stops each program with a signal while the server does not answer its
+// handshake. It exits as quietly as at any other time.
 func connecting(t *testing.T, folder string) {
 	t.Helper()
 	for _, c := range copies() {

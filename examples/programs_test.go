@@ -1,4 +1,4 @@
-// Package examples_test builds the examples and runs them as their users do.
+// Package examples_test builds the examples and runs them as users do.
 package examples_test
 
 import (
@@ -23,8 +23,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestPrograms builds the examples once. Each of them refuses a wrong command line, ends
-// well, and gives everything back on Ctrl-C and SIGTERM, whether it waits or holds.
+// TestPrograms builds the examples once. Each of them refuses a wrong command line, exits
+// with 0 at its end, and releases everything on Ctrl-C and SIGTERM, whether it waits or
+// holds.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	folder := build(t)
@@ -67,11 +68,11 @@ func TestPrograms(t *testing.T) {
 	})
 }
 
-// build returns a folder with the examples' programs.
+// build builds the examples and returns the folder of the binaries.
 func build(t *testing.T) string {
 	t.Helper()
-	// The go command runs a test again if a file has changed that the test itself has
-	// read.
+	// The go command caches a test's result until a file changes that the test has
+	// accessed, so access the sources.
 	sources, err := filepath.Glob("*/*.go")
 	eventstest.Must(t, err)
 	for _, source := range sources {
@@ -93,8 +94,8 @@ func build(t *testing.T) string {
 	return folder
 }
 
-// play runs the programs on the servers, each in its own chroot, until the signal, or to
-// the end if the scene says so.
+// play runs the programs on the servers, each in its own chroot. It stops each with the
+// signal, unless the scene runs to its end.
 func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 	t.Helper()
 	for i, c := range scenes() {
@@ -127,15 +128,15 @@ func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 	}
 }
 
-// scene is a run of a program. The program is told to stop when the text has been printed
-// so often and the nodes exist.
+// scene is a run of a program. The signal comes once await has been printed count times
+// and the nodes exist.
 type scene struct {
 	line     string
 	chroot   string // it does not exist yet
 	await    string
 	count    int
 	nodes    int
-	toTheEnd bool // the program is not told to stop
+	toTheEnd bool // without a signal
 	says     []string
 }
 
@@ -159,7 +160,7 @@ func scenes() []scene {
 	}
 }
 
-// call is a run without servers. With the exit code 0 it prints to standard output, else
+// call is a run without servers. With exit code 0 says goes to standard output, otherwise
 // to standard error.
 type call struct {
 	line string

@@ -22,11 +22,11 @@ type instance struct {
 	stop  context.CancelFunc // the signal
 	ended chan error
 
-	minutes []int // of the job, since the beginning of the bubble
+	minutes []int // when the job ran, counted from the start of the bubble
 	tokens  []int64
 }
 
-// start is begin, and returns when the instance leads or stands by.
+// start is begin, but returns once the instance leads or stands by.
 func start(t *testing.T, server *zktest.Server, long time.Duration) *instance {
 	t.Helper()
 	i := begin(t, server, long)
@@ -37,7 +37,7 @@ func start(t *testing.T, server *zktest.Server, long time.Duration) *instance {
 	return i
 }
 
-// begin starts an instance that runs a job each minute. A job takes that long, unless its
+// begin starts an instance that runs a job each minute. A job takes long, unless its
 // context ends.
 func begin(t *testing.T, server *zktest.Server, long time.Duration, options ...coordinator.Option) *instance {
 	t.Helper()
@@ -65,7 +65,7 @@ func begin(t *testing.T, server *zktest.Server, long time.Duration, options ...c
 	return i
 }
 
-// stops stops the instance, which ends at once.
+// stops stops the instance, and checks that it ends at once.
 func (i *instance) stops(t *testing.T) {
 	t.Helper()
 	told := time.Now()
@@ -78,7 +78,7 @@ func (i *instance) stops(t *testing.T) {
 	}
 }
 
-// must checks the minutes in which the job has run, in the middle of a minute.
+// must checks in which minutes the job has run. Call it in the middle of a minute.
 func (i *instance) must(t *testing.T, when string, minutes ...int) {
 	t.Helper()
 	synctest.Wait()
@@ -87,7 +87,7 @@ func (i *instance) must(t *testing.T, when string, minutes ...int) {
 	}
 }
 
-// The job runs on the leader alone, once each minute. After a signal or a loss another
+// The job runs only on the leader, once a minute. After a signal or a loss another
 // instance leads.
 func TestTheJobRunsOnOneInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -117,8 +117,8 @@ func TestTheJobRunsOnOneInstance(t *testing.T) {
 	})
 }
 
-// A signal ends the wait of a standby, and the leader goes on. A signal ends the job
-// under way, and the leader resigns. A long job skips the times that it overlaps.
+// A signal ends the wait of a standby, and the leader goes on. A signal ends the running
+// job, and the leader resigns. A long job skips the times that it overlaps.
 func TestSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -133,7 +133,7 @@ func TestSignals(t *testing.T) {
 	})
 }
 
-// The job runs from the first time after the server has come.
+// If the server starts late, the job runs from the next full minute on.
 func TestTheServerComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -148,7 +148,7 @@ func TestTheServerComesLate(t *testing.T) {
 	})
 }
 
-// Refused credentials do not become valid, so the process ends.
+// Refused credentials will not become valid, so the process exits.
 func TestRefusedCredentialsEndTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ann := begin(t, zktest.Start(t), time.Second, coordinator.WithAuth("nosuchscheme", nil))

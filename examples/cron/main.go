@@ -1,13 +1,12 @@
-// Command cron runs a job at fixed times on the instance that leads; the others stand by.
+// Command cron runs a job at fixed times on the leading instance; the others stand by.
 //
 // Every instance is a candidate of one election. SIGTERM ends the job's context, and
-// another instance leads a moment later. After a loss the instance is a candidate again.
-// Limitation: a time that passes without a leader is left out. If the clocks of two
-// instances differ, a time around a change of the leader may come twice. So the job gets
-// the time, to store it with what it writes, together with the token.
+// another instance leads a moment later. An instance that loses its term becomes a
+// candidate again. Limitation: a time that passes without a leader is skipped, and if the
+// instances' clocks differ, a time near a change of leader may run twice. The job
+// therefore receives the time, to store with its results, next to the token.
 //
-// To make it yours, copy this folder and replace job. cron_test.go tests it in virtual
-// time.
+// To use it, copy this folder and replace job. cron_test.go tests it in virtual time.
 package main
 
 import (
@@ -41,15 +40,15 @@ func main() {
 	log.Print("stopped")
 }
 
-// job does the work of one time. ctx ends when the term is lost, and on a signal.
-// Whatever the job writes elsewhere carries the token, so that the store can refuse a
-// past leader: ../fencedwriter has the SQL.
+// job does the work due at one time. ctx ends when the term is lost, or on a signal. Send
+// the token with every write to another store, so that the store can refuse a past
+// leader: ../fencedwriter has the SQL.
 func job(_ context.Context, at time.Time, token int64) error {
 	log.Printf("the job of %s, token %d", at.Format(time.TimeOnly), token)
 	return nil
 }
 
-// run takes part until ctx ends, with or without a server.
+// run campaigns until ctx ends, even while no server can be reached.
 func run(ctx context.Context, servers string, c *cron) error {
 	zk, err := coordinator.Open(servers, coordinator.WithSessionTimeout(10*time.Second)) // add WithAuth or WithTLS here
 	if err != nil {
@@ -65,8 +64,8 @@ type cron struct {
 	every time.Duration
 }
 
-// run is a candidate until ctx ends, again after each term. It returns other errors, as
-// waiting cures none of them.
+// run campaigns until ctx ends, again after each term. It returns any other error, since
+// waiting would not cure it.
 func (c *cron) run(ctx context.Context, zk *coordinator.Coordinator) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -89,7 +88,7 @@ func (c *cron) run(ctx context.Context, zk *coordinator.Coordinator) error {
 }
 
 // lead runs the job at each time until the term is lost or ctx ends. When it returns, no
-// job is under way, so another instance may lead.
+// job is running, so another instance may lead.
 func (c *cron) lead(ctx context.Context, term *coordinator.Acquisition) {
 	token := term.Grant().Token
 	log.Printf("leads, token %d", token)
@@ -103,8 +102,8 @@ func (c *cron) lead(ctx context.Context, term *coordinator.Acquisition) {
 			log.Printf("LOST the lead: %v", lost.Reason)
 			return
 		case <-time.After(time.Until(at)):
-			// Valid: the process may have been halted since the grant. Err: select takes
-			// any channel that is ready.
+			// Check Valid, since the process may have been paused after the grant, and
+			// ctx.Err, since select picks any ready channel.
 			if term.Valid() && ctx.Err() == nil {
 				if err := c.job(held, at, token); err != nil {
 					log.Printf("the job of %s has failed: %v", at.Format(time.TimeOnly), err)

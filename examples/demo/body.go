@@ -9,32 +9,32 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// body is what a contender has besides its lock: its network, and the channels for
-// faults. Only the contender's goroutine calls the methods of this file.
+// body is what a contender has for any kind of lock: its network, and the channels for
+// faults. Only the contender's goroutine calls the methods in this file.
 type body struct {
 	side, name string
 	log        *recorder
 	network    *faultnet.Network
 	shake      handshake
-	pause      chan (<-chan struct{}) // makes it stand still until the other channel is closed
-	handOn     chan struct{}          // makes it give the lock back, if it holds it
-	careful    *atomic.Bool           // a naive contender takes a disconnect for a loss
-	killed     atomic.Bool            // what it says is not heard any more
+	pause      chan (<-chan struct{}) // pauses it until the other channel is closed
+	handOn     chan struct{}          // makes it release the lock, if it holds it
+	careful    *atomic.Bool           // a naive contender treats a disconnect as a loss
+	killed     atomic.Bool            // its reports are ignored
 
 	state state
 	alone bool
 	note  string
 
-	inDoubt bool // it has lost its lock, and does not know whether its session lives
+	inDoubt bool // it has lost its lock, and its session may still be alive
 }
 
-// is reports what the contender believes from now on.
+// is sets what the contender believes, and reports it.
 func (b *body) is(s state, note string) {
 	b.state, b.note = s, note
 	b.tell(s)
 }
 
-// connected reports what the client says of the connection.
+// connected reports whether the client has a connection.
 func (b *body) connected(yes bool) {
 	b.alone = !yes
 	b.tell(b.state)
@@ -44,7 +44,8 @@ func (b *body) tell(s state) {
 	b.report(told{side: b.side, who: b.name, state: s, alone: b.alone, note: b.note})
 }
 
-// gaveUpNeedlessly reports that the session of a lock that was given up has lived on.
+// gaveUpNeedlessly reports that the contender gave up the lock although its session
+// survived.
 func (b *body) gaveUpNeedlessly() { b.report(told{side: b.side, who: b.name, needless: true}) }
 
 func (b *body) report(t told) {

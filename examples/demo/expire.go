@@ -21,11 +21,11 @@ const (
 	idOffset      = timeoutOffset + 4
 )
 
-// handshake is the latest answer to a handshake on a contender's connections: what it
-// takes to end its session.
+// handshake keeps the latest handshake answer on a contender's connections. It is all
+// that is needed to end the session.
 type handshake struct{ answer atomic.Pointer[[]byte] }
 
-// overhear returns a dial function that keeps the answers.
+// overhear wraps dial so that the handshake answers are kept.
 func (h *handshake) overhear(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -36,7 +36,7 @@ func (h *handshake) overhear(dial func(context.Context, string, string) (net.Con
 	}
 }
 
-// overheard is a connection whose first bytes are kept.
+// overheard is a connection that keeps the first bytes it reads.
 type overheard struct {
 	net.Conn
 
@@ -57,8 +57,8 @@ func (c *overheard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end makes the servers end the session, as its owner could: it takes the session over to
-// a connection of its own and closes it.
+// end ends the session as its owner could: it moves the session to a connection of its
+// own and closes it there.
 func (h *handshake) end(ctx context.Context, where *servers) error {
 	answer := h.answer.Load()
 	if answer == nil {
@@ -80,7 +80,8 @@ func (h *handshake) end(ctx context.Context, where *servers) error {
 	return errors.Join(errs...)
 }
 
-// closeSession sends the handshake and the request to close, and waits for the answers.
+// closeSession sends the handshake and a close request, and waits until the server hangs
+// up.
 func closeSession(ctx context.Context, conn net.Conn, answer []byte) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	var sent []byte
@@ -93,6 +94,6 @@ func closeSession(ctx context.Context, conn net.Conn, answer []byte) error {
 	if _, err := conn.Write(sent); err != nil {
 		return err
 	}
-	_, _ = io.Copy(io.Discard, conn) // the server hangs up after the last answer, perhaps with a reset
+	_, _ = io.Copy(io.Discard, conn) // the server hangs up after its last answer, perhaps with a reset
 	return context.Cause(ctx)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// contendWithGrants is a contender with a zkgrant mutex.
+// contendWithGrants runs a contender that uses a zkgrant mutex.
 func contendWithGrants(ctx context.Context, where *servers, b *body) error {
 	c, err := coordinator.Open(where.zk.Servers, where.options(coordinator.WithDialer(b.network.Dial))...)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }() // if no server can be reached, the servers end the session
+	defer func() { _ = c.Close() }() // if no server is reachable, the session times out
 	news := c.Events(ctx)
 	for ctx.Err() == nil {
 		var lost *coordinator.LostError
@@ -50,7 +50,7 @@ func turn(ctx context.Context, c *coordinator.Coordinator, b *body, news <-chan 
 			}
 		case wake := <-b.pause:
 			b.standStill(ctx, wake)
-			if b.state == holds && !lock.Valid() { // asked before each step of its work; this is the next step
+			if b.state == holds && !lock.Valid() { // checked before each step of its work, and this is the next one
 				b.is(lost, "Valid() says no")
 			} else {
 				b.tell(b.state)
@@ -61,7 +61,7 @@ func turn(ctx context.Context, c *coordinator.Coordinator, b *body, news <-chan 
 	}
 }
 
-// hear takes the events that have no channel of their own.
+// hear handles the events that have no channel of their own.
 func (b *body) hear(ev events.Event, id uint64) {
 	switch ev := ev.(type) {
 	case events.Queued:
@@ -80,6 +80,6 @@ func (b *body) hear(ev events.Event, id uint64) {
 	case events.Connected:
 		b.inDoubt = false // a new session
 		b.connected(true)
-	default: // the channels report the others; nil if ctx has ended the stream
+	default: // the rest arrives on other channels; nil if ctx has ended the stream
 	}
 }

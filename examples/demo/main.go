@@ -2,38 +2,37 @@
 // contender off, and see which contenders believe that they hold the lock.
 //
 //	go run ./examples/demo                     a server inside the program
-//	go run ./examples/demo -zk host:2181,...   a real one, chroot and all
-//	go run ./examples/demo -ensemble           three real servers, started here: their leader can be killed
+//	go run ./examples/demo -zk host:2181,...   real servers
+//	go run ./examples/demo -ensemble           three real servers with a leader to kill
 //
 // It prints the URL of a page on loopback. Each contender queues for a zkgrant mutex and
 // for a naive lock, and owns its share of six shards, over the same network. A button
-// cuts it off, pauses it, ends its sessions, makes it release the locks, or kills it. A
-// bar in the picture is what the contender itself believed at that time. Nothing is
+// cuts it off, pauses it, ends its sessions, makes it release the locks, or kills it.
+// Each bar in the picture is what the contender itself believed at that time. Nothing is
 // scripted.
 //
 // The naive lock is the stock recipe, as in go-zookeeper's zk.Lock: the lowest sequential
 // node holds, and a holder works until its client reports that the session has expired. A
-// client without a connection cannot report that. It does report the lost connection, but
-// the recipe ignores the report, since the session may still live. With the check mark on
-// the page it treats every disconnect as a loss. The page counts how often that cost the
-// lock though the session lived on.
+// client without a connection cannot know that. It does report the lost connection, but
+// the recipe ignores the report, since the session may still be alive. With the checkbox
+// on the page, it treats every disconnect as a loss, and the page counts how often it
+// gave up the lock although the session survived.
 //
-// After a pause, a contender goes on with its next step. Before each step, the contender
-// with zkgrant asks Valid, as the documentation advises. The naive one has no such
-// question to ask.
+// After a pause, a contender continues with its next step. Before each step, the zkgrant
+// contender checks Valid, as the documentation advises. The naive one has nothing to
+// check.
 //
 // The shards are shared as in Example_shards of package coordinator: a group for the
-// locks of the shards, and Watch on a list of members. Kill or pause a member, and see
-// its shards move to the others.
+// locks of the shards, and Watch on a list of members. Kill or pause a member, and its
+// shards move to the others.
 //
-// Limitation: a contender is a part of this process, so a pause stops its work and its
-// network, and no timer of its library.
-// Limitation: a step that has begun goes on after a pause, with each lock. Fencing tokens
-// are for that.
+// Limitation: a contender is part of this process, so a pause stops its work and its
+// network, but not the timers of its library. Limitation: with either lock, a step that
+// has begun continues after a pause. Fencing tokens guard against that.
 //
-// Ctrl-C ends it and leaves no session behind. model.go makes the picture of what the
-// contenders report. stage.go has the faults, granted.go the contender with a zkgrant
-// mutex, naive.go and recipe.go the other one, shards.go the shards, and web.go the page.
+// Ctrl-C ends it and leaves no session behind. model.go turns the contenders' reports
+// into the picture. stage.go has the faults, granted.go the contender with a zkgrant
+// mutex, naive.go and recipe.go the naive one, shards.go the shards, and web.go the page.
 package main
 
 import (
@@ -72,8 +71,8 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// listenOnLoopback listens, and refuses an address that other machines reach: the page
-// has no authorisation.
+// listenOnLoopback refuses an address that other machines can reach, because the page has
+// no access control.
 func listenOnLoopback(address string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -85,7 +84,7 @@ func listenOnLoopback(address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// run lets the contenders contend and serves the page until ctx ends.
+// run starts the contenders and serves the page until ctx ends.
 func run(ctx context.Context, out io.Writer, listener net.Listener, where *servers) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -12,44 +12,44 @@ const (
 	away  state = "away"  // it is not in the queue
 	waits state = "waits" // it is in the queue
 	holds state = "holds" // it works under the lock
-	lost  state = "lost"  // it heard that its lock is gone, and is not in the queue again
-	still state = "still" // it does nothing at all
+	lost  state = "lost"  // it knows that it lost the lock, and is not in the queue again
+	still state = "still" // it is paused
 )
 
 // told is what a contender reports about itself.
 type told struct {
 	side, who string
 	state     state
-	alone     bool   // its client says that there is no connection
-	needless  bool   // it gave the lock up, and now hears that its session has lived on
-	note      string // for people
+	alone     bool   // its client reports no connection
+	needless  bool   // it gave up the lock, and now sees that its session survived
+	note      string // shown to people
 }
 
-// The picture is what the page shows. Its times count from the program's start.
+// picture is what the page shows. Its times count from the program's start.
 type picture struct {
 	Now    time.Duration
 	Sides  []*side
 	Marks  []mark
 	Cut    []string // the contenders that are cut off
-	Still  []string // the contenders that stand still
+	Still  []string // the paused contenders
 	Dead   []string // the contenders that were killed
 	Struck bool     // the servers are down
-	Faults int      // how many there were so far
+	Faults int      // how many so far
 
-	Careful bool     // the naive lock takes a disconnect for a loss
-	Shards  []*shard // which the contenders share
+	Careful bool     // the naive lock treats a disconnect as a loss
+	Shards  []*shard // shared by the contenders
 	Twice   int      // how often a shard had two owners
 }
 
-// shard is a shard and its owners, one after the other.
+// shard is one shard with its successive owners.
 type shard struct{ Owners []owner }
 
-// owner is a time in which a contender owned a shard.
+// owner is a period during which a contender owned a shard.
 type owner struct {
 	span
 
 	Who   string
-	Still bool // it stood still
+	Still bool // it was paused
 }
 
 // side is one of the two locks.
@@ -57,15 +57,15 @@ type side struct {
 	Key      string
 	Lanes    []*lane
 	Times    int           // how often there were two holders at once
-	Behind   int           // how many of these came just after a holder's session was ended behind its back
-	Healed   int           // how many ended only when the network was healed
-	Together time.Duration // how long in all, without an open overlap
-	Needless int           // how often a holder gave the lock up though its session lived on
+	Behind   int           // how many of these came just after a holder's session was ended from outside
+	Healed   int           // how many ended only after the network was healed
+	Together time.Duration // total time, without an open overlap
+	Needless int           // how often a holder gave up the lock although its session survived
 	Overlaps []overlap
 	Margins  []margin
-	Last     *margin // the last of all margins, even if the picture does not go back that far
+	Last     *margin // the latest margin, even if Margins no longer has it
 
-	loss *margin // the latest loss that left no holder, while no contender was granted the lock after it
+	loss *margin // the latest loss that left no holder; nil once the lock is granted again
 }
 
 // lane is one contender of a side.
@@ -73,11 +73,11 @@ type lane struct {
 	Who  string
 	Bars []bar
 
-	holder bool           // it believes to hold, or stands still and did so before
+	holder bool           // it believes that it holds, or did so when it was paused
 	ended  *time.Duration // when the holder's session was ended
 }
 
-// bar is a time in which a contender believed one thing.
+// bar is a period during which a contender's belief did not change.
 type bar struct {
 	span
 
@@ -86,13 +86,13 @@ type bar struct {
 	Note  string
 }
 
-// span is a part of the time. The end of an open span is not known yet.
+// span is a period of time. The end of an open span is not known yet.
 type span struct {
 	From, To time.Duration
 	Open     bool
 }
 
-// overlap is a time with two holders.
+// overlap is a period with two holders.
 type overlap struct {
 	span
 
@@ -111,7 +111,7 @@ type mark struct {
 	Who, What string // the fault's name
 }
 
-// newPicture returns the picture of contenders that have told nothing yet.
+// newPicture returns the picture before the contenders' first reports.
 func newPicture(sides, names []string) *picture {
 	p := &picture{Marks: []mark{}, Cut: []string{}, Still: []string{}, Dead: []string{}}
 	for _, key := range sides {
@@ -127,7 +127,7 @@ func newPicture(sides, names []string) *picture {
 	return p
 }
 
-// tell takes a contender's report. The times must not decrease.
+// tell adds a contender's report. The times must not decrease.
 func (p *picture) tell(t told, at time.Duration) {
 	for _, s := range p.Sides {
 		if s.Key == t.side {
@@ -136,7 +136,7 @@ func (p *picture) tell(t told, at time.Duration) {
 	}
 }
 
-// just is how long the end of a session counts as the reason for what follows.
+// just is how long an ended session counts as the cause of an overlap.
 const just = time.Second
 
 func (s *side) tell(t told, at time.Duration) {
@@ -163,7 +163,7 @@ func (s *side) tell(t told, at time.Duration) {
 	}
 }
 
-// count notes the begin or the end of a time with two holders.
+// count records the start or the end of an overlap.
 func (s *side) count(at time.Duration) {
 	together := len(s.holders()) > 1
 	last := len(s.Overlaps) - 1
@@ -184,15 +184,15 @@ func (s *side) count(at time.Duration) {
 	}
 }
 
-// behind reports whether the session of one of the holders has just been ended.
+// behind reports whether a holder's session has just been ended from outside.
 func (s *side) behind(at time.Duration) bool {
 	return slices.ContainsFunc(s.Lanes, func(l *lane) bool {
 		return l.last().State == holds && l.ended != nil && *l.ended >= at-just
 	})
 }
 
-// holders are the contenders that believe that they hold the lock. One that stands still
-// does nothing under the lock, so it does not count.
+// holders returns the contenders that believe that they hold the lock. A paused one does
+// not count, because it does nothing under the lock.
 func (s *side) holders() (names []string) {
 	for _, l := range s.Lanes {
 		if l.last().State == holds {
@@ -223,8 +223,8 @@ func (l *lane) tell(t told, at time.Duration) {
 
 func (s *span) close(at time.Duration) { s.To, s.Open = at, false }
 
-// own takes a contender's report about a shard: it holds it, stands still with it, or has
-// left it.
+// own adds a contender's report about a shard: the contender works on it, is paused with
+// it, or has given it up.
 func (p *picture) own(who string, number int, as state, at time.Duration) {
 	s, twice := p.Shards[number], false
 	for i := range s.Owners {
@@ -243,7 +243,7 @@ func (p *picture) own(who string, number int, as state, at time.Duration) {
 	s.Owners = append(s.Owners, owner{span: span{From: at, Open: true}, Who: who, Still: as == still})
 }
 
-// mark takes a fault.
+// mark adds a fault.
 func (p *picture) mark(who, what string, at time.Duration) {
 	p.Marks = append(p.Marks, mark{at, who, what})
 	without := func(names []string) []string {
@@ -289,7 +289,7 @@ func (p *picture) mark(who, what string, at time.Duration) {
 	}
 }
 
-// forget drops what ended before that time. The counts stay.
+// forget drops whatever ended before that time. The counts stay.
 func (p *picture) forget(before time.Duration) {
 	past := func(s span) bool { return !s.Open && s.To < before }
 	p.Marks = slices.DeleteFunc(p.Marks, func(m mark) bool { return m.At < before })

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// script plays a text: at a second, a contender is in a state, or a fault concerns it.
+// script plays a text. Each step is a second, a contender, and its new state or a fault.
 func script(p *picture, text string) {
 	states := map[string]state{"waits": waits, "holds": holds, "lost": lost, "away": away, "still": still}
 	for _, step := range strings.Split(text, ", ") {
@@ -30,7 +30,7 @@ func script(p *picture, text string) {
 func TestThePictureCountsHolders(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
-		overlaps     string // from which second to which one
+		overlaps     string // the seconds at which each begins and ends
 		behind       int
 		margins      string
 	}{
@@ -111,7 +111,7 @@ func TestThePictureHasTheOwnersOfAShard(t *testing.T) {
 	at := func(s int) time.Duration { return time.Duration(s) * time.Second }
 	p.own("a", 0, holds, at(1))
 	p.own("a", 0, still, at(2))
-	p.own("b", 0, holds, at(3)) // beside one that stands still
+	p.own("b", 0, holds, at(3)) // next to a paused owner
 	p.own("a", 0, away, at(4))
 	p.own("b", 1, holds, at(4))
 	p.mark("b", doKill, at(5))

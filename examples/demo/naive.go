@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// naive is a contender with the stock recipe. It believes the last answer until its
-// client reports an expiry. A careful one gives the lock up at each disconnect.
+// naive is a contender with the stock recipe. It trusts the last answer until its client
+// reports an expired session. If careful, it also gives up the lock at each disconnect.
 type naive struct {
 	*body
 
@@ -23,7 +23,7 @@ type naive struct {
 	crew sync.WaitGroup
 }
 
-// contendNaively is a contender with the stock recipe.
+// contendNaively runs a contender that uses the stock recipe.
 func contendNaively(ctx context.Context, where *servers, b *body) error {
 	servers, err := session.ParseConnectString(where.zk.Servers)
 	if err != nil {
@@ -84,7 +84,7 @@ func (n *naive) turn(ctx context.Context) error {
 				n.is(away, "queues again, in a new session")
 			case !connected && n.state == holds && n.careful.Load():
 				n.is(lost, "notified: disconnected")
-				n.crew.Go(func() { gone <- lock.release(ctx) }) // when there is a connection again
+				n.crew.Go(func() { gone <- lock.release(ctx) }) // once there is a connection again
 			}
 		case <-n.handOn:
 			if n.state == holds {
@@ -103,8 +103,8 @@ func (n *naive) turn(ctx context.Context) error {
 	}
 }
 
-// saying is the client's last report. The client's goroutines call hear, which must not
-// block.
+// saying holds the client's latest report. The client's goroutines call hear, which must
+// not block.
 type saying struct {
 	news chan struct{} // of size 1
 
@@ -126,12 +126,12 @@ func (s *saying) hear(ev zk.Event) {
 	s.mu.Unlock()
 	select {
 	case s.news <- struct{}{}:
-	default: // the reader already knows that there is news
+	default: // the reader has been notified already
 	}
 }
 
-// take returns the present connection, and whether a session has expired since the last
-// call.
+// take reports whether the client is connected, and whether a session has expired since
+// the last call.
 func (s *saying) take() (connected, expired bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,15 +18,15 @@ type recipe struct {
 	conn   *zk.Conn
 	path   string
 	name   string // the data of its node
-	prefix string // of its node's name, unique
+	prefix string // of its node's name; unique
 }
 
 func newRecipe(conn *zk.Conn, path, name string) *recipe {
 	return &recipe{conn: conn, path: path, name: name, prefix: name + "-" + rand.Text() + "-"}
 }
 
-// acquire returns nil when the node is the first one. At each look it reports how many
-// nodes are before it.
+// acquire returns nil once its node is the first. Each time it lists the queue, it
+// reports how many nodes are ahead.
 func (r *recipe) acquire(ctx context.Context, say func(ahead int)) error {
 	return r.persist(ctx, func() (bool, error) {
 		names, _, err := r.conn.Children(r.path)
@@ -62,11 +62,11 @@ func (r *recipe) acquire(ctx context.Context, say func(ahead int)) error {
 
 // released is the outcome of a release.
 type released struct {
-	there bool // the node was there, so its session lived
+	there bool // the node was there, so its session was alive
 	err   error
 }
 
-// release deletes the node. That there is none is no error.
+// release deletes the node. A missing node is not an error.
 func (r *recipe) release(ctx context.Context) (done released) {
 	done.err = r.persist(ctx, func() (bool, error) {
 		names, _, err := r.conn.Children(r.path)
@@ -93,8 +93,8 @@ func place(names []string, prefix string) int {
 	return slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// persist takes steps up to the last one. A step that failed for want of a connection or
-// a session is repeated.
+// persist repeats step until it is the last one. It retries a step that failed because
+// there was no connection or no session.
 func (*recipe) persist(ctx context.Context, step func() (last bool, err error)) error {
 	for ctx.Err() == nil {
 		last, err := step()
@@ -114,8 +114,8 @@ func (*recipe) persist(ctx context.Context, step func() (last bool, err error)) 
 	return context.Cause(ctx)
 }
 
-// makePath makes the node and its missing parents, as containers: the servers remove an
-// empty one.
+// makePath creates the node and its missing parents as containers, which the servers
+// remove when empty.
 func makePath(conn *zk.Conn, path string) error {
 	parts := strings.Split(path, "/")
 	for i := 2; i <= len(parts); i++ {

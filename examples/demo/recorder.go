@@ -9,8 +9,8 @@ import (
 // remembered is how far the picture goes back.
 const remembered = 2 * time.Minute
 
-// recorder has the picture, and stamps all reports with one clock. Its methods may be
-// called from any goroutine.
+// recorder keeps the picture, and timestamps all reports with one clock. Its methods may
+// be called from any goroutine.
 type recorder struct {
 	begin time.Time
 
@@ -23,7 +23,7 @@ func newRecorder(sides, names []string) *recorder {
 	return &recorder{begin: time.Now(), picture: newPicture(sides, names), changed: make(chan struct{})}
 }
 
-// tell takes a report of a contender, unless it was killed.
+// tell applies a contender's report, unless the contender was killed.
 func (r *recorder) tell(b *body, report func(p *picture, at time.Duration)) {
 	r.change(func(at time.Duration) {
 		if !b.killed.Load() {
@@ -46,8 +46,8 @@ func (r *recorder) change(f func(at time.Duration)) {
 	r.changed = make(chan struct{})
 }
 
-// look calls f with the picture, which f must not keep. The channel is closed at the next
-// change.
+// look calls f with the picture, which f must not keep. The returned channel is closed at
+// the next change.
 func (r *recorder) look(f func(*picture)) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,22 +13,24 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// servers is where the locks are, and the fault that the program can cause there.
+// servers are the ZooKeeper servers of the locks, and the fault that the program can
+// cause there.
 type servers struct {
 	zk   *program.ZooKeeper
 	tick time.Duration // the servers' tickTime; 0 if unknown
 
-	// Fault is the label of the fault; empty if there is none, and then Cannot says why.
+	// Fault is the label of the fault. If there is none, it is empty, and Cannot says
+	// why.
 	Fault, Cannot string
-	// strike causes the fault, and returns when it is undone.
+	// strike causes the fault, and returns once it is undone.
 	strike func(context.Context) error
 }
 
-// ticks is a session timeout in the servers' ticks, if this program starts the servers:
-// the ratio of both defaults, 10 s and 2 s.
+// ticks is the session timeout in ticks, if this program starts the servers. It is the
+// ratio of the defaults, 10 s and 2 s.
 const ticks = 5
 
-// options are the options for a coordinator on these servers.
+// options returns the options for a coordinator on these servers.
 func (s *servers) options(more ...coordinator.Option) []coordinator.Option {
 	options := s.zk.Options()
 	if s.tick > 0 {
@@ -51,8 +53,8 @@ func choose(ctx context.Context, zk *program.ZooKeeper, three bool) (where *serv
 	}
 }
 
-// inside starts one server in the program. It cannot lose a leader, so its fault is to be
-// down for as long as an election may take.
+// inside starts one server in this process. It has no leader to lose, so its fault is to
+// be down for the time of an election.
 func inside(timeout time.Duration) (_ *servers, closed func() error, err error) {
 	tick := timeout / ticks
 	server, err := zktest.New(zktest.Tick(tick))
@@ -107,7 +109,7 @@ func killLeader(ctx context.Context, e *ensemble.Ensemble) error {
 	return errors.Join(e.Restart(leader), e.Wait(ctx))
 }
 
-// pass lets the time pass, or returns at the end of ctx.
+// pass waits for d, or until ctx ends.
 func pass(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

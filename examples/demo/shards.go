@@ -11,27 +11,27 @@ import (
 )
 
 // member shares the shards with the other members, in one loop: Example_shards of package
-// coordinator, with faults. Its list of members is a lock that all of them read, which
-// leaves no node behind, as the size of a semaphore does.
+// coordinator, with faults. The list of members is the queue of a lock that every member
+// holds for reading. Unlike a semaphore, it leaves no node behind.
 type member struct {
 	*body
 
 	c     *coordinator.Coordinator
 	path  string
 	group *coordinator.Group
-	entry *coordinator.Acquisition   // into the list of members
+	entry *coordinator.Acquisition   // in the list of members
 	share int                        // how many shards it may own; 0 until it is a member
 	asked []*coordinator.Acquisition // by shard; nil: not requested
 	owned map[int]bool
 }
 
-// shareShards owns its share of the shards until ctx ends.
+// shareShards runs a member until ctx ends.
 func shareShards(ctx context.Context, where *servers, b *body) error {
 	c, err := coordinator.Open(where.zk.Servers, where.options(coordinator.WithDialer(b.network.Dial))...)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close() }() // if no server can be reached, the servers end the session
+	defer func() { _ = c.Close() }() // if no server is reachable, the session times out
 	m := &member{
 		body: b, c: c, path: lockPath + "/" + shardsSide, group: coordinator.NewGroup(),
 		asked: make([]*coordinator.Acquisition, shards), owned: map[int]bool{},
@@ -50,20 +50,20 @@ func (m *member) run(ctx context.Context) (err error) {
 			}
 			err = errors.Join(err, m.handle(ev))
 		case seen := <-queue:
-			m.share = 0 // a member that others do not count owns nothing
+			m.share = 0 // a member that the others do not count owns nothing
 			rank := slices.IndexFunc(seen, func(c coordinator.Contender) bool { return c.Session == m.c.SessionID() })
 			if rank >= 0 {
 				m.share = (shards + len(seen) - 1 - rank) / len(seen)
 			}
 		case wake := <-m.pause:
 			m.standStill(ctx, wake)
-		case <-m.handOn: // it has no lock
+		case <-m.handOn: // a member has no lock to hand on
 		case <-done:
 		}
 		if err != nil || ctx.Err() != nil {
 			queue, done = nil, nil
 			m.leave()
-			continue // to the last Ended
+			continue // read on to the last Ended
 		}
 		if m.entry == nil {
 			m.entry = m.group.Acquire(ctx, members, coordinator.Data([]byte(m.name)))
@@ -72,7 +72,8 @@ func (m *member) run(ctx context.Context) (err error) {
 	}
 }
 
-// handle owns what is granted, unless that is too much: then settle releases it.
+// handle takes ownership of a granted shard, unless it exceeds the share: then settle
+// releases it.
 func (m *member) handle(ev coordinator.Event) error {
 	switch ev := ev.(type) {
 	case coordinator.Grant:
@@ -91,14 +92,14 @@ func (m *member) handle(ev coordinator.Event) error {
 		}
 		var lost *coordinator.LostError
 		if ev.Err != nil && !errors.As(ev.Err, &lost) && !errors.Is(ev.Err, coordinator.ErrNotAcquired) {
-			return ev.Err // bad arguments, or the servers refuse
+			return ev.Err // bad arguments, or refused by the servers
 		}
-	default: // a group has the session's events, too
+	default: // a group also delivers the session's events
 	}
 	return nil
 }
 
-// settle requests shards while there are too few, and releases the excess.
+// settle requests shards while the member owns too few, and releases the excess.
 func (m *member) settle(ctx context.Context) {
 	for shard, a := range m.asked {
 		switch enough := len(m.owned) >= m.share; {
@@ -112,8 +113,8 @@ func (m *member) settle(ctx context.Context) {
 	}
 }
 
-// standStill stops all work until wake is closed or ctx ends. Before the next step each
-// lock is asked whether it is still valid.
+// standStill stops all work until wake is closed or ctx ends. Before the next step, it
+// checks Valid on each lock.
 func (m *member) standStill(ctx context.Context, wake <-chan struct{}) {
 	for shard := range m.owned {
 		m.say(shard, still)
@@ -132,7 +133,7 @@ func (m *member) standStill(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// stop stops the work on a shard, if there is any.
+// stop stops the work on a shard that the member owns.
 func (m *member) stop(shard int) {
 	if m.owned[shard] {
 		delete(m.owned, shard)
@@ -140,7 +141,7 @@ func (m *member) stop(shard int) {
 	}
 }
 
-// leave stops all work, and releases everything.
+// leave stops all work and releases everything.
 func (m *member) leave() {
 	for shard := range m.owned {
 		m.stop(shard)

@@ -11,7 +11,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
-// lockPath has a folder for each of the two locks.
+// lockPath is the parent of the two locks and the shards.
 const lockPath = "/zkgrant/demo"
 
 // The two locks, and the shards.
@@ -21,17 +21,17 @@ const (
 	shardsSide  = "shards"
 )
 
-// shards is how many there are.
+// shards is the number of shards.
 const shards = 6
 
-// stage has the contenders and causes the faults. Its methods may be called from any
+// stage owns the contenders and causes the faults. Its methods may be called from any
 // goroutine.
 type stage struct {
 	where *servers
 	log   *recorder
 	names []string
 
-	careful atomic.Bool // naive contenders take a disconnect for a loss
+	careful atomic.Bool // naive contenders treat a disconnect as a loss
 
 	mu     sync.Mutex
 	actors map[string]*actor
@@ -41,12 +41,12 @@ type stage struct {
 	crew   sync.WaitGroup
 }
 
-// actor is a contender with both locks and a share of the shards. A fault concerns all of
+// actor is a contender for both locks and a share of the shards. A fault affects all of
 // them at once.
 type actor struct {
 	bodies []*body
 	cut    bool
-	wake   chan struct{} // not nil while it stands still
+	wake   chan struct{} // not nil while it is paused
 	dead   bool
 	end    context.CancelFunc // of its goroutines
 }
@@ -75,8 +75,8 @@ func (s *stage) newActor(name string) *actor {
 	return a
 }
 
-// play lets the contenders contend until ctx ends, which is no error, or one of them
-// cannot go on.
+// play runs the contenders until ctx ends, and then returns nil, or until one of them
+// fails.
 func (s *stage) play(ctx context.Context) error {
 	began := ctx
 	ctx, fail := context.WithCancelCause(ctx)
@@ -88,7 +88,7 @@ func (s *stage) play(ctx context.Context) error {
 		s.mu.Lock()
 		s.enter(name) //nolint:contextcheck // until the end of the play, whoever lets it enter
 		s.mu.Unlock()
-		s.await(ctx, name) // so that both queues have one order
+		s.await(ctx, name) // so that both queues have the same order
 	}
 	<-ctx.Done()
 	s.each(func(b *body) { b.network.Heal() }) // so that they can end their sessions
@@ -100,8 +100,7 @@ func (s *stage) play(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// enter lets a contender contend until the play or the contender ends. It is called with
-// the mutex held.
+// enter starts a contender, which runs until the play ends or it is killed. s.mu is held.
 func (s *stage) enter(name string) {
 	contend := map[string]func(context.Context, *servers, *body) error{
 		naiveSide: contendNaively, zkgrantSide: contendWithGrants, shardsSide: shareShards,
@@ -128,7 +127,7 @@ func (s *stage) each(f func(*body)) {
 	}
 }
 
-// await waits until a contender is in both queues.
+// await waits until the contender is in both queues.
 func (s *stage) await(ctx context.Context, name string) {
 	for ctx.Err() == nil {
 		there := true
@@ -165,11 +164,11 @@ const (
 	doCareful   = "careful"
 	doCareless  = "careless"
 	doStrike    = "strike"
-	doneStrike  = "struck" // no fault, but the end of one
+	doneStrike  = "struck" // not a fault, but the end of one
 )
 
-// do causes the fault for a contender, or for the servers. It returns errRefused with a
-// reason, or the error.
+// do causes the fault for a contender, or for the servers. If that is not possible now,
+// the error wraps errRefused.
 func (s *stage) do(what, who string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +221,7 @@ func (s *stage) do(what, who string) error {
 	return nil
 }
 
-// cut delays everything between the contender and the servers, and neither side is told.
+// cut delays all traffic between the contender and the servers. Neither side is notified.
 func (s *stage) cut(who string) {
 	a := s.actors[who]
 	if a.cut {
@@ -233,7 +232,7 @@ func (s *stage) cut(who string) {
 	a.connect()
 }
 
-// cutHolder cuts off the contenders that believe that they hold one of the locks.
+// cutHolder cuts off every contender that believes that it holds one of the locks.
 func (s *stage) cutHolder() error {
 	var holders []string
 	s.log.look(func(p *picture) {
@@ -290,7 +289,7 @@ func (s *stage) wake(who string) {
 	a.connect()
 }
 
-// connect cuts or heals the contender's networks, as its state says.
+// connect cuts or heals the contender's networks, depending on its state.
 func (a *actor) connect() {
 	for _, b := range a.bodies {
 		if a.connected() {
@@ -303,8 +302,8 @@ func (a *actor) connect() {
 
 func (a *actor) connected() bool { return !a.cut && a.wake == nil }
 
-// kill ends the contender as the end of its process does: its connections close, and
-// nothing is released.
+// kill ends the contender as if its process had died: its connections close, and it
+// releases nothing.
 func (s *stage) kill(who string) {
 	a := s.actors[who]
 	a.dead, a.cut, a.wake = true, false, nil
@@ -316,7 +315,7 @@ func (s *stage) kill(who string) {
 	s.log.mark(who, doKill)
 }
 
-// start starts a contender anew that was killed.
+// start restarts a killed contender.
 func (s *stage) start(who string) {
 	if !s.actors[who].dead {
 		return
@@ -326,7 +325,7 @@ func (s *stage) start(who string) {
 	s.enter(who)
 }
 
-// expire ends all its sessions. Their owners hear of it as soon as they can.
+// expire ends all sessions of the contender. It notices as soon as it has a connection.
 func (s *stage) expire(who string) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.where.zk.Timeout)
 	defer cancel()
@@ -343,7 +342,7 @@ func (s *stage) expire(who string) error {
 	return nil
 }
 
-// handOn makes the contender give back what it holds.
+// handOn makes the contender release the locks that it holds.
 func (s *stage) handOn(who string) error {
 	a := s.actors[who]
 	if a.wake != nil {
@@ -359,7 +358,7 @@ func (s *stage) handOn(who string) error {
 	return nil
 }
 
-// strike causes the fault of the servers.
+// strike causes the servers' fault.
 func (s *stage) strike() error {
 	if s.where.strike == nil || s.struck {
 		return fmt.Errorf("%w: the servers cannot be struck", errRefused)

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// play lets the contenders contend during f, in virtual time on a server in memory, with
-// a session timeout of 4 s.
+// play runs the contenders during f, in virtual time on a server in memory, with a
+// session timeout of 4 s.
 func play(t *testing.T, f func(t *testing.T, s *stage)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -30,7 +30,7 @@ func play(t *testing.T, f func(t *testing.T, s *stage)) {
 		if left := where.zk.Inside.Sessions(); len(left) > 0 {
 			t.Errorf("sessions left: %#x, want none", left)
 		}
-		time.Sleep(10 * time.Minute) // the server looks for empty directories now and then
+		time.Sleep(10 * time.Minute) // the server removes empty directories periodically
 		if left := where.zk.Inside.Tree(); len(left) > 0 {
 			t.Errorf("nodes left: %q, want none", left)
 		}
@@ -55,7 +55,7 @@ func begin(t *testing.T, where *servers, f func(t *testing.T, s *stage)) {
 	}
 }
 
-// after causes the fault, if any, and returns when so much time has passed.
+// after causes the fault unless what is empty, and then waits.
 func (s *stage) after(t *testing.T, what, who string, long time.Duration) {
 	t.Helper()
 	if what != "" {
@@ -67,7 +67,7 @@ func (s *stage) after(t *testing.T, what, who string, long time.Duration) {
 	synctest.Wait()
 }
 
-// believe returns what the contenders of a side believe, in words.
+// believe returns the states of the contenders of a side.
 func (s *stage) believe(side string) string {
 	var words []string
 	s.log.look(func(p *picture) {
@@ -82,21 +82,22 @@ func (s *stage) believe(side string) string {
 	return strings.Join(words, " ")
 }
 
-// act is a fault, the time after it, and what the contenders of each lock believe then:
-// ann, bob and cid.
+// act is a fault, the time to wait after it, and the states that ann, bob and cid then
+// have for each lock.
 type act struct {
 	what, who      string
 	long           time.Duration
-	naive, zkgrant string // the same if that is empty
+	naive, zkgrant string // zkgrant: the same as naive if empty
 }
 
-// Each row is a play. counts are how often each lock has had two holders; -1 is any.
+// Each row is a play. counts is how often each lock has had two holders; -1 means any
+// number.
 func TestWhatTheContendersBelieve(t *testing.T) {
 	const s, m, h = time.Second, time.Minute, time.Hour
 	const anns, bobs, cids = "holds waits waits", "waits holds waits", "waits waits holds"
 	turn := []act{
 		{what: doHandOn, who: "ann", long: m, naive: bobs},
-		{what: doHandOn, who: "cid", long: s, naive: bobs}, // it has nothing to hand on
+		{what: doHandOn, who: "cid", long: s, naive: bobs}, // it has nothing to release
 		{what: doHandOn, who: "bob", long: m, naive: cids},
 		{what: doHandOn, who: "cid", long: m, naive: anns},
 	}
@@ -136,7 +137,7 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 				}
 			},
 		},
-		// The restart of a server costs it the lock, whose session lives on.
+		// A server restart costs it the lock, although its session survives.
 		"a careful naive lock pays for each disconnect": {
 			acts: []act{
 				{what: doCareful},
@@ -155,7 +156,7 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 			acts: []act{
 				{what: doKill, who: "ann", long: 20 * s, naive: "away holds waits"},
 				{what: doStart, who: "ann", long: 20 * s, naive: bobs},
-				{what: doStart, who: "ann"}, // it is there
+				{what: doStart, who: "ann"}, // it is running
 				{what: doPause, who: "bob", long: s},
 				{what: doKill, who: "bob", long: 20 * s, naive: "waits away holds"},
 			},
@@ -173,7 +174,7 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 			},
 			counts: [2]int{1, 0},
 		},
-		// A contender cannot know in advance that its session is ended from outside.
+		// A contender cannot foresee that its session is ended from outside.
 		"an ended session is told": {
 			acts: []act{
 				{what: doExpire, who: "ann", long: 20 * s, naive: bobs},
@@ -196,8 +197,7 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 						if b.State == lost {
 							t.Errorf("ann lost the %s lock: %+v", side.Key, b)
 						}
-						// At the start a holder may be granted before it hears of its
-						// connection.
+						// At the start, the Grant may be reported before the connection.
 						if b.Alone && b.State == holds && b.To > b.From {
 							alone++
 						}
@@ -277,13 +277,13 @@ func TestShardsMove(t *testing.T) {
 			{doHeal, "cid", "map[ann:2 bob:2 cid:2]"},
 			{doExpire, "ann", "map[ann:2 bob:2 cid:2]"},
 			{doStrike, "", "map[ann:2 bob:2 cid:2]"},
-			{doHandOn, "ann", "map[ann:2 bob:2 cid:2]"}, // it is about locks
+			{doHandOn, "ann", "map[ann:2 bob:2 cid:2]"}, // only the locks are released
 			{doKill, "ann", "map[bob:3 cid:3]"},
 			{doKill, "bob", "map[cid:6]"},
 		} {
 			before := s.twice()
 			s.after(t, step.what, step.who, time.Minute)
-			if n := s.twice() - before; n > 0 && step.what != doExpire { // its owner hears of that as late as the others
+			if n := s.twice() - before; n > 0 && step.what != doExpire { // its owner is notified as late as the others
 				t.Errorf("after %s %s a shard had two owners %d times, want none", step.what, step.who, n)
 			}
 			if each, free := s.owners(); fmt.Sprint(each) != step.want || len(free) > 0 {
@@ -335,8 +335,8 @@ func TestFaultsThatCannotBeAreRefused(t *testing.T) {
 	})
 }
 
-// A contender that was cut off for long has no connection to end its sessions, and leaves
-// them to the server.
+// A contender that was cut off for a long time has no connection on which to end its
+// sessions, so the server expires them.
 func TestTheEndTakesNoLongerThanTheTimeout(t *testing.T) {
 	for _, test := range []struct {
 		fault string
@@ -368,8 +368,7 @@ func TestTheEndTakesNoLongerThanTheTimeout(t *testing.T) {
 	}
 }
 
-// On real servers. At full length there are three of them, and the test kills their
-// leader.
+// At full length there are three real servers, and the test kills their leader.
 func TestRealServers(t *testing.T) {
 	eventstest.NeedsServers(t)
 	const tick = 600 * time.Millisecond
@@ -418,7 +417,7 @@ func TestRealServers(t *testing.T) {
 	})
 }
 
-// oneHolder reports whether each lock has one holder, and only waiters besides.
+// oneHolder reports whether each lock has one holder, and all other contenders wait.
 func oneHolder(p *picture) bool {
 	return !slices.ContainsFunc(p.Sides, func(s *side) bool {
 		return len(s.holders()) != 1 || slices.ContainsFunc(s.Lanes, func(l *lane) bool {

@@ -16,7 +16,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// slow is how long a browser may take to send a request, and to read.
+// slow is how long a browser may take to send a request, or to read an update.
 const slow = 5 * time.Second
 
 // serve serves the page until Close.
@@ -30,8 +30,8 @@ func serve(listener net.Listener, s *stage, fail context.CancelCauseFunc) *http.
 	return server
 }
 
-// handler serves the page. Another site's page can neither press its buttons, nor read it
-// under a name that leads to this machine.
+// handler serves the page. Another site can neither press its buttons (cross-origin
+// protection) nor read it through DNS rebinding (local).
 func handler(s *stage) http.Handler {
 	page, err := fs.Sub(files, "page")
 	if err != nil {
@@ -52,8 +52,8 @@ func handler(s *stage) http.Handler {
 	return local(http.NewCrossOriginProtection().Handler(secured))
 }
 
-// local refuses requests that name another host. A foreign page with a name that leads to
-// this machine would be the demo's own site to a browser.
+// local refuses requests whose Host is not this machine. Otherwise a foreign site whose
+// name resolves to loopback would be same-origin with the demo.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -71,13 +71,13 @@ func local(next http.Handler) http.Handler {
 // about sends what does not change.
 func (s *stage) about(rw http.ResponseWriter, _ *http.Request) {
 	rw.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(rw).Encode(map[string]any{ // a failed write is the reader's loss
+	_ = json.NewEncoder(rw).Encode(map[string]any{ // nobody reads it if the write fails
 		"names": s.names, "where": s.where.String(), "timeout": s.where.zk.Timeout,
 		"fault": s.where.Fault, "cannot": s.where.Cannot,
 	})
 }
 
-// press presses a button.
+// press carries out the press of a button.
 func (s *stage) press(rw http.ResponseWriter, r *http.Request) {
 	err := s.do( //nolint:contextcheck // a fault outlives its request
 		r.URL.Query().Get("what"), r.URL.Query().Get("who"))
@@ -91,7 +91,7 @@ func (s *stage) press(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream sends the picture at each change.
+// stream sends the picture now and after each change.
 func (s *stage) stream(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(rw)

@@ -15,8 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
-// ask sends one request to the page of a stage without players. The target has the host
-// that the request names.
+// ask sends one request to the page of a stage without contenders. The host in target
+// becomes the request's Host.
 func ask(t *testing.T, method, target string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	s := newStage(&servers{zk: &program.ZooKeeper{Servers: "host:1"}, Cannot: "no"}, []string{"ann"})
@@ -71,7 +71,7 @@ func TestAnotherSiteCannotPressButtons(t *testing.T) {
 	}
 }
 
-// unread is the connection of a page that does not read: a write to it fails at its
+// unread is the connection of a browser that does not read. A write to it fails at its
 // deadline.
 type unread struct {
 	*httptest.ResponseRecorder

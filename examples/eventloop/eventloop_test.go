@@ -22,8 +22,8 @@ func newShow() *show {
 	return &show{out: &eventstest.Screen{}, holders: map[string]*coordinator.Acquisition{}, counts: map[string]*count{}}
 }
 
-// Each lock is granted on both sides. A program that is told to stop leaves no session,
-// hence no node: Bubble checks that.
+// Both loops are granted each lock. An interrupted program leaves no session, hence no
+// node, which Bubble checks.
 func TestRun(t *testing.T) {
 	for name, at := range map[string]string{
 		"to the end": "", "interrupted among grants": "left has had 100,", "interrupted among releases": "right has had 500,",
@@ -48,8 +48,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A loop of which the session ends asks again for what it has lost. It holds the new
-// Grant for its full time.
+// A loop whose session ends requests its lost locks again, and holds each new Grant for
+// its full time.
 func TestLoopLosesASession(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		l := newShow().newLoop("left", p.Connect(t), time.Hour)
@@ -70,7 +70,7 @@ func TestLoopLosesASession(t *testing.T) {
 		}
 		handle(func() bool { return n.grants == 2 })
 
-		l.giveBack(l.dues[0].at) // the first Grant's time
+		l.giveBack(l.dues[0].at) // when the first Grant was due
 		if len(l.held) != 1 {
 			t.Error("the second Grant was given back at the time of the first")
 		}
@@ -82,8 +82,8 @@ func TestLoopLosesASession(t *testing.T) {
 	})
 }
 
-// The show notices a second holder. The two loops are on two servers, so that neither
-// sees the other's nodes.
+// The show notices a second holder. The two loops use different servers, so neither sees
+// the other's nodes.
 func TestTwoHoldersAreNoticed(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		s, other := newShow(), zktest.Start(t)
@@ -99,7 +99,7 @@ func TestTwoHoldersAreNoticed(t *testing.T) {
 	})
 }
 
-// A refused lock ends the loop with the reason.
+// If a lock is refused, the loop ends with the reason.
 func TestLoopReportsARefusal(t *testing.T) {
 	refused := errors.New("refused")
 	err := newShow().newLoop("left", nil, 0).handle(t.Context(), events.Ended{Path: "/path", Err: refused})

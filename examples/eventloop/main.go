@@ -1,14 +1,14 @@
 // Command eventloop holds hundreds of locks from one goroutine with one select, as a
-// service that must not block does. Every event of its locks comes out of one channel,
-// that of a coordinator.Group. No lock has a goroutine of its own, and no goroutine waits
-// for a lock.
+// service that must not block would. All events of its locks arrive on one channel, that
+// of a coordinator.Group. No goroutine belongs to a lock, or waits for one.
 //
 //	go run ./examples/eventloop                     on a server inside the program
-//	go run ./examples/eventloop -zk host:2181,...   on a real one, chroot and all
+//	go run ./examples/eventloop -zk host:2181,...   on real servers
 //
 // stage.go lets two such loops compete for the same 500 locks, each with its own
-// coordinator, and checks that they never hold one together. The exit code is 0, 1 if an
-// error ends it, or 130 after Ctrl-C, which may come at any time and leaves no node.
+// coordinator, and checks that they never hold the same one at the same time. The exit
+// code is 0, 1 after an error, or 130 after Ctrl-C, which may come at any time and leaves
+// no node.
 package main
 
 import (
@@ -26,8 +26,8 @@ func main() {
 	os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// loop holds each of its locks once, for a while. One goroutine runs it, so it needs no
-// mutex.
+// loop holds each of its locks once, for a while. It runs in one goroutine, so it needs
+// no mutex.
 type loop struct {
 	name  string
 	c     *coordinator.Coordinator
@@ -35,23 +35,23 @@ type loop struct {
 	hold  time.Duration // how long each lock is held
 	show  *show
 
-	under    map[uint64]*coordinator.Acquisition // what is asked for or held, by ID
-	held     map[string]*coordinator.Acquisition // what is held, by path
+	under    map[uint64]*coordinator.Acquisition // requested or held, by ID
+	held     map[string]*coordinator.Acquisition // held, by path
 	dues     []due
 	finished int
 }
 
-// due says when to give a lock back. All locks are held for the same time, so the first
-// granted is the first due: a queue and one timer are enough.
+// due is the time to release a lock. All locks are held for equally long, so the first
+// one granted is the first one due: a queue and one timer are enough.
 type due struct {
 	at   time.Time
 	path string
 	lock *coordinator.Acquisition
 }
 
-// run asks for every lock and handles the events, until each lock was held for its time,
-// or ctx ends, or something goes wrong. In each case it closes the group, which gives
-// back what is still held or asked for, and reads on to the last event.
+// run requests every lock and handles the events, until each lock was held for its time,
+// ctx ends, or something goes wrong. In each case it closes the group, which releases
+// whatever is still held or requested, and reads on to the last event.
 func (l *loop) run(ctx context.Context, paths []string) (err error) {
 	for _, path := range paths {
 		l.ask(ctx, path)
@@ -83,23 +83,23 @@ func (l *loop) run(ctx context.Context, paths []string) (err error) {
 	}
 }
 
-// ask asks for a lock. It returns at once; the answer is an event.
+// ask requests a lock. It returns at once; the answer arrives as an event.
 func (l *loop) ask(ctx context.Context, path string) {
 	lock := l.group.Acquire(ctx, l.c.Mutex(path))
 	l.under[lock.ID()] = lock
 }
 
-// handle is where a service does its work: start it on Grant, stop it on Lost, and clean
-// up on Ended, which always comes.
+// handle is where a service starts its work on Grant, stops it on Lost, and cleans up on
+// Ended, which always comes.
 func (l *loop) handle(ctx context.Context, ev events.Event) error {
 	switch ev := ev.(type) {
-	case events.Grant: // with this event the lock is taken
+	case events.Grant: // from now on the lock is held
 		lock := l.under[ev.ID]
 		l.held[ev.Path] = lock
 		l.dues = append(l.dues, due{time.Now().Add(l.hold), ev.Path, lock})
 		return l.show.granted(l, ev, lock)
 
-	case events.Lost: // another process may have it from now on
+	case events.Lost: // from now on another process may have it
 		delete(l.held, ev.Path)
 		l.show.lost(l)
 
@@ -109,7 +109,7 @@ func (l *loop) handle(ctx context.Context, ev events.Event) error {
 		switch {
 		case ev.Err == nil: // released
 			l.finished++
-		case errors.Is(ev.Err, context.Cause(ctx)): // the wait has ended with ctx
+		case errors.Is(ev.Err, context.Cause(ctx)): // ctx has ended the wait
 		case errors.As(ev.Err, &lost):
 			l.ask(ctx, ev.Path)
 		default:
@@ -127,7 +127,7 @@ func (l *loop) handle(ctx context.Context, ev events.Event) error {
 	return nil
 }
 
-// giveBack releases what is due. Release does not wait.
+// giveBack releases the locks that are due. Release does not block.
 func (l *loop) giveBack(now time.Time) {
 	for len(l.dues) > 0 && !l.dues[0].at.After(now) {
 		d := l.dues[0]
@@ -135,7 +135,7 @@ func (l *loop) giveBack(now time.Time) {
 		if l.held[d.path] != d.lock {
 			continue // lost in the meantime
 		}
-		delete(l.held, d.path) // before the Release, from which on another process may have it
+		delete(l.held, d.path) // before Release, after which another process may have it
 		d.lock.Release()
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
-// lockRoot is the locks' parent.
+// lockRoot is the parent of all locks.
 const lockRoot = "/zkgrant/eventloop"
 
 // command runs the program and returns its exit code.
@@ -32,8 +32,8 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, locks int, h
 	s.say("two loops, %d locks, on %s", locks, zk)
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	// One loop asks for the odd locks first, the other for the even ones, so that each
-	// waits for about a half.
+	// One loop requests the odd locks first, the other one the even locks, so that each
+	// of them waits for about half of its locks.
 	var odd, even []string
 	for i := range locks {
 		path := fmt.Sprintf("%s/lock-%04d", lockRoot, i)
@@ -66,12 +66,12 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, locks int, h
 	return nil
 }
 
-// show is what the two loops share: it prints, counts, and checks that they do not hold a
-// lock together.
+// show is shared by the two loops: it prints, counts, and checks that they never hold a
+// lock at the same time.
 type show struct {
 	mu      sync.Mutex
 	out     io.Writer
-	holders map[string]*coordinator.Acquisition // the latest of each path
+	holders map[string]*coordinator.Acquisition // the latest holder of each path
 	counts  map[string]*count                   // by a loop's name
 }
 

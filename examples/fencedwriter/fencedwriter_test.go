@@ -20,7 +20,7 @@ func TestOnlyTheStoreThatComparesTokensIsRight(t *testing.T) {
 	})
 }
 
-// The store refuses a token that is older than one it has seen, and no other.
+// The store refuses exactly those tokens that are older than one it has seen.
 func TestTheStoreRefusesOldTokens(t *testing.T) {
 	s := &store{fenced: true}
 	var stale *staleError

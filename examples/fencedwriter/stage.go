@@ -21,8 +21,8 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// run plays the scene. It returns an error if a store that compares tokens is wrong all
-// the same.
+// run plays the scene. It returns an error if the store that compares tokens ends up with
+// a wrong balance.
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
 	say("two writers, two stores, one lock, on %v\n", zk)
@@ -32,7 +32,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 		return err
 	}
 	defer end(anns, say)
-	defer connection.Open() // a release takes a connection
+	defer connection.Open() // the release needs a connection
 	bobs, err := coordinator.Connect(ctx, zk.Servers, zk.Options()...)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	if err := ann.write(fenced); !errors.As(err, new(*staleError)) {
 		return errors.Join(errors.New("a past holder's write was not refused"), err)
 	}
-	// A refused writer begins again by reading, under a new Grant.
+	// A refused writer starts over: it reads again, under a new Grant.
 	if err := anns.Mutex(accountLock).Do(ctx, func(_ context.Context, grant events.Grant) error {
 		return errors.Join(ann.read(grant, fenced), ann.write(fenced))
 	}); err != nil {
@@ -81,15 +81,14 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper) error {
 	return nil
 }
 
-// end closes a coordinator. If no server hears of that, the servers end the session after
-// its timeout.
+// end closes a coordinator. If no server is reachable, the session times out.
 func end(c *coordinator.Coordinator, say func(string, ...any)) {
 	if err := c.Close(); err != nil {
 		say("%v", err)
 	}
 }
 
-// writer pays in an amount.
+// writer adds an amount to the balance.
 type writer struct {
 	name   string
 	amount int
@@ -99,7 +98,7 @@ type writer struct {
 	seen  map[*store]int // balances
 }
 
-// read looks at the balances, and remembers them with the Grant's token.
+// read reads the balances, and remembers them with the Grant's token.
 func (w *writer) read(grant events.Grant, stores ...*store) error {
 	w.token, w.seen = grant.Token, map[*store]int{}
 	for _, s := range stores {
@@ -113,7 +112,7 @@ func (w *writer) read(grant events.Grant, stores ...*store) error {
 	return nil
 }
 
-// write adds to the balance that was read, whatever has happened since.
+// write stores the balance that was read plus the amount, whatever has happened since.
 func (w *writer) write(s *store) error {
 	balance := w.seen[s] + w.amount
 	err := s.write(w.token, balance)

@@ -1,5 +1,5 @@
-// Command hello holds a lock until Ctrl-C. Start it twice: the second one waits for the
-// first.
+// Command hello holds a lock until Ctrl-C. Start it twice: the second process waits for
+// the first.
 package main
 
 import (
@@ -21,10 +21,10 @@ func main() {
 		log.Fatal(err)
 	}
 	defer stop()
-	defer c.Close() // gives the lock back
+	defer c.Close() // after Do has released the lock
 	log.Println("stopped:", c.Mutex("/locks/hello").Do(ctx, func(ctx context.Context, grant coordinator.Grant) error {
 		log.Println("hello, token", grant.Token)
-		<-ctx.Done() // work here until the lock is lost, or a signal comes
+		<-ctx.Done() // work here; ctx ends if the lock is lost, or on a signal
 		return context.Cause(ctx)
 	}))
 }

@@ -51,7 +51,7 @@ func join(t *testing.T, server *zktest.Server, name string) *member {
 	return m
 }
 
-// ask lets the member answer a request: a method and a path.
+// ask sends the member a request, given as method and path.
 func (m *member) ask(t *testing.T, request string) *httptest.ResponseRecorder {
 	t.Helper()
 	method, path, _ := strings.Cut(request, " ")
@@ -60,7 +60,7 @@ func (m *member) ask(t *testing.T, request string) *httptest.ResponseRecorder {
 	return w
 }
 
-// must checks an answer: the status, the leader that it names, and a part of its text.
+// must checks a response: its status, the leader that it names, and a part of its body.
 func must(t *testing.T, w *httptest.ResponseRecorder, status int, leader, text string) {
 	t.Helper()
 	if w.Code != status || w.Header().Get("Leader") != leader || !strings.Contains(w.Body.String(), text) {
@@ -86,7 +86,7 @@ func TestOnlyTheLeaderAnswers(t *testing.T) {
 	})
 }
 
-// When the session ends, the request under way is not served any more.
+// When the session ends, the request in progress is refused.
 func TestLossCancelsTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -137,8 +137,8 @@ func TestALeaderThatIsCutOffStopsAnswering(t *testing.T) {
 	})
 }
 
-// A signal comes while the leader serves a request. The leader takes no other request,
-// finishes this one while it leads, and resigns.
+// A signal arrives while the leader serves a request. The leader accepts no other
+// request, finishes this one while it still leads, and resigns.
 func TestARequestUnderWayIsFinished(t *testing.T) {
 	server := zktest.Start(t)
 	c, err := coordinator.Connect(t.Context(), server.Addr())
@@ -177,7 +177,7 @@ func TestARequestUnderWayIsFinished(t *testing.T) {
 	}
 	go func() {
 		got := post()
-		for got == "503 Service Unavailable" { // its node is there before it has heard that it leads
+		for got == "503 Service Unavailable" { // its node exists before it knows that it leads
 			got = post()
 		}
 		answer <- got

@@ -1,13 +1,13 @@
-// Command leaderhttp is a web service with several instances, of which one answers.
+// Command leaderhttp is a web service with several instances; only the leader answers.
 //
-// Each instance is a candidate in one election, and publishes its address there. POST
-// /orders is for the leader. Any other instance answers 503, with the leader's address in
-// the header Leader and in the body. A lost term ends the context of each request, with
-// the loss as its cause. The handler also checks Valid before it does what cannot be
-// undone. Every instance answers GET /healthz, and shows the candidates at /board/.
+// All instances are candidates in one election, and publish their addresses there. The
+// leader serves POST /orders. Any other instance answers 503, with the leader's address
+// in the Leader header and in the body. A lost term cancels the context of each request,
+// with the loss as the cause. The handler checks Valid before and after an order. Every
+// instance answers GET /healthz, and shows the candidates at /board/.
 //
-// On SIGTERM the leader finishes the requests in progress, and then resigns. To make it
-// yours, copy this folder and replace order. leaderhttp_test.go tests it in virtual time.
+// On SIGTERM the leader finishes the requests in progress, and then resigns. To use it,
+// copy this folder and replace order. leaderhttp_test.go tests it in virtual time.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	log.Print("stopped")
 }
 
-// order does the work of one order. ctx ends with the term or the customer's connection.
+// order processes one order. ctx ends with the term or the client's connection.
 func order(ctx context.Context) error {
 	select {
 	case <-time.After(20 * time.Millisecond):
@@ -53,7 +53,7 @@ func order(ctx context.Context) error {
 	}
 }
 
-// run takes part and serves until ctx ends, with or without ZooKeeper.
+// run campaigns and serves until ctx ends, even while ZooKeeper is unreachable.
 func run(ctx context.Context, servers, listen, address string, order func(context.Context) error) error {
 	c, err := coordinator.Open(servers, coordinator.WithSessionTimeout(10*time.Second)) // add WithAuth or WithTLS here
 	if err != nil {
@@ -72,7 +72,7 @@ func run(ctx context.Context, servers, listen, address string, order func(contex
 	mux := s.handler()
 	mux.Handle("/board/", http.StripPrefix("/board", locks))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
-	server.RegisterOnShutdown(locks.Close)     // the open pages
+	server.RegisterOnShutdown(locks.Close)     // ends the open pages
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	defer server.Close()
 

@@ -14,10 +14,10 @@ import (
 
 // service is one instance.
 type service struct {
-	address  string // of this instance, for the others
+	address  string // where the others reach this instance
 	election *coordinator.Election
-	order    func(ctx context.Context) error         // takes an order; ctx ends with the term
-	term     atomic.Pointer[coordinator.Acquisition] // the term in which this instance leads; nil: it does not lead
+	order    func(ctx context.Context) error         // processes an order; ctx ends with the term
+	term     atomic.Pointer[coordinator.Acquisition] // the current term; nil unless this instance leads
 	leader   atomic.Pointer[coordinator.Leader]      // the last observed leader
 	orders   atomic.Int64
 }
@@ -38,7 +38,7 @@ func (s *service) run(ctx context.Context) error {
 	return nil
 }
 
-// lead leads until ctx, the term's context, ends.
+// lead publishes the term to the handlers until ctx, the term's context, ends.
 func (s *service) lead(ctx context.Context, term *coordinator.Acquisition) {
 	s.term.Store(term)
 	defer s.term.Store(nil) // before another instance may lead
@@ -50,7 +50,7 @@ func (s *service) lead(ctx context.Context, term *coordinator.Acquisition) {
 	}
 }
 
-// observe remembers the leader, until ctx ends.
+// observe keeps track of the leader until ctx ends.
 func (s *service) observe(ctx context.Context) {
 	defer s.leader.Store(nil)
 	for leader := range s.election.Observe(ctx) {
@@ -58,7 +58,7 @@ func (s *service) observe(ctx context.Context) {
 	}
 }
 
-// handler serves the endpoints.
+// handler returns the service's endpoints.
 func (s *service) handler() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -66,11 +66,11 @@ func (s *service) handler() *http.ServeMux {
 	return mux
 }
 
-// leaderOnly passes on requests while this instance leads, with a context that ends with
-// the term. Otherwise it refuses them.
+// leaderOnly passes requests to next while this instance leads, with a context that ends
+// with the term. Otherwise it refuses them.
 func (s *service) leaderOnly(next func(http.ResponseWriter, *http.Request, *coordinator.Acquisition)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Valid, because the process may have been halted since the grant.
+		// Check Valid, since the process may have been paused after the grant.
 		if term := s.term.Load(); term != nil && term.Valid() {
 			next(w, r.WithContext(term.Context(r.Context())), term)
 			return
@@ -79,11 +79,11 @@ func (s *service) leaderOnly(next func(http.ResponseWriter, *http.Request, *coor
 	})
 }
 
-// refuse answers with 503 and the leader's address.
+// refuse answers 503, with the leader's address if it is known.
 func (s *service) refuse(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
 	leader := s.leader.Load()
-	// If the leader is this instance, that is a past term, or one that it will hear of.
+	// If the observed leader is this instance, its term is over or not yet reported.
 	if leader == nil || leader.Node == "" || string(leader.Data) == s.address {
 		http.Error(w, "the leader is not known: an election is under way", http.StatusServiceUnavailable)
 		return
@@ -92,12 +92,12 @@ func (s *service) refuse(w http.ResponseWriter) {
 	http.Error(w, fmt.Sprintf("ask the leader: %s", leader.Data), http.StatusServiceUnavailable)
 }
 
-// take serves an endpoint of the leader.
+// take serves POST /orders.
 func (s *service) take(w http.ResponseWriter, r *http.Request, term *coordinator.Acquisition) {
 	if err := s.order(r.Context()); err != nil || !term.Valid() {
 		s.refuse(w)
 		return
 	}
-	// An order that is stored elsewhere carries the token: ../fencedwriter has the SQL.
+	// Store the token with the order, to refuse past leaders: see ../fencedwriter.
 	fmt.Fprintf(w, "%s has taken order %d under token %d\n", s.address, s.orders.Add(1), term.Grant().Token)
 }

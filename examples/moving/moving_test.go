@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// chroot is the parent of the examples' locks: in our connect string, and in the paths of
-// clients without a chroot.
+// chroot is the parent of all locks in these tests. It is part of our connect string, and
+// of the paths in clients without a chroot.
 const chroot = "/app"
 
 func connect(t *testing.T, srv *zktest.Server) *coordinator.Coordinator {
@@ -30,8 +30,8 @@ func connect(t *testing.T, srv *zktest.Server) *coordinator.Coordinator {
 	return stagetest.Connect(t, srv.Addr()+chroot, coordinator.WithSessionTimeout(10*time.Second))
 }
 
-// start returns a coordinator on a server with a TCP port, as clients of other libraries
-// need it, and a context that ends a hang before the test's time is over.
+// start returns a server, a coordinator on it, and a context that ends before the test's
+// timeout if something hangs. The server has a TCP port, for clients of other libraries.
 func start(t *testing.T) (*zktest.Server, *coordinator.Coordinator, context.Context) {
 	t.Helper()
 	srv, err := zktest.New()
@@ -40,7 +40,7 @@ func start(t *testing.T) (*zktest.Server, *coordinator.Coordinator, context.Cont
 	return srv, connect(t, srv), eventstest.Patiently(t, 5*time.Minute)
 }
 
-// happened takes out what was noted, in order.
+// happened drains the notes and returns them in order.
 func happened(notes chan string) string {
 	var all []string
 	for len(notes) > 0 {
@@ -89,7 +89,7 @@ func look(ctx context.Context, c *coordinator.Coordinator, printf func(string, .
 	return nil
 }
 
-// A service that has moved waits for those that have not, and the other way round.
+// A migrated service waits for services that have not been migrated, and vice versa.
 func TestBesideZkLock(t *testing.T) {
 	srv, c, ctx := start(t)
 	hosts := []string{srv.Addr()}
@@ -135,14 +135,14 @@ func TestBesideZkLock(t *testing.T) {
 	}
 }
 
-// Processes drop AsKazoo one after the other. Throughout, there is one holder at a time,
-// and every process goes on. A process that still has the option may be refused while it
-// sees a contender without it.
+// Processes drop AsKazoo one after another. Throughout, there is one holder at a time,
+// and every process makes progress. A process that still has the option may be refused
+// while it sees a contender without it.
 func TestDropsAsKazoo(t *testing.T) {
 	const processes, sections = 3, 20
 	srv, _, ctx := start(t)
 	inside := make(chan struct{}, 1) // full while a process holds
-	entered := make(chan error)      // of each section
+	entered := make(chan error)      // a result for each section
 	var dropped [processes]atomic.Bool
 	enough, stop := context.WithCancel(ctx)
 	report := func(err error) {

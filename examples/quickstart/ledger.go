@@ -10,19 +10,19 @@ import (
 )
 
 // ledger records the holders, to check afterwards that the promises were kept. arrive,
-// enter, leave and lose may be called from any goroutine, the others when all contenders
-// have ended.
+// enter, leave and lose may be called from any goroutine, the other methods only after
+// all contenders have ended.
 type ledger struct {
 	names []string // in the order in which they queued up
 
 	mu       sync.Mutex
-	sessions map[string]int64       // in which each contender queued up
+	sessions map[string]int64       // the session in which each contender queued up
 	inside   map[string]func() bool // the contenders at work, and whether their locks are valid
 	grants   []tenure
 	overlaps []string
 }
 
-// tenure is one time for which a contender held the lock.
+// tenure is one period during which a contender held the lock.
 type tenure struct {
 	name    string
 	token   int64
@@ -42,8 +42,8 @@ func (l *ledger) arrive(name string, session int64) {
 	l.sessions[name] = session
 }
 
-// enter records a Grant. No other contender may have a valid lock then. The channel is
-// closed at the next Grant.
+// enter records a Grant, and a problem if another contender still has a valid lock. The
+// returned channel is closed at the next Grant.
 func (l *ledger) enter(name string, grant events.Grant, valid func() bool) (next <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *ledger) enter(name string, grant events.Grant, valid func() bool) (next
 	return t.next
 }
 
-// leave records that a contender does not work any more, if it did.
+// leave records that a contender has stopped its work.
 func (l *ledger) leave(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +101,7 @@ func (l *ledger) verify() error {
 	return errors.Join(errs...)
 }
 
-// overtaken reports each contender that a later one has overtaken. Only first Grants
+// overtaken reports each contender that was overtaken by a later one. Only first Grants
 // count, and only in the session in which the contender queued up: a new session starts
 // at the end of the queue.
 func (l *ledger) overtaken() (problems []string) {
@@ -135,8 +135,8 @@ func (l *ledger) stale() (problems []string) {
 	return problems
 }
 
-// idle reports the contenders that did not finish their work. It also reports if no
-// contender was interrupted, which is what the program is to show.
+// idle reports the contenders that did not finish their work. It also reports a problem
+// if no contender was interrupted, because the program is meant to show that.
 func (l *ledger) idle() (problems []string) {
 	for _, name := range l.names {
 		if !slices.ContainsFunc(l.grants, func(t tenure) bool { return t.name == name && !t.lost }) {

@@ -8,11 +8,11 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// The program's verdict is worth something only if the ledger notices each violation.
+// The program's verdict is only as good as the ledger's checks.
 func TestTheLedgerNoticesEachViolation(t *testing.T) {
-	// A step is what a contender does: enters with a token and a session, loses, leaves;
-	// a visit is to enter and leave. A contender that enters in vain has lost the lock by
-	// then.
+	// In each step a contender enters with a token and a session, loses the lock, or
+	// leaves. A visit is to enter and leave. "vain" is to enter with a lock that is
+	// already lost.
 	for _, test := range []struct {
 		name  string
 		steps string

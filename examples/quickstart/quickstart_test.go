@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The contender that is cut off hears of the loss before the next Grant.
+// The contender that is cut off is notified of the loss before the next Grant.
 func TestQuickstart(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		eventstest.Check(t, run(t.Context(), p, p.ZK, time.Second))
@@ -33,8 +33,8 @@ func TestQuickstart(t *testing.T) {
 }
 
 // The leader dies while the second contender works. The sessions outlive the election, so
-// contenders lose only their connections. Whether one of them connects again before it
-// has finished its work is a matter of time.
+// contenders lose only their connections. Whether the holder reconnects before it has
+// finished its work depends on timing.
 func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
@@ -50,7 +50,7 @@ func TestQuickstartWhileTheLeaderIsKilled(t *testing.T) {
 	screen.Must(t, " suspended ", "cid   LOST       lease ran out", "nodes left                0")
 }
 
-// Whenever the program is told to stop, it leaves nothing behind.
+// Whenever the program is interrupted, it leaves nothing behind.
 func TestInterruptedRun(t *testing.T) {
 	for _, at := range []struct {
 		text  string

@@ -26,9 +26,9 @@ func command(args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// run plays the whole scene and prints it. If ctx ends first, it gives everything back
-// and returns program.ErrInterrupted. Any other error says what went wrong or which
-// promise was not kept.
+// run plays the whole scene and prints it. If ctx ends first, it releases everything and
+// returns program.ErrInterrupted. Any other error says what went wrong or which promise
+// was broken.
 func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, hold time.Duration) error {
 	names := []string{"ann", "bob", "cid", "dee", "eve"}
 	fmt.Fprintf(out, "\n%d contenders for one lock, %s, on %s\n\n", len(names), lockPath, zk)
@@ -37,7 +37,7 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, hold time.Du
 	if ctx.Err() != nil {
 		err = program.ErrInterrupted
 	}
-	// Nothing may be left of the scene, even if it was not played to its end.
+	// No node may be left, even if the scene was interrupted.
 	left := nothingLeft(context.WithoutCancel(ctx), zk)
 	if left == nil && err != nil {
 		fmt.Fprintln(out, "nodes left: 0")
@@ -49,8 +49,8 @@ func run(ctx context.Context, out io.Writer, zk *program.ZooKeeper, hold time.Du
 	return errors.Join(book.verify(), left)
 }
 
-// play lets the contenders queue up in order, and waits until each of them has done its
-// work.
+// play starts the contenders so that they queue up in order, and waits until all of them
+// have done their work.
 func play(ctx context.Context, out io.Writer, book *ledger, zk *program.ZooKeeper, hold time.Duration) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -75,9 +75,9 @@ func play(ctx context.Context, out io.Writer, book *ledger, zk *program.ZooKeepe
 	return context.Cause(ctx)
 }
 
-// role is what a contender plays besides contending: its work is to wait for a while, it
-// reports what happens to it, and one contender is cut off while it works. Only the
-// contender's goroutine calls its methods.
+// role is everything about a contender but its lock: its work (it waits for a while), its
+// reports, and whether it is cut off while it works. Only the contender's goroutine calls
+// its methods.
 type role struct {
 	name    string
 	zk      *program.ZooKeeper
@@ -85,24 +85,24 @@ type role struct {
 	book    *ledger
 	lines   *timeline
 	crew    *sync.WaitGroup
-	gate    *program.Gate // its way to the servers
+	gate    *program.Gate // its connections to the servers
 	doomed  bool          // it will be cut off while it works
-	inQueue chan struct{} // closed when it stands in the queue
+	inQueue chan struct{} // closed once it is in the queue
 
-	play    context.Context // of the whole play, for the strike
+	play    context.Context // for the whole play, used by strike
 	news    <-chan events.Event
 	done    <-chan time.Time // ready when the work is done; nil while there is none
 	queued  bool             // inQueue is closed
 	holding bool
-	since   time.Time // when it was granted the lock
+	since   time.Time // the time of the grant
 }
 
-// options are the options of its coordinator.
+// options returns the options for the contender's coordinator.
 func (r *role) options() []coordinator.Option {
 	return append(r.zk.Options(), coordinator.WithDialer(r.gate.DialContext))
 }
 
-// enter is the contender's first appearance.
+// enter is called once, before the contender queues up.
 func (r *role) enter(ctx context.Context, c *coordinator.Coordinator) {
 	r.book.arrive(r.name, c.SessionID())
 	r.play, r.news = ctx, c.Events(ctx)
@@ -123,8 +123,8 @@ func (r *role) start(grant events.Grant, valid func() bool) {
 	r.crew.Go(func() { r.strike(next) })
 }
 
-// strike cuts the contender off in the middle of its work, which stays undone, until the
-// next contender has the lock.
+// strike cuts the contender off in the middle of its work, until the next contender has
+// the lock. The work stays undone.
 func (r *role) strike(next <-chan struct{}) {
 	defer r.gate.Open()
 	select {
@@ -141,11 +141,11 @@ func (r *role) strike(next <-chan struct{}) {
 
 // finish reports that the work is done.
 func (r *role) finish() {
-	r.stop() // before the Release, from which on another contender may hold it
+	r.stop() // before Release, after which another contender may hold the lock
 	r.say("released", "its work is done")
 }
 
-// stop ends the work, if it was started.
+// stop ends the work. It does nothing if no work was started.
 func (r *role) stop() {
 	r.holding, r.done = false, nil
 	r.book.leave(r.name)
@@ -157,7 +157,7 @@ func (r *role) lost(reason events.Reason) {
 	r.say("LOST", "%v after %v; stops its work", reason, short(time.Since(r.since)))
 }
 
-// report prints the events besides the Grant and its end, which have their own channels.
+// report prints the events that have no channel of their own.
 func (r *role) report(ev events.Event) {
 	switch ev := ev.(type) {
 	case events.Queued:
@@ -193,7 +193,7 @@ func (r *role) say(what, format string, args ...any) {
 	r.lines.add(r.name, what, fmt.Sprintf(format, args...))
 }
 
-// timeline prints the events, one a line. Its methods may be called from any goroutine.
+// timeline prints the events, one per line. Its methods may be called from any goroutine.
 type timeline struct {
 	begin time.Time
 
@@ -233,9 +233,9 @@ func summary(out io.Writer, book *ledger, left error) {
 	fmt.Fprintln(out)
 }
 
-// nothingLeft returns an error if a contender's node is left, as the plain client sees it
-// from outside. A contender that could not delete its node leaves it until its session
-// ends, so nothingLeft waits for that.
+// nothingLeft returns an error if a plain client still sees a node. A contender that
+// could not delete its node leaves it until its session ends, so nothingLeft waits for
+// that.
 func nothingLeft(ctx context.Context, servers *program.ZooKeeper) error {
 	conn, root, closed, err := servers.Client() //nolint:contextcheck // it is closed below
 	if err != nil {
@@ -244,9 +244,9 @@ func nothingLeft(ctx context.Context, servers *program.ZooKeeper) error {
 	defer closed()
 	ctx, cancel := context.WithTimeout(ctx, 2*servers.Timeout)
 	defer cancel()
-	defer context.AfterFunc(ctx, conn.Close)() // the client's calls know no context
+	defer context.AfterFunc(ctx, conn.Close)() // the client's calls take no context
 	for {
-		// The server may be behind. After a Sync it knows what the others know.
+		// The server may lag behind the leader. Sync makes it catch up.
 		_, err := conn.Sync(root + lockPath)
 		var names []string
 		if err == nil {

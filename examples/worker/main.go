@@ -1,11 +1,11 @@
-// Command worker works on one instance at a time, and stops as Kubernetes expects.
+// Command worker works on one instance at a time, and shuts down as Kubernetes expects.
 //
-// SIGTERM ends a wait at once. A working instance finishes its item within -drain, and
-// then releases the lock. A loss ends the item's context, and the instance queues up
-// again. A second signal ends the process; the lock is free when its session expires.
+// On SIGTERM, a waiting instance stops at once. A working one finishes its item within
+// -drain and releases the lock. After a second signal the lock is free once the session
+// expires. If the lock is lost, the item's context ends, and the instance queues again.
 //
-// To make it yours, copy this folder and replace item. deployment.yaml has the Deployment
-// and its probes, and worker_test.go tests the service in virtual time.
+// To use it, copy this folder and replace item. deployment.yaml has the Deployment and
+// its probes. worker_test.go tests the service in virtual time.
 package main
 
 import (
@@ -44,9 +44,9 @@ func main() {
 	log.Print("stopped")
 }
 
-// item does the work of one item. ctx ends when the lock is lost or the time to drain is
-// over. Pass the token with each write, so that the store can refuse a past holder:
-// ../fencedwriter has the SQL.
+// item processes one item. ctx ends when the lock is lost, or -drain after SIGTERM. Pass
+// the token with each write, so that the store can refuse a past holder: ../fencedwriter
+// has the SQL.
 func item(ctx context.Context, token int64) error {
 	select {
 	case <-time.After(100 * time.Millisecond):
@@ -57,14 +57,14 @@ func item(ctx context.Context, token int64) error {
 	}
 }
 
-// worker does one item after the other while it holds the lock.
+// worker processes items one by one while it holds the lock.
 type worker struct {
 	item         func(ctx context.Context, token int64) error
-	every, drain time.Duration // from item to item; for the item at hand after SIGTERM
+	every, drain time.Duration // between items; for the current item after SIGTERM
 }
 
-// run answers the probes and works until ctx ends, even without a server. When it returns,
-// no item is in progress and no lock is held.
+// run answers the probes and works until ctx ends, even while no server is reachable.
+// When it returns, no item is in progress and no lock is held.
 func (w *worker) run(ctx context.Context, servers, address string) error {
 	c, err := coordinator.Open(servers, coordinator.WithSessionTimeout(sessionTimeout)) // add WithAuth or WithTLS here
 	if err != nil {
@@ -105,7 +105,7 @@ func (w *worker) hold(ctx context.Context, c *coordinator.Coordinator) error {
 	lock := c.Mutex(lockPath).Acquire(ctx) // returns at once
 	defer lock.Release()                   // after the last item
 
-	// An item that has begun may outlive ctx for a while, but never the lock.
+	// An item in progress may outlive ctx by w.drain, but never the lock.
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(w.drain, cancel) })()
@@ -116,28 +116,28 @@ func (w *worker) hold(ctx context.Context, c *coordinator.Coordinator) error {
 	var next <-chan time.Time // never ready while the lock is not held
 	for {
 		select {
-		case <-ctx.Done(): // SIGTERM, while it waits and while it holds
+		case <-ctx.Done(): // SIGTERM, whether it waits or holds
 			return context.Cause(ctx)
 		case grant := <-lock.Granted():
 			log.Printf("has the lock, token %d", grant.Token)
 			next = ticker.C
 		case <-next:
-			// The process may have been halted, and select picks any ready channel.
+			// The process may have been paused, and select picks any ready channel.
 			if lock.Valid() && ctx.Err() == nil {
 				if err := w.item(held, lock.Grant().Token); err != nil {
 					log.Printf("an item has failed: %v", err)
 				}
 			}
 		case <-lock.Lost():
-			next = nil // from here on another instance may work
+			next = nil // from now on another instance may work
 		case <-lock.Done():
 			return lock.Err()
 		}
 	}
 }
 
-// probes answers Kubernetes. A waiting instance is ready, because a rolling update would
-// otherwise never end. An instance without ZooKeeper is alive: a restart would not help.
+// probes serves Kubernetes' probes. A waiting instance is ready, or a rolling update
+// would never finish. Without ZooKeeper it is alive, since a restart would not help.
 func probes(c *coordinator.Coordinator) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(http.ResponseWriter, *http.Request) {})

@@ -32,7 +32,7 @@ type instance struct {
 	tokens              []int64
 }
 
-// start is begin, and returns when the instance holds the lock, or waits for it.
+// start is begin, but returns once the instance holds the lock or waits for it.
 func start(t *testing.T, server *zktest.Server, each, drain time.Duration) *instance {
 	t.Helper()
 	i := begin(t, server, each, drain)
@@ -84,7 +84,7 @@ func (i *instance) stops(t *testing.T) time.Duration {
 	return time.Since(told).Round(100 * time.Millisecond) // connecting takes some milliseconds
 }
 
-// must checks how many items are begun, done and failed.
+// must checks how many items were begun, done and failed.
 func (i *instance) must(t *testing.T, begun, done, failed int32) {
 	t.Helper()
 	if i.begun.Load() != begun || i.done.Load() != done || i.failed.Load() != failed {
@@ -93,7 +93,7 @@ func (i *instance) must(t *testing.T, begun, done, failed int32) {
 	}
 }
 
-// SIGTERM comes in the middle of an item while another instance waits.
+// SIGTERM arrives in the middle of an item, while another instance waits.
 func TestSIGTERMEndsTheItemAtHand(t *testing.T) {
 	for name, test := range map[string]struct {
 		drain        time.Duration
@@ -128,8 +128,8 @@ func TestSIGTERMEndsTheItemAtHand(t *testing.T) {
 	}
 }
 
-// A loss ends the item at hand before another instance works, whether the session ends or
-// the process is cut off. It queues up behind the other one.
+// A loss ends the current item before another instance works, whether the session ends or
+// the process is cut off. The process queues up again after the other one.
 func TestALossEndsTheItemAtHand(t *testing.T) {
 	for name, lose := range map[string]func(*zktest.Server, int64) error{
 		"the session ends": (*zktest.Server).Expire,
@@ -167,7 +167,7 @@ func TestALossEndsTheItemAtHand(t *testing.T) {
 	}
 }
 
-// There is no server at first, and none for a while later. The process answers all the
+// There is no server at first, and again for a while later. The process answers all the
 // time. It is ready while it has a connection, and works as soon as it has one.
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-// Refused credentials do not become valid, so the process ends.
+// Refused credentials will not become valid, so the process exits.
 func TestRefusedCredentialsEndTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := begin(t, zktest.Start(t), time.Millisecond, time.Second, coordinator.WithAuth("nosuchscheme", nil))

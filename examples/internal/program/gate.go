@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// Gate makes connections to the servers, but none while it is shut. To the servers, a
-// process behind a shut gate looks halted or dead. Pass its DialContext to
-// coordinator.WithDialer, after Options.
+// Gate dials the servers, unless it is shut. To the servers, a process behind a shut gate
+// looks paused or dead. Pass its DialContext to coordinator.WithDialer, after Options.
 type Gate struct {
 	zk *ZooKeeper
 
@@ -36,13 +35,13 @@ func (g *Gate) DialContext(ctx context.Context, network, address string) (net.Co
 	return conn, nil
 }
 
-// Shut closes the connections, and allows no new ones.
+// Shut closes the connections and refuses new ones.
 func (g *Gate) Shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
 	for _, conn := range g.conns {
-		_ = conn.Close() // the connection in use, or an old one that is already closed
+		_ = conn.Close() // an old connection is already closed
 	}
 	g.conns = nil
 }

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// ErrInterrupted says that the program was told to stop before its end.
+// ErrInterrupted means that a signal stopped the program before its end.
 var ErrInterrupted = errors.New("interrupted")
 
 // Program is an example's command line.
 type Program struct {
-	// Flags are the program's; those common to all examples are there already. If a
-	// duration or an int is 0 or less on the command line, it is refused.
+	// Flags is the program's flag set, which already has the flags common to all
+	// examples. Run refuses durations and ints that are not positive.
 	Flags *flag.FlagSet
 
 	name    string
@@ -41,9 +41,9 @@ func (p *Program) Timeout(d time.Duration) {
 	p.timeout, p.Flags.Lookup("timeout").DefValue = d, d.String()
 }
 
-// Run reads the command line, calls f and returns the exit code. The context ends on a
-// signal. f should then give back what it holds and return nil, or the cause. If there is
-// a server inside the program, it is closed when f has returned.
+// Run parses the command line, calls f and returns the exit code. The context ends on a
+// signal. f should then release what it holds and return nil, or the cause. A server
+// inside the program is closed after f has returned.
 func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) int {
 	switch err := p.Flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -57,8 +57,8 @@ func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) 
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first signal asks for an orderly end. Without the handler, the second one ends
-	// the program, whatever it waits for.
+	// The first signal asks for an orderly end. Stopping the handler lets the second one
+	// kill the program, whatever it waits for.
 	context.AfterFunc(ctx, stop)
 	zk, err := Open(p.servers, p.timeout)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *Program) Run(args []string, f func(context.Context, *ZooKeeper) error) 
 	}
 }
 
-// interrupted is the message for a program that was told to stop, and then returned err.
+// interrupted returns the error to print after a signal, if the program returned err.
 func interrupted(err error) error {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):

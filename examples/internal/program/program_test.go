@@ -72,7 +72,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Without -zk the server is inside the program, and ends with it.
+// Without -zk the server runs inside the program, and stops with it.
 func TestServerInside(t *testing.T) {
 	var zk *program.ZooKeeper
 	code := program.New("test", os.Stderr).Run(nil, func(ctx context.Context, z *program.ZooKeeper) error {

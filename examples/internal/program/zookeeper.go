@@ -15,20 +15,20 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// ZooKeeper is where an example's locks are: existing servers, or one inside the program.
+// ZooKeeper is the servers that an example uses: real ones, or one inside the program.
 type ZooKeeper struct {
 	// Servers is the connect string.
 	Servers string
 	// Timeout is the session timeout to ask for.
 	Timeout time.Duration
-	// Inside is the server inside the program; nil for real ones.
+	// Inside is the server inside the program, or nil for real ones.
 	Inside *zktest.Server
 
 	ours bool
 }
 
-// Open returns the servers of a connect string. If the string is empty, it starts a
-// server in this process.
+// Open returns the servers of the connect string. If it is empty, Open starts a server in
+// this process.
 func Open(servers string, timeout time.Duration) (*ZooKeeper, error) {
 	if servers != "" {
 		return &ZooKeeper{Servers: servers, Timeout: timeout}, nil
@@ -42,13 +42,13 @@ func Open(servers string, timeout time.Duration) (*ZooKeeper, error) {
 	return z, nil
 }
 
-// Within returns a server that the caller has started and will close.
+// Within wraps a server that the caller has started and will close.
 func Within(server *zktest.Server, timeout time.Duration) *ZooKeeper {
 	return &ZooKeeper{Servers: server.Addr(), Timeout: timeout, Inside: server}
 }
 
-// Options are what coordinator.Connect needs besides the list of servers: the session
-// timeout, and the way to a server inside the program, which is in memory.
+// Options returns what coordinator.Connect needs besides the list of servers: the session
+// timeout, and the in-memory dialer for a server inside the program.
 func (z *ZooKeeper) Options() []coordinator.Option {
 	options := []coordinator.Option{coordinator.WithSessionTimeout(z.Timeout)}
 	if z.Inside != nil {
@@ -63,7 +63,7 @@ func (z *ZooKeeper) Process(ctx context.Context, f func(*coordinator.Coordinator
 	c, err := coordinator.Connect(ctx, z.Servers, z.Options()...)
 	if err == nil {
 		err = f(c)
-		_ = c.Close() // if no server can be reached, the servers end the session
+		_ = c.Close() // if no server is reachable, the session times out
 	}
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the error follows from the end of ctx
@@ -71,7 +71,7 @@ func (z *ZooKeeper) Process(ctx context.Context, f func(*coordinator.Coordinator
 	return err
 }
 
-// Client connects a plain ZooKeeper client, for data and not for locks. The coordinators'
+// Client connects a plain ZooKeeper client, for data instead of locks. The coordinators'
 // paths are relative to root. The caller must call closed.
 func (z *ZooKeeper) Client() (conn *zk.Conn, root string, closed func(), err error) {
 	servers, err := session.ParseConnectString(z.Servers)
@@ -102,7 +102,7 @@ func (z *ZooKeeper) dial(ctx context.Context, network, address string) (net.Conn
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// Close ends the server that Open has started, if any.
+// Close stops the server if Open has started it.
 func (z *ZooKeeper) Close() {
 	if z.ours {
 		z.Inside.Close()

@@ -1,3 +1,3 @@
-// Package stagetest is what the tests of the examples have in common: a look at the nodes
-// from outside, and a program in virtual time.
+// Package stagetest has what the tests of the examples share: listing the nodes from
+// outside, and running a program in virtual time.
 package stagetest

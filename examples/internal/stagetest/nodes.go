@@ -12,9 +12,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// Ephemerals returns the paths, in any order, of the nodes below root that belong to a
-// session: contenders and holders. servers is a list without a chroot. A client from
-// outside the project asks them. If there is no root the test fails.
+// Ephemerals returns the paths of the ephemeral nodes below root, in any order: waiters
+// and holders. It lists them with a client of another project. servers has no chroot. If
+// root does not exist, the test fails.
 func Ephemerals(tb testing.TB, servers, root string) []string {
 	tb.Helper()
 	found, there := look(tb, servers, root)
@@ -24,7 +24,7 @@ func Ephemerals(tb testing.TB, servers, root string) []string {
 	return found
 }
 
-// MakeRoot makes a top-level node that stays when it is empty.
+// MakeRoot creates a top-level node that is not removed when it is empty.
 func MakeRoot(tb testing.TB, servers, root string) {
 	tb.Helper()
 	conn, closed := dial(tb, servers)
@@ -34,7 +34,7 @@ func MakeRoot(tb testing.TB, servers, root string) {
 	}
 }
 
-// dial connects a client from outside the project. The caller must call closed.
+// dial connects a client of another project. The caller must call closed.
 func dial(tb testing.TB, servers string) (conn *zk.Conn, closed func()) {
 	tb.Helper()
 	hosts, quiet := strings.Split(servers, ","), zk.WithLogger(eventstest.Quiet{})
@@ -47,7 +47,7 @@ func dial(tb testing.TB, servers string) (conn *zk.Conn, closed func()) {
 	}
 }
 
-// look is Ephemerals, and also reports whether there is a root.
+// look is Ephemerals, but reports whether root exists instead of failing the test.
 func look(tb testing.TB, servers, root string) (found []string, there bool) {
 	tb.Helper()
 	conn, closed := dial(tb, servers)
@@ -62,7 +62,7 @@ func look(tb testing.TB, servers, root string) (found []string, there bool) {
 	return found, there
 }
 
-// AwaitEphemerals waits until there are that many below root.
+// AwaitEphemerals waits until root has count ephemeral nodes below it.
 func AwaitEphemerals(tb testing.TB, servers, root string, count int) {
 	tb.Helper()
 	eventstest.Eventually(tb, fmt.Sprintf("%d nodes of sessions are below %s", count, root), func() bool {
@@ -74,7 +74,7 @@ func AwaitEphemerals(tb testing.TB, servers, root string, count int) {
 func below(conn *zk.Conn, path string) (found []string, _ error) {
 	names, stat, err := conn.Children(path)
 	switch {
-	case errors.Is(err, zk.ErrNoNode): // the root may go at any time
+	case errors.Is(err, zk.ErrNoNode): // the root may be removed at any time
 		return nil, nil
 	case err != nil:
 		return nil, err

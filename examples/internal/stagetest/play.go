@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Play is a program in virtual time, on a server in memory. The screen has its output.
+// Play runs a program in virtual time, on a server in memory. Screen has its output.
 type Play struct {
 	*eventstest.Screen
 
@@ -18,8 +18,8 @@ type Play struct {
 	ZK     *program.ZooKeeper
 }
 
-// Bubble plays in virtual time. The test fails if a session is left on the server at the
-// end.
+// Bubble runs play in virtual time. The test fails if a session is left on the server at
+// the end.
 func Bubble(t *testing.T, play func(t *testing.T, p *Play)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
@@ -33,13 +33,14 @@ func Bubble(t *testing.T, play func(t *testing.T, p *Play)) {
 	})
 }
 
-// Connect returns a coordinator besides the program. The end of the test closes it.
+// Connect returns a coordinator next to the program's own. It is closed when the test
+// ends.
 func (p *Play) Connect(t *testing.T) *coordinator.Coordinator {
 	t.Helper()
 	return Connect(t, p.ZK.Servers, p.ZK.Options()...)
 }
 
-// Connect returns a coordinator. The end of the test closes it.
+// Connect returns a coordinator, which is closed when the test ends.
 func Connect(t *testing.T, servers string, options ...coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
 	c, err := coordinator.Connect(t.Context(), servers, options...)
