@@ -10,14 +10,14 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// The access lists that have a name.
+// The named access lists.
 const (
 	aclWorld   = "world"
 	aclCreator = "creator"
 )
 
-// parseACL reads an access list, as setAcl of ZooKeeper's own client takes it:
-// scheme:id:perms,… An id may have colons and commas, as a certificate's name has.
+// parseACL parses an access list in the format of ZooKeeper's setAcl command:
+// scheme:id:perms,… An id may contain colons and commas, as a certificate's subject does.
 func parseACL(list string) (acl []zk.ACL, err error) {
 	switch list {
 	case aclWorld:
@@ -31,7 +31,7 @@ func parseACL(list string) (acl []zk.ACL, err error) {
 		if one, ok := entry(rest); ok {
 			acl, rest = append(acl, one), ""
 		} else {
-			rest += "," // of the id
+			rest += "," // the comma belongs to the id
 		}
 	}
 	if rest != "" {
@@ -40,7 +40,7 @@ func parseACL(list string) (acl []zk.ACL, err error) {
 	return acl, nil
 }
 
-// entry reads one entry of an access list.
+// entry parses one entry of an access list.
 func entry(text string) (one zk.ACL, ok bool) {
 	scheme, rest, _ := strings.Cut(text, ":")
 	last := strings.LastIndexByte(rest, ':')
@@ -58,7 +58,7 @@ func entry(text string) (one zk.ACL, ok bool) {
 	return one, true
 }
 
-// access returns the option for the access list of the nodes that are made.
+// access returns the option for the access list of the nodes that zkgrant creates.
 func (s *settings) access() ([]coordinator.Option, error) {
 	if s.acl == "" {
 		return nil, nil
@@ -73,10 +73,10 @@ func (s *settings) access() ([]coordinator.Option, error) {
 	return []coordinator.Option{coordinator.WithACL(acl)}, nil
 }
 
-// identified reports whether the servers know who this client is.
+// identified reports whether this client authenticates to the servers.
 func (s *settings) identified() bool { return s.authFile != "" || s.saslFile != "" || s.tls.cert != "" }
 
-// warnOfOpenNodes says that an identity alone does not protect what a holder makes.
+// warnOfOpenNodes warns that authenticating does not by itself protect a holder's nodes.
 func (s *settings) warnOfOpenNodes() {
 	if s.acl == "" && s.identified() {
 		s.say(report{Event: "warned", Error: "no access list", loud: true},

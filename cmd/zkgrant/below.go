@@ -15,17 +15,17 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// reader reads nodes with their Stats, which no coordinator does.
+// reader reads nodes with their Stats, which a coordinator does not offer.
 type reader interface {
 	Inspect(ctx context.Context, nodes []string, how session.Inspection) ([]session.Inspected, error)
 	Look(ctx context.Context, node string) ([]session.Found, error)
 }
 
-// atOnce is how many nodes are looked at together.
+// atOnce is how many nodes are inspected in one batch.
 const atOnce = 64
 
-// lookBelow looks at a node and at what is below it. Each node with contenders goes to
-// found as it is seen.
+// lookBelow inspects root and everything below it. It calls found for each node with
+// contenders as soon as it sees one.
 func lookBelow(ctx context.Context, r reader, chroot, root string, found func(doctor.Node)) (*doctor.Tree, error) {
 	const systemTree = "/zookeeper"
 	t := &tree{Tree: doctor.Tree{Root: root}, chroot: chroot, records: map[string]session.Found{}}
@@ -56,7 +56,7 @@ func lookBelow(ctx context.Context, r reader, chroot, root string, found func(do
 	if err := t.judgeDirectories(ctx, r); err != nil {
 		return nil, err
 	}
-	if root != "/" { // the record stands beside the lock
+	if root != "/" { // a lock's crash record is its sibling
 		at := root + session.RecordSuffix
 		found, err := r.Look(ctx, at)
 		switch {
@@ -72,7 +72,7 @@ func lookBelow(ctx context.Context, r reader, chroot, root string, found func(do
 	return &t.Tree, t.judgeRecords(ctx, r)
 }
 
-// tree is what was seen so far.
+// tree collects what was seen so far.
 type tree struct {
 	doctor.Tree
 
@@ -80,14 +80,14 @@ type tree struct {
 	records map[string]session.Found // by path
 }
 
-// isPart tells by its name whether a node is part of a lock: a contender, a permit or a
-// record.
+// isPart reports whether a name is that of a part of a lock: a contender, a permit or a
+// crash record.
 func isPart(name string) bool {
 	_, contends := events.ParseName(name)
 	return contends || session.IsPermit(name) || strings.HasSuffix(name, session.RecordSuffix)
 }
 
-// take takes what was seen of a node, and returns the children that may be locks.
+// take adds what was seen at a node, and returns the children that may be locks.
 func (t *tree) take(at string, seen session.Inspected) (below []string) {
 	for _, name := range seen.Rest {
 		below = append(below, path.Join(at, name))
@@ -96,7 +96,7 @@ func (t *tree) take(at string, seen session.Inspected) (below []string) {
 		t.Nodes = append(t.Nodes, doctor.Node{Path: at, Refusal: seen.Err.Error()})
 		return below
 	}
-	if seen.Stat == nil { // it is gone
+	if seen.Stat == nil { // the node is gone
 		return nil
 	}
 	if t.Looked++; session.Ephemeral(seen.Stat) { // it may be an unfair lock
@@ -128,7 +128,7 @@ func (t *tree) take(at string, seen session.Inspected) (below []string) {
 	return below
 }
 
-// judgeDirectories finds out which directories zkgrant has made.
+// judgeDirectories finds out which directories zkgrant has created.
 func (t *tree) judgeDirectories(ctx context.Context, r reader) error {
 	var errs []error
 	for chunk := range slices.Chunk(t.Nodes, atOnce) {
@@ -161,7 +161,7 @@ func (t *tree) judgeRecords(ctx context.Context, r reader) error {
 		}
 		record := doctor.Record{Path: strings.TrimSuffix(at, session.RecordSuffix), Holder: holder, Since: since}
 		stands, err := r.Look(ctx, path.Join(record.Path, holder))
-		if err != nil && !errors.Is(err, session.ErrNoAuth) { // a node that may not be read exists
+		if err != nil && !errors.Is(err, session.ErrNoAuth) { // a node that we may not read exists
 			return err
 		}
 		if err == nil && len(stands) == 0 {

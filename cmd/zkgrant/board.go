@@ -50,7 +50,7 @@ below the chroot of --servers, if there is one.`,
 	return cmd
 }
 
-// watched holds the flags of board.
+// watched holds the flags of the board command.
 type watched struct {
 	*settings
 
@@ -80,7 +80,7 @@ func (w *watched) serve(ctx context.Context, out io.Writer, c *coordinator.Coord
 		const warning = "every client that can reach it may revoke locks; a proxy in front of it must authenticate its users"
 		w.say(report{Event: "warned", Error: listener.Addr().String() + ": " + warning, loud: true}, "%s: %s", listener.Addr(), warning)
 	}
-	// An open page waits for news without end.
+	// An open page would keep its request alive forever.
 	defer context.AfterFunc(ctx, b.Close)()
 	return serve(ctx, listener, handler)
 }

@@ -27,36 +27,36 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// child is the command with its family. It is the work of run and elect. A supervisor
-// starts it, see supervise.go.
+// child is the command with its family: the work of run and elect. A supervisor starts
+// it, see supervise.go.
 type child struct {
 	*console
 
 	orphans *orphans
 
 	line     []string
-	asks     syscall.Signal // asks the command to end
+	asks     syscall.Signal // the signal that asks the command to end
 	terminal bool           // the command gets the terminal
 	job      jobs.Job       // this process, before it waited for the lock
 
 	family   family
 	over     chan struct{} // closed when the command has ended, though its family may not have; nil before the start
-	gone     *atomic.Bool  // the supervisor has said that nothing is left of the family
+	gone     *atomic.Bool  // the supervisor has reported that nothing is left of the family
 	status   syscall.WaitStatus
 	orphaned *atomic.Bool        // the supervisor has ended before the family
-	looked   time.Time           // when empty looked at every process
-	tells    chan int64          // the newest end of the lease, for the supervisor
-	cut      bool                // the supervisor has sent KILL by itself
-	halting  chan syscall.Signal // what has halted the command
+	looked   time.Time           // when empty last looked at every process
+	tells    chan int64          // the latest end of the lease, for the supervisor
+	cut      bool                // the supervisor has sent KILL on its own
+	halting  chan syscall.Signal // the signal that has halted the command
 	halt     atomic.Int32        // the same, until the command continues
-	begged   bool                // it was said that the command waits for the terminal
+	begged   bool                // it was reported that the command waits for the terminal
 	handed   atomic.Bool         // the command was given the terminal
 	finished sync.WaitGroup
 
 	inspects  atomic.Bool      // a goroutine looks for processes that a signal has not reached
-	missed    map[missing]bool // that goroutine's: what was reported
-	dismissed *atomic.Bool     // the supervisor ends because it was told to
-	dismissal chan struct{}    // closed when the supervisor is told nothing more
+	missed    map[missing]bool // what that goroutine has reported
+	dismissed *atomic.Bool     // the supervisor was told to exit
+	dismissal chan struct{}    // closed once nothing more is sent to the supervisor
 }
 
 // start runs the command, with the Grant in its environment.
@@ -93,38 +93,39 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	case info.Mode()&os.ModeCharDevice == 0 || !term.IsTerminal(int(os.Stdin.Fd())):
 		stdin = os.Stdin
 	case c.terminal && c.job.Reaches():
-		stdin, o.foreground = os.Stdin, c.job.Visible() // in the background it would take it from the shell
-	default: // a process in the background that reads from the terminal is halted
+		stdin, o.foreground = os.Stdin, c.job.Visible() // in the background, zkgrant would take the terminal from the shell
+	default: // the kernel halts a background process that reads from its terminal
 	}
 	cmd := exec.Command(program, append([]string{supervisorMark, o.String(), path}, c.line...)...)
 	cmd.Env = append(inherited(os.Environ()), told(grant, kind)...)
 	if cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr; stdin != nil {
 		cmd.Stdin = stdin
 	}
-	// What is sent to our process group must not reach the supervisor. Nor must KILL of
-	// an outer zkgrant reach both of us, if the command is in a session that it does not
-	// reach.
+	// Signals to our process group must not reach the supervisor. And a KILL by an outer
+	// zkgrant must not reach both of us while the command is in a session that it does
+	// not reach.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !o.apart, Setsid: o.apart}
 	if err := c.orphans.start(cmd); err != nil {
-		if errors.Is(err, syscall.E2BIG) { // the supervisor has the command's arguments
+		if errors.Is(err, syscall.E2BIG) { // the command's arguments are passed to the supervisor
 			err = notStarted(err)
 		}
 		return errors.Join(err, control.Close(), reports.Close())
 	}
 	c.finished.Go(func() { keepRunning(cmd.Process.Pid) })
-	_ = controlled.Close() // so that report ends with the supervisor
+	_ = controlled.Close() // so that reading report ends with the supervisor
 	_ = reported.Close()
 
 	c.tells = make(chan int64, 1)
 	lease := terms.lease()
 	c.renew(lease)
-	// To start the command may take as long as the rest of the lease on a busy machine.
+	// On a busy machine, starting the command may take longer than the rest of the lease,
+	// so keep renewing it for the supervisor.
 	starts := time.NewTicker(terms.timeout / 100)
 	c.dismissal = make(chan struct{})
 	tells, dismissal := c.tells, c.dismissal
 	c.finished.Go(func() {
 		defer close(dismissal)
-		defer func() { _ = control.Close() }() // the supervisor has read what it had to
+		defer func() { _ = control.Close() }() // nothing is left to write
 		for at := int64(0); at != dismissed; {
 			select {
 			case at = <-tells:
@@ -176,7 +177,7 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 				return
 			}
 			orphaned.Store(true)
-			_ = family.signal(syscall.SIGKILL) // before anything else: no process but this one ends the group now
+			_ = family.signal(syscall.SIGKILL) // first of all: now only this process can end the group
 			c.say(report{Event: "failed", Error: "the supervisor was killed", loud: true, bad: true}, "the supervisor of the command was killed; killing the command")
 		}
 		if bereave(); !leaves.Load() {
@@ -192,12 +193,12 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 			gone.Store(what == reportGone)
 			bereave()
 		}
-		c.orphans.awaits(cmd) // it ends when nothing is left of the family, or when it is dismissed
+		c.orphans.awaits(cmd) // it exits once nothing is left of the family, or when dismissed
 	})
 	return nil
 }
 
-// hearStart returns the number of the command's process, or why there is none.
+// hearStart returns the PID of the command, or the reason why it was not started.
 func hearStart(said *bufio.Reader, path string) (group int, err error) {
 	const ended = "the supervisor ended before it started the command"
 	switch what, _, err := hear(said); {
@@ -215,7 +216,7 @@ func hearStart(said *bufio.Reader, path string) (group int, err error) {
 	return 0, mayHaveBegunError{errors.New(ended + ", or just after")}
 }
 
-// hear returns the supervisor's next report.
+// hear reads the supervisor's next report.
 func hear(said *bufio.Reader) (what string, number int, err error) {
 	line, err := said.ReadString('\n')
 	if err != nil {
@@ -226,23 +227,23 @@ func hear(said *bufio.Reader) (what string, number int, err error) {
 }
 
 // renew tells the supervisor until when the lock is safe. It does not wait for the
-// supervisor, which may be halted; the newest time counts.
+// supervisor, which may be halted; only the latest time counts.
 func (c *child) renew(lease time.Time) {
 	c.tell(bootTime(lease))
 }
 
-// bootTime is a time of the clock that the supervisor reads.
+// bootTime converts a time to the clock that the supervisor reads.
 func bootTime(at time.Time) int64 { return sinceBoot().Add(time.Until(at)).UnixNano() }
 
 func (c *child) tell(at int64) { push(c.tells, at) }
 
-// dismiss ends the supervisor, which leaves the group alone.
+// dismiss makes the supervisor exit and leave the group alone.
 func (c *child) dismiss() {
 	c.dismissed.Store(true)
 	c.tell(dismissed)
 }
 
-// takeTerminal puts this process into the foreground again, if the command has the
+// takeTerminal puts this process back into the foreground, if the command has the
 // terminal, or had it and left it to a group that has ended.
 func (c *child) takeTerminal() {
 	if at := foreground(); c.handed.Load() && at != 0 && (at == c.family.group || groupEnded(at)) {
@@ -250,7 +251,7 @@ func (c *child) takeTerminal() {
 	}
 }
 
-// push leaves the newest value in the channel, which has room for one.
+// push replaces the value in the channel, which has room for one.
 func push[T any](to chan T, value T) {
 	for {
 		select {
@@ -259,20 +260,20 @@ func push[T any](to chan T, value T) {
 		default:
 		}
 		select {
-		case <-to: // the one before was not taken yet
+		case <-to: // the previous value was not received yet
 		default:
 		}
 	}
 }
 
-// ours are the names of the variables that describe the lock to the command.
+// ours returns the names of the variables that describe the lock to the command.
 func ours() []string {
 	return []string{
 		"ZKGRANT_PATH", "ZKGRANT_TOKEN", "ZKGRANT_NODE", "ZKGRANT_SESSION", "ZKGRANT_KIND", "ZKGRANT_MEMBERS", "ZKGRANT_ABANDONED", nested.Variable,
 	}
 }
 
-// inherited leaves out the variables in which an outer zkgrant describes its lock.
+// inherited removes the variables in which an outer zkgrant describes its lock.
 func inherited(environment []string) []string {
 	return slices.DeleteFunc(environment, func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -288,20 +289,20 @@ func told(g events.Grant, kind string) []string {
 	if members := membersOf(g); members != nil {
 		environment = append(environment, "ZKGRANT_MEMBERS="+string(members))
 	}
-	const most = 16 << 10 // the kernel takes 128 KiB a variable, and JSON may need six for a byte
+	const most = 16 << 10 // the kernel allows 128 KiB per variable, and JSON may need six bytes for one
 	if abandoned := abandonedOf(g, most); abandoned != nil {
 		environment = append(environment, "ZKGRANT_ABANDONED="+string(abandoned))
 	}
 	return append(environment, nested.Environment(nested.Outer(os.Environ()))...)
 }
 
-// signal sends a signal to every process of the family, and reports whether one of them
-// got it, or there is none.
+// signal sends a signal to every process of the family. It returns true if at least one
+// of them got it, or none is left.
 func (c *child) signal(sig syscall.Signal) bool {
 	err := c.family.signal(sig)
-	// For the kernel it is a success if one process of a group got the signal. Others may
-	// belong to another user now. To look for them takes time, and nothing may hold the
-	// caller up.
+	// kill(2) on a group succeeds if one process got the signal. Other processes may
+	// belong to another user by now. Finding them takes time, and the caller must not
+	// wait.
 	if (err != nil || sig != syscall.SIGCONT) && c.inspects.CompareAndSwap(false, true) {
 		family := c.family
 		c.finished.Go(func() {
@@ -312,7 +313,7 @@ func (c *child) signal(sig syscall.Signal) bool {
 	return err == nil
 }
 
-// inspect reports the processes that the signal has not reached, each once.
+// inspect reports each process that the signal has not reached, once.
 func (c *child) inspect(family family, sig syscall.Signal, err error) {
 	if c.missed == nil {
 		c.missed = map[missing]bool{}
@@ -325,7 +326,7 @@ func (c *child) inspect(family family, sig syscall.Signal, err error) {
 			c.missed[missing{pid, sig}] = true
 		}
 	}
-	if left == nil && err != nil && !c.missed[missing{0, sig}] { // no process can be seen
+	if left == nil && err != nil && !c.missed[missing{0, sig}] { // no process is visible
 		c.missed[missing{0, sig}] = true
 	} else if missed == nil {
 		return
@@ -334,14 +335,15 @@ func (c *child) inspect(family family, sig syscall.Signal, err error) {
 		unix.SignalName(sig), processes(missed), err)
 }
 
-// missing is a signal that a process did not get. 0 is any process.
+// missing is a signal that a process did not get. PID 0 means an unknown process.
 type missing struct {
 	pid int
 	sig syscall.Signal
 }
 
-// empty reports whether nothing is left of the family. The supervisor says so, if it can:
-// it may be halted, or killed. A zombie has ended: its parent may never wait for it.
+// empty reports whether nothing is left of the family. The supervisor reports that,
+// unless it is halted or was killed. A zombie counts as ended, because its parent may
+// never wait for it.
 func (c *child) empty() bool {
 	select {
 	case <-c.over:
@@ -352,14 +354,14 @@ func (c *child) empty() bool {
 	if c.gone.Load() || c.orphaned.Load() && c.family.group == 0 {
 		return true
 	}
-	if time.Since(c.looked) < time.Second/10 { // a look reads all of /proc
+	if time.Since(c.looked) < time.Second/10 { // checking reads all of /proc
 		return false
 	}
 	c.looked = time.Now()
 	if c.family.gone() {
 		return true
 	}
-	if c.orphaned.Load() { // as the supervisor would
+	if c.orphaned.Load() { // as the supervisor would do
 		c.kill()
 	}
 	return false
@@ -369,8 +371,8 @@ func (c *child) left() []int {
 	return c.family.members()
 }
 
-// ask asks the family to end. A halted process gets the signal only when it continues,
-// hence the CONT.
+// ask asks the family to end. A halted process receives the signal only once it is
+// continued, hence the CONT.
 func (c *child) ask() {
 	c.signal(c.asks)
 	c.signal(syscall.SIGCONT)
@@ -383,7 +385,7 @@ func (c *child) reset() {
 		return
 	}
 	c.dismiss()
-	late := time.NewTimer(time.Second) // a halted supervisor may not read it
+	late := time.NewTimer(time.Second) // a halted supervisor does not read it
 	defer late.Stop()
 	select {
 	case <-c.dismissal:
@@ -396,7 +398,7 @@ func (c *child) ended() <-chan struct{} { return c.over }
 
 func (c *child) late() bool { return c.cut }
 
-// pass passes a signal on to the group, and reports whether it got there.
+// pass forwards a signal to the group, and reports whether it arrived.
 func (c *child) pass(sig os.Signal, valid func() bool) bool {
 	switch sig {
 	case syscall.SIGTSTP:
@@ -409,8 +411,8 @@ func (c *child) pass(sig os.Signal, valid func() bool) bool {
 		c.signal(syscall.SIGSTOP)
 		halt(c.console)
 	case syscall.SIGCONT:
-		// If the lock was lost in the meantime, the report of the loss is about to come,
-		// and ends the command.
+		// If the lock was lost in the meantime, the loss is about to be reported, and
+		// will end the command.
 		if valid() {
 			c.signal(syscall.SIGCONT)
 		}
@@ -424,9 +426,9 @@ func (c *child) pass(sig os.Signal, valid func() bool) bool {
 
 func (c *child) halts() <-chan syscall.Signal { return c.halting }
 
-// halted deals with a command that was halted.
+// halted reacts to a halt of the command.
 func (c *child) halted(by syscall.Signal, valid func() bool) {
-	if c.halt.Load() != int32(by) || !valid() { // it continues, or is about to be ended
+	if c.halt.Load() != int32(by) || !valid() { // it was continued, or is about to be ended
 		return
 	}
 	why := jobs.ByForce
@@ -453,7 +455,7 @@ func (c *child) halted(by syscall.Signal, valid func() bool) {
 		}
 		c.begged = true
 		halting := c.halting
-		time.AfterFunc(time.Second/4, func() { // it may be brought to the foreground without a signal
+		time.AfterFunc(time.Second/4, func() { // zkgrant may be brought to the foreground without a signal
 			select {
 			case halting <- by:
 			default:
@@ -461,8 +463,8 @@ func (c *child) halted(by syscall.Signal, valid func() bool) {
 		})
 	case jobs.Follow:
 		c.takeTerminal()
-		// The whole job, and by STOP: a TSTP that this process catches could end in a
-		// halt after the shell's CONT.
+		// Halt the whole job, with STOP: this process catches TSTP, and could then halt
+		// itself only after the shell's CONT.
 		_ = syscall.Kill(0, syscall.SIGSTOP)
 	case jobs.Hangup:
 		c.signal(syscall.SIGHUP)
@@ -478,7 +480,7 @@ func (c *child) end() duty.End {
 	return duty.Done
 }
 
-// code is the exit code of the command, which has ended.
+// code returns the exit code of the command, which has ended.
 func (c *child) code() int {
 	switch {
 	case c.orphaned.Load():

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// codes are the exit codes, as --help and docs/command.md have them.
+// codes returns the exit codes with their meanings, as --help and docs/command.md list
+// them.
 func codes() [][2]string {
 	return [][2]string{
 		{"0", "success; run and elect: the command ended with 0"},
@@ -20,7 +21,7 @@ func codes() [][2]string {
 	}
 }
 
-// codesHelp is the table for --help.
+// codesHelp returns the table of exit codes for --help.
 func codesHelp() string {
 	var out strings.Builder
 	out.WriteString("\nExit codes:")

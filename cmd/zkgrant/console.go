@@ -19,7 +19,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// console reports what happens: as lines for people, or with --json as one object a line.
+// console reports what happens, as text lines or, with --json, as one object per line.
 // Its methods may be called from any goroutine.
 type console struct {
 	file     *os.File
@@ -27,10 +27,10 @@ type console struct {
 	terminal bool
 	color    bool
 
-	connected atomic.Bool // there has been a session
+	connected atomic.Bool // there was a session at some point
 
 	mu        sync.Mutex
-	elsewhere func(line string) // where lines go instead, unless it is nil
+	elsewhere func(line string) // if not nil, receives the lines instead
 
 	out printer
 }
@@ -42,12 +42,12 @@ func newConsole(file *os.File, s *settings) *console {
 	return c
 }
 
-// isTerminal reports whether colours and a progress may be shown.
+// isTerminal reports whether colours and progress may be shown.
 func isTerminal(file *os.File) bool {
 	return term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// report is what --json writes.
+// report is one message. --json writes it as an object.
 type report struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"`
@@ -59,13 +59,13 @@ type report struct {
 	Seconds float64   `json:"seconds,omitempty"` // waited, held, or left
 	Reason  string    `json:"reason,omitempty"`
 	Error   string    `json:"error,omitempty"`
-	Lines   int       `json:"lines,omitempty"` // that could not be written
+	Lines   int       `json:"lines,omitempty"` // how many could not be written
 
 	Processes []int `json:"processes,omitempty"`
 
-	usage  string // follows the line for people
-	loud   bool   // also said without --verbose
-	always bool   // also said with --quiet, as are failures and losses
+	usage  string // printed after the text line
+	loud   bool   // also printed without --verbose
+	always bool   // also printed with --quiet, like failures and losses
 	bad    bool
 	good   bool
 }
@@ -79,20 +79,20 @@ const (
 	erase  = "\r\x1b[K"
 )
 
-// say writes a report. The format and its arguments make the line for people. It does not
-// wait until the line is written.
+// say writes a report. The format and its arguments make the text line. It does not wait
+// until the line is written.
 func (c *console) say(r report, format string, args ...any) {
 	if line := c.line(r, format, args...); line != "" {
 		c.write(line)
 	}
 }
 
-// dropped is the line for lines that could not be written.
+// dropped returns the line that counts the lines that could not be written.
 func (c *console) dropped(lines int) string {
 	return c.line(report{Event: "dropped", Lines: lines, loud: true}, "%d lines could not be written", lines)
 }
 
-// line returns the line of a report, or nothing if it is not to be said.
+// line returns the line for a report, or "" if the flags suppress it.
 func (c *console) line(r report, format string, args ...any) string {
 	if c.settings.quiet && !r.always && !slices.Contains([]string{"failed", "lost", "dropped"}, r.Event) {
 		return ""
@@ -121,7 +121,7 @@ func (c *console) line(r report, format string, args ...any) string {
 	return "zkgrant: " + line
 }
 
-// write hands a line to the printer. It never waits for the file.
+// write passes a line to the printer. It never waits for the file.
 func (c *console) write(line string) {
 	c.mu.Lock()
 	elsewhere := c.elsewhere
@@ -133,20 +133,20 @@ func (c *console) write(line string) {
 	c.out.line(line)
 }
 
-// divert sends lines elsewhere while another part of the program has the screen.
+// divert redirects lines while another part of the program owns the screen.
 func (c *console) divert(elsewhere func(line string)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.elsewhere = elsewhere
 }
 
-// progress shows a line that the next one replaces, on a terminal only.
+// progress shows a line that the next one replaces. It does nothing without a terminal.
 func (c *console) progress(format string, args ...any) {
 	if !c.terminal || c.settings.json || c.settings.quiet {
 		return
 	}
 	line := "zkgrant: " + printable(fmt.Sprintf(format, args...))
-	if width, _, err := term.GetSize(int(c.file.Fd())); err == nil && width > 1 { // what is longer than a line cannot be removed
+	if width, _, err := term.GetSize(int(c.file.Fd())); err == nil && width > 1 { // a wrapped line could not be erased
 		line = columns.Head(line, width-1)
 	}
 	if c.color {
@@ -155,11 +155,11 @@ func (c *console) progress(format string, args ...any) {
 	c.out.progress(line)
 }
 
-// hide removes a progress.
+// hide removes the progress line.
 func (c *console) hide() { c.out.progress("") }
 
-// give removes a progress, and waits for that: what is printed next goes to the same
-// terminal by another way. A terminal that takes nothing holds it up for a moment only.
+// give removes the progress line and waits for that, because other output goes to the
+// same terminal next. It waits only briefly for a terminal that accepts nothing.
 func (c *console) give() {
 	if c.hide(); c.terminal {
 		c.out.flush(time.Second / 10)
@@ -169,9 +169,9 @@ func (c *console) give() {
 // printable makes text from the servers harmless for a terminal.
 func printable(s string) string { return text.Printable(s) }
 
-// warnings takes the library's log, which says why there is no session yet. Events tell
-// what follows, and with --verbose the log does. No event tells why servers leave a lock
-// waiting.
+// warnings receives the library's log, which explains why there is no session yet. Later
+// on, events replace its warnings, unless --verbose is set. Exception: no event reports
+// that servers leave a lock waiting.
 type warnings struct{ *console }
 
 func (w warnings) Enabled(_ context.Context, level slog.Level) bool {

@@ -55,7 +55,7 @@ doctor could not check.`,
 			}
 			r := &record{settings: s, out: cmd.OutOrStdout(), printed: map[doctor.Finding]bool{}}
 			failure := s.diagnose(ctx, root, patience, r)
-			if ctx.Err() != nil { // what was not seen by then says nothing
+			if ctx.Err() != nil { // what was not seen by then proves nothing
 				return context.Cause(ctx)
 			}
 			if failure = errors.Join(failure, r.err); failure == nil && r.bad {
@@ -69,8 +69,8 @@ doctor could not check.`,
 	return cmd
 }
 
-// diagnose looks at the servers, and at the tree if there is a root. What it finds is
-// printed with an error, too.
+// diagnose examines the servers, and the tree below root unless root is empty. It prints
+// its findings even if it then fails.
 func (s *settings) diagnose(ctx context.Context, root string, patience time.Duration, found *record) error {
 	const defaultTick = 2 * time.Second
 	var o doctor.Observation
@@ -92,7 +92,7 @@ func (s *settings) diagnose(ctx context.Context, root string, patience time.Dura
 		if err = p.askAgain(ctx, &o, begun); err != nil || root == "" {
 			return err
 		}
-		found.print(ctx, doctor.Findings(o)) // a walk may take long
+		found.print(ctx, doctor.Findings(o)) // the walk below may take long
 		looking := session.WithProgress(ctx, func(p session.Progress) {
 			s.progress("reading the tree below %s, %d nodes so far", root, p.Nodes)
 		})
@@ -105,7 +105,7 @@ func (s *settings) diagnose(ctx context.Context, root string, patience time.Dura
 	return err
 }
 
-// record prints findings, each once.
+// record prints each finding once.
 type record struct {
 	*settings
 
@@ -128,7 +128,7 @@ func (r *record) print(ctx context.Context, all []doctor.Finding) {
 	r.err = r.printFindings(r.out, fresh)
 }
 
-// paced is a session whose single looks wait for their turn, as its inspections do.
+// paced is a session whose Look is rate-limited, as Inspect already is.
 type paced struct{ *session.Session }
 
 func (p paced) Look(ctx context.Context, node string) ([]session.Found, error) {
@@ -138,8 +138,7 @@ func (p paced) Look(ctx context.Context, node string) ([]session.Found, error) {
 	return p.Session.Look(ctx, node)
 }
 
-// each calls the function for all of them at once, and returns the results in their
-// order.
+// each calls f for all elements concurrently, and returns the results in order.
 func each[T, R any](all []T, f func(T) R) []R {
 	var calls sync.WaitGroup
 	results := make([]R, len(all))
@@ -150,7 +149,7 @@ func each[T, R any](all []T, f func(T) R) []R {
 	return results
 }
 
-// inSession calls the function with a session that a server has granted.
+// inSession calls f with a session that a server has granted.
 func inSession(ctx context.Context, servers session.Servers, cfg session.Config, f func(*session.Session) error) error {
 	group := &actors.Group{}
 	defer group.Close()
@@ -158,7 +157,7 @@ func inSession(ctx context.Context, servers session.Servers, cfg session.Config,
 	defer func() {
 		parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), live.Patience())
 		defer cancel()
-		live.Close(parting) // the session has made no nodes that could be left
+		live.Close(parting) // the session has created no nodes that could be left behind
 	}()
 	first, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
@@ -168,7 +167,7 @@ func inSession(ctx context.Context, servers session.Servers, cfg session.Config,
 	return f(live)
 }
 
-// printFindings writes a line for each finding.
+// printFindings writes the findings, aligned in columns.
 func (s *settings) printFindings(out io.Writer, findings []doctor.Finding) error {
 	colors := map[doctor.Level]string{doctor.OK: green, doctor.Note: dim, doctor.Warn: yellow, doctor.Bad: red}
 	end := plain

@@ -67,7 +67,7 @@ func (s *settings) observe(out io.Writer, path string) error {
 			}
 		}
 		if _, err := election.Queue(ctx); ctx.Err() == nil {
-			return err // why the observation cannot continue
+			return err // why the observation has ended
 		}
 		return nil
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/zkprom"
 )
 
-// exporter holds the flags of the command.
+// exporter holds the flags of the exporter command.
 type exporter struct {
 	*settings
 
@@ -63,8 +63,8 @@ interrupted. Every client that can reach the address sees paths.`,
 	return cmd
 }
 
-// run serves until ctx ends. Without a ZooKeeper server it serves the state of the
-// session.
+// run serves until ctx ends. While no ZooKeeper server is reachable, it serves the state
+// of the session.
 func (e *exporter) run(ctx context.Context, out io.Writer) (err error) {
 	hooks := zkprom.New()
 	c, err := e.open(coordinator.WithHooks(hooks))
@@ -91,7 +91,7 @@ func (e *exporter) run(ctx context.Context, out io.Writer) (err error) {
 	return serve(ctx, listener, handler)
 }
 
-// rooted fails if there can be no locks below the root. It asks no server.
+// rooted returns an error if root is not a valid path. It sends no request.
 func rooted(ctx context.Context, c *coordinator.Coordinator, root string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
@@ -109,7 +109,7 @@ func (e *exporter) pages(registry *prometheus.Registry) http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'")
-		// A client that has gone cannot be told.
+		// A write error means that the client is gone.
 		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><title>zkgrant exporter</title><h1>zkgrant exporter</h1>
 <p>The locks below <code>`+html.EscapeString(e.root)+`</code>: <a href="metrics">metrics</a></p></html>
 `)

@@ -11,15 +11,16 @@ import (
 )
 
 // family is the command and what it has started: the processes of its process group, and,
-// where the supervisor adopts orphans, its other descendants that have not left the
-// session. timeout, and a shell after `set -m`, give what they start a group of its own.
+// where the supervisor adopts orphans, its other descendants in the same session. Those
+// exist because timeout, and a shell after `set -m`, put what they start into groups of
+// their own.
 //
-// What another zkgrant runs in there is in the care of that one's supervisor. Only KILL
-// reaches it, and its supervisor with it: so nothing is left that would end it later. It
-// is in the session also where a command has one of its own otherwise; see
+// Whatever an inner zkgrant runs is in the care of its own supervisor. Only KILL is sent
+// to those processes and to that supervisor, because nothing would be left to end them
+// later. They stay in this session even where a command usually gets its own; see
 // [jobs.Job.Apart].
 type family struct {
-	group      int // the command's; its number is that of the command's process. 0: it has ended
+	group      int // the command's process group, equal to its PID; 0 once it has ended
 	supervisor int
 	session    int
 }
@@ -32,8 +33,8 @@ func familyOf(group, supervisor int, apart bool) family {
 	return f
 }
 
-// outlived returns the family of a command that has ended. Once its group has, too, the
-// number is another group's sooner or later.
+// outlived returns the family after the command has ended. Once its group has ended, too,
+// the number may be reused for another group, so it becomes 0.
 func (f family) outlived() family {
 	if f.group != 0 && groupEnded(f.group) {
 		f.group = 0
@@ -41,7 +42,7 @@ func (f family) outlived() family {
 	return f
 }
 
-// members returns the processes that have not ended, as far as they can be seen.
+// members returns the visible processes that have not ended.
 func (f family) members() (pids []int) {
 	for _, p := range f.processes(true) {
 		if !p.ended() {
@@ -51,7 +52,7 @@ func (f family) members() (pids []int) {
 	return pids
 }
 
-// gone reports whether every process has ended.
+// gone reports whether every process of the family has ended.
 func (f family) gone() bool {
 	seen := false
 	for _, p := range f.processes(true) {
@@ -60,7 +61,7 @@ func (f family) gone() bool {
 		}
 		seen = seen || f.has(p)
 	}
-	if _, all := processStat(1); seen && all { // zombies, and nothing is hidden
+	if _, all := processStat(1); seen && all { // only zombies, and /proc hides no process
 		return true
 	}
 	return f.group == 0 || groupEnded(f.group)
@@ -69,8 +70,8 @@ func (f family) gone() bool {
 // has reports whether the process is in the command's group.
 func (f family) has(p stat) bool { return f.group != 0 && p.group == f.group }
 
-// processes returns those of the family, and if all is set also what another supervisor
-// cares for.
+// processes returns the family's processes. If all is set, they include those in the care
+// of another supervisor.
 func (f family) processes(all bool) []stat {
 	return visible(func(p stat) bool { return f.has(p) || p.session == f.session && f.descends(p, all) })
 }
@@ -87,7 +88,7 @@ func (f family) descends(p stat, all bool) bool {
 		}
 		parent, ok := processStat(at.parent)
 		if !ok {
-			// It has ended since, and what it leaves behind has another parent; or it is
+			// The parent has ended since, so its children have another parent; or it is
 			// hidden.
 			again, ok := processStat(p.pid)
 			if !ok || again.parent == p.parent {
@@ -100,7 +101,7 @@ func (f family) descends(p stat, all bool) bool {
 	return false
 }
 
-// signal sends a signal to every process. The error says why none of them got it.
+// signal sends a signal to every process. It returns an error if none of them got it.
 func (f family) signal(sig syscall.Signal) error {
 	var failed error
 	reached := false
@@ -110,9 +111,9 @@ func (f family) signal(sig syscall.Signal) error {
 			failed = err
 		}
 	}
-	// The group comes first, since a look at all processes takes a moment. Its number is
-	// not given out again while a process is in it. Between its end and this call the
-	// system would have to use up a whole round of numbers.
+	// Signal the group first, since listing all processes takes a moment. Its number
+	// cannot be reused while a process is in the group. To hit another group, the system
+	// would have to cycle through all PIDs between the group's end and this call.
 	sent := map[int]bool{}
 	if f.group != 0 {
 		sent[f.group] = true
@@ -120,8 +121,8 @@ func (f family) signal(sig syscall.Signal) error {
 	}
 	all := f.processes(sig == syscall.SIGKILL)
 	for _, p := range all {
-		// A whole group gets it at once, so that no fork escapes. One that no descendant
-		// leads may have others in it.
+		// Signal a group as a whole, so that no fork escapes. A group whose leader is not
+		// a descendant may contain other processes.
 		led := slices.ContainsFunc(all, func(leader stat) bool { return leader.pid == p.group })
 		switch {
 		case sent[p.group]:

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// toWrite is the longest time that the file of the figures may hold the caller up.
+// toWrite bounds how long writing the text file may delay the caller.
 const toWrite = 2 * time.Second
 
-// errSilent is the error of a folder that does not answer, as on a network.
+// errSilent means that the folder does not answer, as on a network file system.
 var errSilent = errors.New("the folder has not answered for " + toWrite.String())
 
-// writeFigures writes the outcome of an attempt that has ended with the error.
+// writeFigures writes the outcome of an attempt, which ended with the error end.
 func (w *wanted) writeFigures(end error) {
 	if w.file == "" {
 		return
@@ -25,7 +25,8 @@ func (w *wanted) writeFigures(end error) {
 	}
 }
 
-// within returns what do returns, or errSilent if that takes too long. do continues then.
+// within returns the result of do, or errSilent if that takes longer than most. In that
+// case do keeps running.
 func within(most time.Duration, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()

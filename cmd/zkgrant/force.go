@@ -20,17 +20,17 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// force is what revoke does with holders that have not agreed to a revocation.
+// force implements revoke --force, for holders that have not agreed to a revocation.
 type force struct {
 	force, yes bool
 
 	lock    *coordinator.Coordinator
 	path    string
 	until   time.Time
-	holders []events.Contender // those that were confirmed
+	holders []events.Contender // the confirmed ones
 }
 
-// confirm says what --force does, and asks whether to do it.
+// confirm says what --force will do, and asks for confirmation.
 func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) error {
 	if grace < 0 {
 		return errors.New("--grace must not be negative")
@@ -63,7 +63,7 @@ func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) e
 	}
 	s.out.flush(time.Second)
 	_, _ = fmt.Fprint(os.Stderr, "Delete them? Type yes: ")
-	f.until = time.Now().Add(grace) // should the answer fail
+	f.until = time.Now().Add(grace) // in case reading the answer fails
 	answer, err := line(ctx, os.Stdin)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) e
 func line(ctx context.Context, in io.Reader) (string, error) {
 	read := make(chan string, 1)
 	go func() {
-		text, _ := bufio.NewReader(in).ReadString('\n') // what ends without a line is no yes
+		text, _ := bufio.NewReader(in).ReadString('\n') // an incomplete line does not count as yes
 		read <- strings.TrimSpace(text)
 	}()
 	select {
@@ -90,7 +90,7 @@ func line(ctx context.Context, in io.Reader) (string, error) {
 	}
 }
 
-// revoke requests the lock from its holders. With --force, it requests it only from
+// revoke requests the lock from its holders. With --force, it requests it only from the
 // confirmed ones, and removes the nodes of those that take no request.
 func (f *force) revoke(ctx context.Context, s *settings, grace time.Duration) error {
 	if !f.force {
@@ -108,20 +108,20 @@ func (f *force) revoke(ctx context.Context, s *settings, grace time.Duration) er
 	go func() { removed <- f.remove(ctx, s, firm) }()
 	err := f.lock.Revoke(session.WithSeen(ctx, asked), f.path, grace)
 	if errors.Is(err, coordinator.ErrNotHeld) || errors.Is(err, coordinator.ErrKind) {
-		err = nil // none of those to ask is there now; ErrKind: the lock is an unfair one
+		err = nil // none of the holders to ask is left; ErrKind: an unfair lock
 	}
 	return cmp.Or(<-removed, err)
 }
 
-// takesRequest reports whether a holder is revocable, or another library's, which is
-// evicted in the end. A node without a session has no holder.
+// takesRequest reports whether a holder is revocable, or belongs to another library, in
+// which case it is evicted in the end. A node without a session has no holder.
 func takesRequest(c events.Contender) bool {
 	marks, ours := events.MarksOf(c.Node)
 	return c.Kind != events.KindUnfair && session.Ephemeral(&zk.Stat{EphemeralOwner: c.Session}) &&
 		(!ours || marks&events.MarkRevocable != 0)
 }
 
-// now returns the holders.
+// now returns the current holders.
 func (f *force) now(ctx context.Context) (holders []events.Contender, err error) {
 	lock, err := lockAt(ctx, f.lock.Poll(f.path), f.path)
 	for _, c := range lock.Contenders {
@@ -132,7 +132,7 @@ func (f *force) now(ctx context.Context) (holders []events.Contender, err error)
 	return holders, err
 }
 
-// left returns those of the confirmed holders that still hold the lock.
+// left returns the confirmed holders that still hold the lock.
 func (f *force) left(ctx context.Context, among []events.Contender) (left []events.Contender, err error) {
 	holders, err := f.now(ctx)
 	for _, c := range holders {
@@ -145,8 +145,8 @@ func (f *force) left(ctx context.Context, among []events.Contender) (left []even
 	return left, err
 }
 
-// remove waits for the end of the grace, and removes the nodes of those confirmed holders
-// that are left then.
+// remove waits until the grace is over, and removes the nodes of the confirmed holders
+// that are still there.
 func (f *force) remove(ctx context.Context, s *settings, confirmed []events.Contender) error {
 	const every = time.Second
 	for {
@@ -168,9 +168,8 @@ func (f *force) remove(ctx context.Context, s *settings, confirmed []events.Cont
 	}
 }
 
-// delete removes the nodes of these holders. It looks at each one just before: to make a
-// session takes a moment, and by then the node may be a later holder's that has the same
-// name.
+// delete removes the nodes of these holders. It looks at each node right before, because
+// opening a session takes a moment, and a later holder's node may have the same name.
 func (f *force) delete(ctx context.Context, s *settings, holders []events.Contender) error {
 	return s.inSession(ctx, func(live *session.Session) error {
 		for _, c := range holders {
@@ -189,7 +188,7 @@ func (f *force) delete(ctx context.Context, s *settings, holders []events.Conten
 	})
 }
 
-// nodesOf returns the nodes that a holder still has: its node, or all of its permits.
+// nodesOf returns the nodes that a holder still has: its own node, or all of its permits.
 func nodesOf(ctx context.Context, live *session.Session, c events.Contender) (nodes []string, err error) {
 	var found []session.Found
 	if c.Permits > 0 {
@@ -198,8 +197,8 @@ func nodesOf(ctx context.Context, live *session.Session, c events.Contender) (no
 		found, err = live.Look(ctx, c.Node)
 	}
 	for _, node := range found {
-		// The session may have released the node, and have made another one of the same
-		// name. The token of a permit is not its zxid, and no later permit has its name.
+		// The session may have released the node and created another one with the same
+		// name. A permit's token is not its zxid, but no later permit has its name.
 		if node.Stat.EphemeralOwner == c.Session && (c.Permits > 0 || node.Stat.Czxid == c.Token) {
 			nodes = append(nodes, path.Join(path.Dir(c.Node), node.Name))
 		}
@@ -207,7 +206,7 @@ func nodesOf(ctx context.Context, live *session.Session, c events.Contender) (no
 	return nodes, err
 }
 
-// inSession calls f with a session of its own, for what the library does not offer.
+// inSession calls f with a new session, for operations that coordinator does not offer.
 func (s *settings) inSession(ctx context.Context, f func(*session.Session) error) error {
 	servers, cfg, err := s.config()
 	if err != nil {
@@ -216,7 +215,7 @@ func (s *settings) inSession(ctx context.Context, f func(*session.Session) error
 	return inSession(ctx, servers, cfg, f)
 }
 
-// config returns what makes a session.
+// config returns the servers and the configuration of a session.
 func (s *settings) config() (servers session.Servers, cfg session.Config, err error) {
 	options, err := s.options()
 	if err != nil {
@@ -234,7 +233,7 @@ func (s *settings) config() (servers session.Servers, cfg session.Config, err er
 	return servers, cfg, err
 }
 
-// exists reports whether there is such a node.
+// exists reports whether the node exists.
 func (s *settings) exists(ctx context.Context, node string) (there bool, err error) {
 	err = s.inSession(ctx, func(live *session.Session) error {
 		found, err := live.Look(ctx, node)

@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// grantLine is a Grant in JSON.
+// grantLine is a Grant as JSON.
 type grantLine struct {
 	Event     string          `json:"event"`
 	Path      string          `json:"path"`
@@ -27,7 +27,7 @@ func granted(g events.Grant, kind string) grantLine {
 	return grantLine{"granted", g.Path, kind, g.Node, g.Token, sessionID(g.Session), g.Waited.Seconds(), membersOf(g), abandonedOf(g, math.MaxInt)}
 }
 
-// membersOf returns the members of a multi-lock, or nothing.
+// membersOf returns the members of a multi-lock, or nil for other locks.
 func membersOf(g events.Grant) json.RawMessage {
 	type member struct {
 		Path string `json:"path"`
@@ -40,8 +40,8 @@ func membersOf(g events.Grant) json.RawMessage {
 	return raw(all, len(all) > 0)
 }
 
-// abandonedOf describes the crashed holder, if there is one, with that many bytes of its
-// data at most.
+// abandonedOf describes the crashed holder, with at most most bytes of its data. It
+// returns nil if there is none.
 func abandonedOf(g events.Grant, most int) json.RawMessage {
 	if g.Abandoned == nil {
 		return nil
@@ -52,7 +52,7 @@ func abandonedOf(g events.Grant, most int) json.RawMessage {
 		Token int64     `json:"token"`
 		Since time.Time `json:"since"`
 		Data  string    `json:"data"`
-		Cut   bool      `json:"cut,omitempty"` // it had more data
+		Cut   bool      `json:"cut,omitempty"` // the data was truncated
 	}{g.Abandoned.Node, g.Abandoned.Token, g.Abandoned.Since, string(data[:min(len(data), most)]), len(data) > most}, true)
 }
 
@@ -61,7 +61,7 @@ func raw(value any, there bool) json.RawMessage {
 		return nil
 	}
 	text, err := json.Marshal(value)
-	if err != nil { // it has only strings, numbers and times
+	if err != nil { // strings, numbers and times always marshal
 		panic(err)
 	}
 	return text

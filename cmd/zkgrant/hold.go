@@ -43,12 +43,13 @@ lock is lost, and with 124 if it is not granted before standard input ends, or w
 	return cmd
 }
 
-// stay is the work of hold: it lasts until standard input ends, or a signal comes.
+// stay is the work of the hold command. It lasts until standard input ends, or a signal
+// comes.
 type stay struct {
 	*console
 
 	out    io.Writer
-	leads  bool // after a signal the lock is held until kill, for work that a service manager ends
+	leads  bool // after a signal the lock is held until kill, so that a service manager can end the work
 	asked  chan struct{}
 	over   chan struct{}
 	yield  func()      // closes asked, once
@@ -67,14 +68,14 @@ func newStay(c *console, out io.Writer, leads bool) *stay {
 		}
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // any error ends it, too
+		_, _ = io.Copy(io.Discard, os.Stdin) // an error ends it, too
 		s.finish()
 	}()
 	return s
 }
 
-// start prints the Grant. The reader may be slow, or not read at all, so that is not
-// waited for.
+// start prints the Grant. It does not wait, because the reader may be slow or not read at
+// all.
 func (s *stay) start(grant events.Grant, kind string, _ terms) error {
 	go func() {
 		if err := object(s.out, granted(grant, kind)); err != nil {
@@ -128,7 +129,8 @@ func (s *stay) empty() bool {
 
 func (s *stay) left() []int { return nil }
 
-// end counts work as begun once the Grant was printed: before that nobody knows of it.
+// end counts the work as begun once the Grant was printed. Until then nobody can know of
+// it.
 func (s *stay) end() duty.End {
 	if s.told.Load() {
 		return duty.Done

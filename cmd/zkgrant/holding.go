@@ -18,23 +18,23 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// work is what is done while the lock is held. No method waits.
+// work is what is done while the lock is held. Its methods do not block.
 type work interface {
-	// start begins the work. An error ends everything. Unless it is a mayHaveBegunError,
-	// nothing of the work was done.
+	// start begins the work. After an error, no work was done, unless it is a
+	// mayHaveBegunError.
 	start(grant events.Grant, kind string, terms terms) error
-	// renew notes until when the lock is safe.
+	// renew reports until when the lock is safe.
 	renew(lease time.Time)
-	// ended is closed when the work has ended. It is nil while that is impossible.
+	// ended is closed once the work has ended. It is nil until the work was started.
 	ended() <-chan struct{}
-	// late reports whether work that has ended was killed because it did not learn of a
-	// lease in time.
+	// late reports whether the work was killed because a renewed lease did not reach it
+	// in time.
 	late() bool
-	// pass deals with a signal, and reports whether it reached the work.
+	// pass handles a signal, and reports whether it reached the work.
 	pass(sig os.Signal, valid func() bool) bool
 	// halts receives the signal that has halted the work.
 	halts() <-chan syscall.Signal
-	// halted deals with that.
+	// halted handles such a halt.
 	halted(by syscall.Signal, valid func() bool)
 	// ask asks the work to end.
 	ask()
@@ -42,34 +42,35 @@ type work interface {
 	kill()
 	// empty reports whether nothing is left of the work.
 	empty() bool
-	// left returns the processes that are left of the work, where that can be known.
+	// left returns the processes that are left of the work, if they are visible.
 	left() []int
-	// end returns how the work ended. Nothing is left of it, and no loss has ended it.
+	// end returns how the work ended. It is called once nothing is left of the work, and
+	// not after a loss.
 	end() duty.End
-	// code is the exit code of work that has ended.
+	// code returns the exit code of the ended work.
 	code() int
-	// reset lets go of the work. Another start is possible then.
+	// reset forgets the work, so that it can be started again.
 	reset()
 }
 
-// errTooLate is an error of start: the lease had run out, so nothing was started.
+// errTooLate is returned by start if the lease had run out, so nothing was started.
 var errTooLate = errors.New("the lease ran out")
 
-// mayHaveBegunError is an error of start that leaves open whether the work was begun.
+// mayHaveBegunError is returned by start if the work may have begun.
 type mayHaveBegunError struct{ error }
 
-// terms are those on which the lock is held.
+// terms are the terms on which the lock is held.
 type terms struct {
 	grace, timeout time.Duration
 	lease          func() time.Time
 }
 
-// work holds the lock while the job is done, and with again takes it again after a loss.
-// what names the job to every client of the servers, so it must not have secrets, as
-// arguments do.
+// work holds the lock while the job is done. If again is set, it takes the lock again
+// after a loss. what describes the job to every client of the servers, so it must not
+// contain arguments, which may be secret.
 func (w *wanted) work(job work, what string, again bool) (err error) {
 	w.last.Path = w.name()
-	defer func() { w.writeFigures(err) }() // last of all: the lock is given back by then
+	defer func() { w.writeFigures(err) }() // deferred first, so it runs last: the lock is released by then
 	if err := w.check(); err != nil {
 		return err
 	}
@@ -84,9 +85,9 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 	w.warnOfOpenNodes()
 	defer func() {
 		w.manager.close()
-		if closing := c.Close(); closing != nil { // the servers will end the session without it
+		if closing := c.Close(); closing != nil { // the session will time out
 			w.say(report{Event: "failed", Error: closing.Error(), loud: true}, "releasing the lock: %s", plainly(closing))
-		} else if w.gave { // the servers have said so
+		} else if w.gave { // the servers have confirmed it
 			w.say(report{Event: "ended", Path: w.name(), Seconds: w.last.Held.Seconds()}, "released %s after %s", w.name(), since(w.last.Held))
 		}
 	}()
@@ -106,14 +107,14 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 	}
 }
 
-// OnEvent notes the session timeout that the servers have granted.
+// OnEvent records the session timeout that the servers have granted.
 func (w *wanted) OnEvent(ev events.Event) {
 	if ev, ok := ev.(events.Connected); ok {
 		w.granted.Store(int64(ev.Timeout))
 	}
 }
 
-// hold waits for the lock, does the work while it is held, gives it back, and returns the
+// hold waits for the lock, does the work while it is held, releases it, and returns the
 // exit code.
 func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, what string) (int, error) {
 	lock, kind, err := w.handle(c)
@@ -122,7 +123,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	news := c.Events(ctx) // before there is any
+	news := c.Events(ctx) // subscribe before the first event
 	h := &holding{
 		wanted: w, job: job, lock: lock.Acquire(ctx, w.acquisition(what)...), began: time.Now(),
 		wake: time.NewTimer(time.Second),
@@ -135,14 +136,14 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	outer, looks, looked := nested.Outer(os.Environ()), false, make(chan error, 1)
 	for {
 		ended := job.ended()
-		var asked <-chan events.Revoked // only what was started can be stopped
+		var asked <-chan events.Revoked // only work that was started can be stopped
 		if h.granted {
 			if code, over, err := h.act(); over {
 				return code, err
 			}
 			asked = h.lock.Revoked()
 			if !h.duty.Ended.IsZero() {
-				ended = nil // now its group has to end
+				ended = nil // now wait for the rest of its group
 			}
 		} else {
 			h.showProgress()
@@ -153,7 +154,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 		case grant := <-h.lock.Granted():
 			h.hide()
 			h.out.flush(time.Second / 10) // the command may use the same terminal
-			if !h.lock.Valid() {          // this process may have slept
+			if !h.lock.Valid() {          // this process may have been paused
 				h.leave(duty.NotBegun)
 				return w.tooLate("it was no longer valid"), nil
 			}
@@ -185,13 +186,13 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			if !h.granted {
 				return w.notHeld(c, h.lock.Err())
 			}
-			// The lock is lost, and select took this one of two ready channels.
+			// The lock is lost, and select happened to pick this channel.
 			h.lose(cause(h.lock.Err()))
 
 		case revoked := <-asked:
 			if w.revocable { // Curator's Revoker asks every holder
 				h.duty.Revoked, h.duty.Due = true, revoked.Deadline
-				code, over, err := h.act() // the signal comes before the report of it
+				code, over, err := h.act() // the signal goes out before the report
 				h.sayAsked(revoked)
 				if over {
 					return code, err
@@ -211,10 +212,10 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			job.halted(by, h.keeps)
 
 		case ev, ok := <-news:
-			if !ok { // the coordinator is closed, and Done says so
+			if !ok { // the coordinator is closed, which Done reports
 				news = nil
 			}
-			if _, ok := ev.(events.Grant); !ok { // begin says that, once it has taken it
+			if _, ok := ev.(events.Grant); !ok { // begin reports the Grant once it has handled it
 				w.tell(ev)
 			}
 			if _, ok := ev.(events.Queued); ok && len(outer) > 0 && !looks {
@@ -234,12 +235,12 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	}
 }
 
-// inTheWay looks whether the lock that an outer zkgrant holds is in the way. The wait
-// would not end before this process does, nor this process before the wait.
+// inTheWay returns an error if a lock that an outer zkgrant holds is in the way. The wait
+// would be a deadlock: the outer zkgrant holds its lock until this process ends.
 func (w *wanted) inTheWay(ctx context.Context, lock acquirer, session int64, outer []nested.Node) error {
 	queue, err := lock.Queue(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // then the wait goes on, and has its own errors
+		return nil //nolint:nilerr // let the wait continue and report its own errors
 	}
 	contender := nested.Contender{Session: session, Reads: w.kind == "read", Permits: w.permits, Size: w.size}
 	if node, is := contender.InTheWay(queue, outer); is {
@@ -254,11 +255,11 @@ type holding struct {
 
 	job     work
 	lock    *coordinator.Acquisition
-	began   time.Time // when the waiting began, and then the holding
+	began   time.Time // start of the wait, and after the grant, of the holding
 	granted bool
-	duty    duty.Duty   // once granted
-	reason  any         // of the loss
-	wake    *time.Timer // the duty, or the progress, is due
+	duty    duty.Duty   // valid once granted
+	reason  any         // for the loss
+	wake    *time.Timer // fires when the duty or the progress is due
 }
 
 // begin starts the work.
@@ -282,13 +283,13 @@ func (h *holding) begin(grant events.Grant, kind string) error {
 	return nil
 }
 
-// act does what the duty demands. over is whether the work has ended, and the lock with
-// it.
+// act carries out what the duty demands. over reports whether the work has ended, and the
+// lock with it.
 func (h *holding) act() (code int, over bool, err error) {
-	// The deadline is read before the clock: this process may be halted in between.
+	// Read the deadline before the clock, since this process may be halted in between.
 	if deadline := h.lock.Deadline(); !deadline.IsZero() && !deadline.Equal(h.duty.Lease) {
 		h.duty.Lease = deadline
-		if !h.duty.GivenUp() { // from then on a renewed lease comes too late
+		if !h.duty.GivenUp() { // after that, a renewed lease comes too late
 			h.job.renew(deadline)
 		}
 	}
@@ -299,7 +300,7 @@ func (h *holding) act() (code int, over bool, err error) {
 	}
 	if over := h.duty.Empty || h.leaves && !h.duty.Ended.IsZero(); over && !h.duty.Done() && !h.duty.GivenUp() && !h.lock.Valid() {
 		reason := any("it was no longer valid when the command ended")
-		if !time.Now().Before(h.duty.Lease) { // the supervisor was first, or this process has slept
+		if !time.Now().Before(h.duty.Lease) { // the supervisor was first, or this process was paused
 			reason = events.ReasonLeaseRanOut
 		}
 		h.lose(reason)
@@ -337,27 +338,27 @@ func (h *holding) act() (code int, over bool, err error) {
 	return 0, false, nil
 }
 
-// look is when to look again whether the lease was renewed and whether the group is
-// empty.
+// look returns how long to wait before checking again whether the lease was renewed and
+// whether the group is empty.
 func (h *holding) look(now time.Time) time.Duration {
 	const often = 10 * time.Millisecond
 	rarely := min(h.duty.Timeout/10, time.Second)
 	switch {
 	case h.duty.GivenUp():
 		return often
-	case !h.duty.Ended.IsZero(): // what outlives the command may do so for days
+	case !h.duty.Ended.IsZero(): // processes may outlive the command for days
 		return min(max(now.Sub(h.duty.Ended)/10, often), rarely)
 	}
 	return rarely
 }
 
-// pass passes a signal on.
+// pass forwards a signal to the work.
 func (h *holding) pass(sig os.Signal) {
 	now := time.Now()
 	switch {
 	case !h.duty.Done():
 		if !h.job.pass(sig, h.keeps) {
-			return // then it ends nothing
+			return // the signal did not arrive, so it ends nothing
 		}
 	case sig == syscall.SIGTSTP && standing().Watched():
 		halt(h.console)
@@ -374,7 +375,7 @@ func (h *holding) pass(sig os.Signal) {
 // keeps reports whether the lock is held and not given up.
 func (h *holding) keeps() bool { return h.lock.Valid() && !h.duty.GivenUp() }
 
-// processes names processes in a message.
+// processes formats PIDs for a message.
 func processes(pids []int) string {
 	switch len(pids) {
 	case 0:
@@ -385,26 +386,26 @@ func processes(pids []int) string {
 	return "processes " + strings.Trim(fmt.Sprint(pids), "[]")
 }
 
-// lose notes that the library has reported the loss.
+// lose records that the library has reported a loss.
 func (h *holding) lose(reason any) { h.duty.Lost, h.reason = true, reason }
 
-// outcome gives the lock back as the work has ended, and returns the exit code. The
-// work's own code counts if the work had ended before the lock was lost.
+// outcome releases or abandons the lock, depending on how the work has ended, and returns
+// the exit code. The work's own code counts if the work ended before the lock was lost.
 func (h *holding) outcome() (int, error) {
 	if !h.duty.Done() {
 		return codeLost, nil
 	}
 	code, end := h.job.code(), h.job.end()
-	h.job.reset() // with --release-on-exit others of the group may be alive
+	h.job.reset() // with --release-on-exit, other processes of the group may be alive
 	h.leave(end)
 	h.gave, h.last.Held, h.last.Ran = !h.duty.GivenUp(), time.Since(h.began), end == duty.Done
 	if code == 0 {
 		return 0, nil
 	}
-	return 0, &exit{code: code} // no loss, so no new attempt
+	return 0, &exit{code: code} // not a loss, so no new attempt
 }
 
-// account notes how long the attempt has waited or held.
+// account records how long the attempt has waited or held.
 func (h *holding) account() {
 	switch took := time.Since(h.began); {
 	case !h.granted:
@@ -415,7 +416,7 @@ func (h *holding) account() {
 	h.last.Lost = h.last.Lost || h.duty.GivenUp()
 }
 
-// leave gives the lock back, or abandons it, as the work has ended.
+// leave releases the lock or abandons it, depending on how the work has ended.
 func (h *holding) leave(end duty.End) {
 	if end.Releases(h.lock.Grant().Abandoned != nil) {
 		h.lock.Release()
@@ -428,7 +429,7 @@ func (h *holding) sayAsked(revoked events.Revoked) {
 	h.say(report{Event: "asked", Path: revoked.Path, loud: true, bad: true}, "%s is being revoked", h.name())
 }
 
-// sayLost says that the lock is lost, or that it was given up before it is.
+// sayLost reports that the lock is lost, or was given up just before that.
 func (h *holding) sayLost() {
 	why := h.reason
 	switch {
@@ -448,7 +449,7 @@ func (h *holding) sayLost() {
 }
 
 // soon is a reason that the library does not have: the lease is about to run out, and the
-// command needs the rest of it to end.
+// command needs the remaining time to end.
 type soon struct{}
 
 func (soon) String() string { return "lease runs out" }
@@ -462,7 +463,7 @@ func (h *holding) showProgress() {
 	}
 }
 
-// cause is the reason of a loss, or the error if it is of another kind.
+// cause returns the reason for a loss, or err itself if it is not a LostError.
 func cause(err error) any {
 	var lost *coordinator.LostError
 	if errors.As(err, &lost) {
@@ -471,8 +472,7 @@ func cause(err error) any {
 	return err
 }
 
-// notHeld says why the lock was not granted, and returns the exit code if there is no
-// error.
+// notHeld reports why the lock was not granted. It returns the exit code, or an error.
 func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 	var lost *coordinator.LostError
 	var held *events.HeldError
@@ -489,7 +489,7 @@ func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 		if err := c.Ready(now); err != nil {
 			return 0, err
 		}
-		if w.tries() { // without queueing, only the servers can take so long
+		if w.tries() { // a try does not queue, so only the servers can take so long
 			return 0, fmt.Errorf("%s: %w", w.servers, silent)
 		}
 		return 0, w.taken("waited too long for %s", w.name())
@@ -500,7 +500,7 @@ func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 	}
 }
 
-// tooLate says that the lock is lost, and returns the exit code.
+// tooLate reports that the lock was lost before the start, and returns the exit code.
 func (w *wanted) tooLate(reason string) int {
 	w.last.Lost = true
 	w.say(report{Event: "lost", Path: w.name(), Reason: reason, loud: true, bad: true}, "LOST %s before anything was started: %s", w.name(), reason)
@@ -508,11 +508,11 @@ func (w *wanted) tooLate(reason string) int {
 }
 
 func (w *wanted) taken(format string, args ...any) error {
-	w.say(report{Event: "taken", Path: w.name(), loud: w.conflict != 0}, format, args...) // 0 says that it is no failure
+	w.say(report{Event: "taken", Path: w.name(), loud: w.conflict != 0}, format, args...) // --conflict-code 0 declares that it is not a failure
 	return &exit{code: w.conflict}
 }
 
-// tell reports an event other than the loss.
+// tell reports events other than a loss.
 func (s *settings) tell(ev events.Event) {
 	switch ev := ev.(type) {
 	case events.Connected:
