@@ -25,7 +25,7 @@ type work interface {
 	start(grant events.Grant, kind string, terms terms) error
 	// renew reports until when the lock is safe.
 	renew(lease time.Time)
-	// ended is closed once the work has ended. It is nil until the work was started.
+	// ended is closed once the work has ended. It may be nil until the work was started.
 	ended() <-chan struct{}
 	// late reports whether the work was killed because a renewed lease did not reach it
 	// in time.

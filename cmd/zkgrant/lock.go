@@ -16,7 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// wanted says which lock to take, and how.
+// wanted is the lock to take, and how to take it.
 type wanted struct {
 	*settings
 
@@ -25,24 +25,24 @@ type wanted struct {
 	permits     int
 	size        int
 	try         bool
-	wait        time.Duration // counts if waits
-	waits       bool          // no longer than wait
+	wait        time.Duration // the longest wait; valid if waits is set
+	waits       bool          // the wait is bounded
 	conflict    int           // the exit code if the lock is not granted
 	data        string
 	revocable   bool
 	detectCrash bool
 	lockDelay   time.Duration
-	leaves      bool           // the lock is given back when the command has ended, whatever its group does
+	leaves      bool           // release the lock when the command has ended, even if other processes of its group have not
 	grace       *time.Duration // between the signal and KILL; nil: a tenth of the session timeout
 
-	minHold time.Duration // the lock is held at least so long, unless somebody asks for its end
+	minHold time.Duration // hold the lock for at least this long, unless its end is requested
 
-	gave bool         // the lock was given back, and not lost
+	gave bool         // the lock was released, not lost
 	last textfile.Run // the outcome of the latest attempt
-	file string       // for that; empty for none
+	file string       // where to write it; empty for nowhere
 
-	lead         bool // grace is --lead of hold, and not --grace
-	readyAtGrant bool // the service manager's READY: at the grant, or else in the queue
+	lead         bool // grace comes from --lead of hold, not from --grace
+	readyAtGrant bool // send READY to the service manager at the grant; otherwise in the queue
 	again        bool // the lock is taken again after a loss,
 	stopped      bool // unless a signal has asked for the end,
 	left         bool // or KILL has not ended the command
@@ -52,7 +52,8 @@ type wanted struct {
 	orphans orphans
 }
 
-// sessionTimeout is what the servers have granted, or what they are asked for.
+// sessionTimeout returns the session timeout that the servers have granted, or else the
+// requested one.
 func (w *wanted) sessionTimeout() time.Duration {
 	if granted := time.Duration(w.granted.Load()); granted > 0 {
 		return granted
@@ -60,8 +61,8 @@ func (w *wanted) sessionTimeout() time.Duration {
 	return w.timeout
 }
 
-// graceOf is the grace in a session with that timeout. The grace is taken from the lease:
-// the command is asked to end so long before the lease runs out.
+// graceOf returns the grace in a session with that timeout. The grace is part of the
+// lease: the command is asked to end that long before the lease runs out.
 func (w *wanted) graceOf(timeout time.Duration) (time.Duration, error) {
 	if w.grace == nil {
 		return timeout / 10, nil
@@ -92,7 +93,7 @@ func (w *wanted) bindKind(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions([]string{"mutex", "read", "write", "unfair"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// bindHolding gives a command the flags for what a holder agrees to.
+// bindHolding gives a command the flags for crash detection and revocation.
 func (w *wanted) bindHolding(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&w.detectCrash, "detect-crash", false, "report an earlier holder that crashed")
@@ -132,7 +133,7 @@ func (w *wanted) check() error {
 	return nil
 }
 
-// acquirer is a handle of any kind.
+// acquirer is a lock handle of any kind.
 type acquirer interface {
 	Queue(ctx context.Context) ([]events.Contender, error)
 	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
@@ -177,11 +178,11 @@ func (w *wanted) handle(c *coordinator.Coordinator) (acquirer, string, error) {
 	return locks[0], w.kind, nil
 }
 
-// name names the lock in a message.
+// name returns the lock's name for messages.
 func (w *wanted) name() string { return strings.Join(w.paths, " ") }
 
-// acquisition returns the options of an acquisition. They show in the queue what holds or
-// waits, and what for.
+// acquisition returns the options of an acquisition: the data that others see in the
+// queue, which says who contends and for what.
 func (w *wanted) acquisition(what string) []coordinator.AcquireOption {
 	data := w.data
 	if data == "" {
@@ -190,7 +191,7 @@ func (w *wanted) acquisition(what string) []coordinator.AcquireOption {
 			host = "unknown host"
 		}
 		data = fmt.Sprintf("%s pid %d: %s", host, os.Getpid(), what)
-		const most = 1000 // a name may be longer than a node
+		const most = 1000 // a program's name may be longer than a node's data can be
 		data = data[:min(len(data), most)]
 	}
 	options := []coordinator.AcquireOption{coordinator.Data([]byte(data))}
@@ -206,11 +207,11 @@ func (w *wanted) acquisition(what string) []coordinator.AcquireOption {
 	return options
 }
 
-// tries reports whether the lock is taken only if it is free. As with flock, no time to
-// wait is the same.
+// tries reports whether to take the lock only if it is free. As with flock, --wait 0
+// means the same as --try.
 func (w *wanted) tries() bool { return w.try || w.waits && w.wait == 0 }
 
-// most returns the longest time to wait. Where there is no queueing, that is for a
+// most returns the longest time to wait. A try does not queue, so it waits only for a
 // server.
 func (w *wanted) most() (time.Duration, bool) {
 	const forServers = 10 * time.Second

@@ -26,12 +26,12 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// interrupted returns a context that a terminating signal ends. Its cause is the exit
-// code.
+// interrupted returns a context that ends on a terminating signal. Its cause carries the
+// exit code.
 func interrupted() (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT) // QUIT would end it with 2, and a dump
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT) // by default, QUIT exits with 2 after a stack dump
 	go func() {
 		defer signal.Stop(signals)
 		select {
@@ -78,8 +78,8 @@ lock, which stays in the queue even while the lock is not used.`,
 	return cmd
 }
 
-// lockAt looks at one path, by the function that Poll has returned for it. The Path of
-// the result is empty if there is no lock.
+// lockAt looks at one path. look is the function that Poll has returned for it. The
+// result has no Path if there is no lock.
 func lockAt(ctx context.Context, look walk, path string) (events.LockInfo, error) {
 	for lock, err := range look(session.RootOnly(ctx)) {
 		if lock.Path == path {
@@ -89,29 +89,30 @@ func lockAt(ctx context.Context, look walk, path string) (events.LockInfo, error
 	return events.LockInfo{}, context.Cause(ctx)
 }
 
-// walk is a look at a tree.
+// walk walks through a tree of locks.
 type walk = func(context.Context) iter.Seq2[events.LockInfo, error]
 
-// rootOf returns where a walk begins: at the argument, or else at the chroot.
+// rootOf returns where a walk begins: at the argument, if there is one, otherwise at the
+// chroot.
 func (s *settings) rootOf(args []string) (string, error) {
 	if len(args) > 0 {
 		return args[0], nil
 	}
-	// Servers that are missing or malformed are another error, which is to come.
+	// Missing or malformed servers are reported later.
 	if servers, err := session.ParseConnectString(s.servers); s.servers != "" && err == nil && servers.Chroot == "" {
 		return "", errors.New("give the path to search below, since every node there is read; / is the whole tree")
 	}
 	return "/", nil
 }
 
-// rate is the flag of the commands that walk through a tree once.
+// rate holds --rate, a flag of the commands that walk through a tree once.
 type rate struct{ reads int }
 
 func (r *rate) bind(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&r.reads, "rate", session.DefaultReadRate, "the most reads to send per second")
 }
 
-// set makes it so for this process.
+// set applies the rate to this process.
 func (r *rate) set() error {
 	if r.reads < 1 {
 		return fmt.Errorf("--rate must be at least 1, not %d", r.reads)
@@ -122,7 +123,7 @@ func (r *rate) set() error {
 
 func isHolding(c events.Contender) bool { return c.Holding }
 
-// contenderLine is a Contender in JSON.
+// contenderLine is a Contender as JSON.
 type contenderLine struct {
 	Path    string    `json:"path"`
 	Kind    string    `json:"kind"`
@@ -166,15 +167,15 @@ func (s *settings) printQueue(out io.Writer, lock events.LockInfo) error {
 	return t.print()
 }
 
-// table aligns columns. It makes their text harmless for a terminal.
+// table aligns columns, and makes their text safe to print on a terminal.
 type table struct {
 	out     io.Writer
 	color   bool
 	columns []columns.Column
 	cells   [][]string
 	colors  []string  // a color for each row
-	headed  bool      // the names of the columns were printed
-	printed time.Time // when rows were printed last, or the table was made
+	headed  bool      // the column names were printed
+	printed time.Time // when rows were last printed, or the table was created
 }
 
 func newTable(out io.Writer, names ...string) *table {
@@ -196,7 +197,7 @@ func (t *table) row(color string, cells ...string) {
 // waiting reports whether there are rows that have not been printed for a second.
 func (t *table) waiting() bool { return len(t.cells) > 0 && time.Since(t.printed) >= time.Second }
 
-// print prints the rows since the last time. A column does not get narrower.
+// print prints the rows added since the last call. Columns never become narrower.
 func (t *table) print() error {
 	for i := range t.columns {
 		for _, row := range t.cells {
@@ -251,7 +252,7 @@ of --servers, if there is one.`,
 	return cmd
 }
 
-// lockLine is a LockInfo in JSON.
+// lockLine is a LockInfo as JSON.
 type lockLine struct {
 	Path       string          `json:"path"`
 	Kind       string          `json:"kind"`
@@ -269,7 +270,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 	ctx = session.WithProgress(ctx, func(p session.Progress) {
 		if t.waiting() {
 			s.give()
-			_ = t.print() // an error comes again with the next line
+			_ = t.print() // an error will recur with the next line
 		}
 		s.progress("%d nodes read, %d locks found", p.Nodes, found)
 	})
@@ -388,8 +389,8 @@ what comes and goes in between.`,
 	}
 }
 
-// watch follows whatever lock is at the path: a queue, a semaphore, or the one node of an
-// unfair lock.
+// watch follows the lock at the path, whatever its kind: a queue, a semaphore, or the
+// single node of an unfair lock.
 func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coordinator, path string) error {
 	queue, permits, node := c.ReadWrite(path), c.Semaphore(path, 1), c.Unfair(path)
 	queueSeen, permitsSeen, nodeSeen := queue.Watch(ctx), permits.Watch(ctx), node.Watch(ctx)
@@ -412,7 +413,7 @@ func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coor
 			if _, err := look(ctx); !errors.Is(err, coordinator.ErrKind) {
 				return cmp.Or(err, fmt.Errorf("%s could not be read", path))
 			}
-			nodeSeen = nil // a node at the path is no lock: it is the directory of one
+			nodeSeen = nil // the node at the path is the directory of a lock, not an unfair lock
 		}
 		for _, change := range changes(slices.Concat(before[:]...), slices.Concat(after[:]...)) {
 			if err := s.printChange(out, path, change); err != nil {
@@ -429,8 +430,8 @@ type change struct {
 	events.Contender
 }
 
-// changes compares two looks at a queue: first the contenders that left, then those that
-// are new or now hold.
+// changes compares two listings of a queue. It returns first the contenders that left,
+// then those that are new or now hold.
 func changes(before, after []events.Contender) []change {
 	var all []change
 	at := func(queue []events.Contender, c events.Contender) int {
@@ -453,8 +454,8 @@ func changes(before, after []events.Contender) []change {
 	return all
 }
 
-// same reports whether two looks have seen the same contender. That of a semaphore has
-// another node once it holds; its token stays.
+// same reports whether two listings show the same contender. A semaphore's contender gets
+// another node when it is granted its permits, but keeps its token.
 func same(a, b events.Contender) bool {
 	if a.Token != 0 {
 		return a.Session == b.Session && a.Token == b.Token
@@ -480,14 +481,14 @@ func (s *settings) printChange(out io.Writer, path string, c change) error {
 	return err
 }
 
-// completePaths completes the paths of existing locks. It leaves out those that a shell
-// would not take as they are: bash inserts what candidates have in common without quotes,
-// and its completion evaluates the line at the next Tab. Any client that may create nodes
-// chooses their names.
+// completePaths completes the paths of existing locks. For safety it leaves out paths
+// that a shell would not take literally: bash inserts the common prefix of the candidates
+// without quotes, and evaluates the line at the next Tab. Any client that may create
+// nodes chooses their names.
 func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	const patience = 2 * time.Second // a person waits at a prompt
-	// While the word right after the dashes is completed, ArgsLenAtDash does not report
-	// the dashes.
+	const patience = 2 * time.Second // the user waits at a prompt
+	// ArgsLenAtDash does not count the dashes while the word right after them is
+	// completed.
 	behindDashes := slices.Contains(os.Args[:len(os.Args)-1], "--")
 	if fromEnvironment(cmd.Root().PersistentFlags()) != nil || behindDashes {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -499,7 +500,7 @@ func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) (
 		root = "/"
 	}
 	var found []string
-	// An error only leaves fewer paths to choose from.
+	// An error only means fewer candidates.
 	_ = s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
 		for lock, err := range c.Locks(ctx, root) {
 			if err == nil && strings.HasPrefix(lock.Path, begun) && inert(lock.Path) {
@@ -511,7 +512,7 @@ func (s *settings) completePaths(cmd *cobra.Command, _ []string, begun string) (
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// inert reports whether every shell takes the text as it is.
+// inert reports whether every shell takes the text literally.
 func inert(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:@%,=", r)

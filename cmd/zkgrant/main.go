@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit codes that are not the command's. A signal is 128 and its number.
+// The exit codes that do not come from the command. A signal adds its number to
+// codeSignal.
 const (
 	codeNotHeld  = 1 // of queue --held, and of revoke
 	codeNotThere = 1 // of ls
@@ -24,7 +25,7 @@ const (
 	codeSignal   = 128
 )
 
-// exit is an end with a code. If err is nil, everything has been said.
+// exit is an exit code as an error. If err is nil, there is nothing to print.
 type exit struct {
 	code int
 	err  error
@@ -39,7 +40,7 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// usageError is a command line that cannot be right, with the line that shows how.
+// usageError reports a wrong command line, with the usage line to show.
 type usageError struct {
 	error
 
@@ -60,11 +61,11 @@ func main() {
 	superviseIfAsked()
 	var s settings
 	code := execute(newRoot(&s), &s)
-	s.out.flush(time.Second) // a reader that has not read by then never will
+	s.out.flush(time.Second) // do not wait longer for a slow reader
 	os.Exit(code)
 }
 
-// execute runs the command line, says what went wrong, and returns the exit code.
+// execute runs the command line, prints the error, and returns the exit code.
 func execute(root *cobra.Command, s *settings) int {
 	err := root.Execute()
 	if err == nil {
@@ -96,10 +97,11 @@ func codeOf(err error) int {
 	return codeFailed
 }
 
-// plainly is the text of an error. The library's errors begin as our lines do.
+// plainly returns the text of an error, without the prefix that the library's errors
+// share with our lines.
 func plainly(err error) string {
 	var parts []string
-	for line := range strings.Lines(strings.ReplaceAll(err.Error(), "zkgrant: ", "")) { // joined errors have a line each
+	for line := range strings.Lines(strings.ReplaceAll(err.Error(), "zkgrant: ", "")) { // joined errors have one line each
 		if line = strings.TrimSpace(line); line != "" {
 			parts = append(parts, line)
 		}
@@ -119,7 +121,7 @@ is no default. Each global flag has such a variable: --session-timeout has
 ZKGRANT_SESSION_TIMEOUT.
 ` + codesHelp(),
 		Version:       version(debug.ReadBuildInfo()),
-		SilenceErrors: true, // execute says them
+		SilenceErrors: true, // execute prints them
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("zkgrant {{.Version}}\n")
@@ -154,7 +156,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// version returns what was built: a version, or else a commit.
+// version returns the version of the build, or else its commit.
 func version(info *debug.BuildInfo, ok bool) string {
 	switch {
 	case !ok:

@@ -13,33 +13,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// manager is the service manager that has started this process, as systemd does. It gets
-// datagrams on the socket that NOTIFY_SOCKET names; sd_notify(3) describes them. Sending
-// never waits. What finds no room is dropped, and sent again at the next turn of the
-// loop.
+// manager is the service manager that has started this process, such as systemd. It
+// receives datagrams on the socket in NOTIFY_SOCKET; see sd_notify(3). Sending never
+// blocks. If there is no room, the datagram is dropped and sent again at the next turn of
+// the loop.
 type manager struct {
 	socket *net.UnixConn
 	sent   notice
-	watch  *time.Ticker // of the watchdog; nil if there is none
+	watch  *time.Ticker // for the watchdog; nil if there is none
 	beat   bool         // a sign of life is due
 }
 
-// notice is what the manager is to know of this process.
+// notice is the state of this process for the manager.
 type notice struct {
 	ready, stopping bool
 	status          string
 }
 
-// theirs are the variables of a manager. They are meant for this process alone.
+// theirs returns the names of the variables that a manager sets. They are meant only for
+// this process.
 func theirs() []string { return []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} }
 
-// findManager returns the manager of this process, or nil, and takes its variables out of
+// findManager returns the manager of this process, or nil, and removes its variables from
 // the environment, so that the command does not inherit them.
 func findManager(c *console) *manager {
 	found := map[string]string{}
 	for _, name := range theirs() {
 		found[name] = os.Getenv(name)
-		_ = os.Unsetenv(name) // it fails for no such name
+		_ = os.Unsetenv(name) // it cannot fail for these names
 	}
 	address := found["NOTIFY_SOCKET"]
 	if address == "" {
@@ -58,18 +59,19 @@ func findManager(c *console) *manager {
 	return m
 }
 
-// beats is the time between two signs of life for a watchdog that waits for that long.
-// Half of it is what systemd recommends. A third leaves room for a slow turn.
+// beats returns the time between two signs of life for a watchdog with that timeout.
+// systemd recommends half of it; a third leaves room for a slow turn of the loop.
 func beats(watchdog time.Duration) time.Duration { return max(watchdog/3, time.Microsecond) }
 
 func dialManager(address string) (*net.UnixConn, error) {
-	if address[0] != '/' && address[0] != '@' { // @ is the abstract name space
+	if address[0] != '/' && address[0] != '@' { // @ is the abstract namespace
 		return nil, fmt.Errorf("%s must be a path, or @ and a name", address)
 	}
 	return net.DialUnix("unixgram", nil, &net.UnixAddr{Name: address, Net: "unixgram"})
 }
 
-// due receives a value when a sign of life is due. It is nil without a watchdog.
+// due returns a channel that receives when a sign of life is due. It is nil without a
+// watchdog.
 func (m *manager) due() <-chan time.Time {
 	if m == nil || m.watch == nil {
 		return nil
@@ -77,7 +79,7 @@ func (m *manager) due() <-chan time.Time {
 	return m.watch.C
 }
 
-// turn tells the manager what has changed, and that the loop turns.
+// turn sends the manager what has changed, and a sign of life if one is due.
 func (m *manager) turn(now notice) {
 	if m == nil {
 		return
@@ -88,7 +90,7 @@ func (m *manager) turn(now notice) {
 	}
 }
 
-// since is the datagram for what has changed, or nothing.
+// since returns the datagram for what has changed, or "" if nothing has.
 func (s notice) since(before notice, beat bool) string {
 	var lines []string
 	if s.ready && !before.ready {
@@ -106,8 +108,8 @@ func (s notice) since(before notice, beat bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// shortened is the beginning of a status. A manager drops a datagram of more than 4,096
-// bytes, and what else it says with it: that this process is ready, or that it stops.
+// shortened truncates a long status. A manager drops a datagram of more than 4,096 bytes
+// with everything in it, including READY and STOPPING.
 func shortened(status string) string {
 	const most = 1000
 	if len(status) <= most {
@@ -122,7 +124,7 @@ func (m *manager) send(text string) (sent bool) {
 	if err != nil {
 		return false
 	}
-	// The write of net.UnixConn would wait for room.
+	// net.UnixConn.Write would wait for room.
 	err = raw.Write(func(fd uintptr) bool {
 		_, err := unix.Write(int(fd), []byte(text))
 		sent = err == nil
@@ -131,7 +133,7 @@ func (m *manager) send(text string) (sent bool) {
 	return err == nil && sent
 }
 
-// close tells the manager that this process is about to end, and lets go of the manager.
+// close tells the manager that this process is about to exit, and closes the socket.
 func (m *manager) close() {
 	if m == nil {
 		return
@@ -140,11 +142,11 @@ func (m *manager) close() {
 	if m.watch != nil {
 		m.watch.Stop()
 	}
-	_ = m.socket.Close() // nothing is left to be sent
+	_ = m.socket.Close() // nothing is left to send
 }
 
-// notice is what the service manager is to know at this moment. over is whether nothing
-// is left of the work.
+// notice returns the current state for the service manager. over is whether nothing is
+// left of the work.
 func (h *holding) notice(over bool) notice {
 	switch {
 	case h.duty.GivenUp():

@@ -10,15 +10,15 @@ import (
 	"syscall"
 )
 
-// orphans are the processes that process 1 of a PID namespace inherits: what the command
-// has left behind when its supervisor has ended, and what others have started there.
-// Nobody else reaps them. The supervisors are os/exec's to wait for.
+// orphans reaps the processes that process 1 of a PID namespace inherits: those that the
+// command leaves behind when its supervisor has ended, and those that other processes
+// have started there. Nobody else reaps them. Supervisors are left to os/exec.
 type orphans struct {
-	mu          sync.Mutex // held while a supervisor starts, so that it is known before it ends
+	mu          sync.Mutex // held while a supervisor starts, so that it is registered before it can end
 	supervisors map[int]bool
 }
 
-// reap reaps until stop is called, if this is process 1.
+// reap reaps orphans until stop is called. It does nothing unless this is process 1.
 func (o *orphans) reap() (stop func()) {
 	if os.Getpid() != 1 {
 		return func() {}
@@ -49,7 +49,7 @@ func (o *orphans) wait() {
 	}
 }
 
-// start starts a supervisor.
+// start starts a supervisor and registers it.
 func (o *orphans) start(cmd *exec.Cmd) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,7 +65,7 @@ func (o *orphans) start(cmd *exec.Cmd) error {
 
 // awaits waits for a supervisor.
 func (o *orphans) awaits(cmd *exec.Cmd) {
-	_ = cmd.Wait() // it has reported what there is to know
+	_ = cmd.Wait() // it has already reported everything
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.supervisors, cmd.Process.Pid)

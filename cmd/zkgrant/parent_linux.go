@@ -12,11 +12,11 @@ import (
 )
 
 // dieWithParent makes the kernel kill the process when the thread that starts it ends,
-// hence also with this process, however it ends.
+// and so also when this process ends for any reason.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// adopt makes this process the parent of the descendants whose own parent has ended, and
-// reports whether it is that now.
+// adopt makes this process the new parent of descendants whose own parent has ended. It
+// reports whether that succeeded.
 func adopt() bool {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil // since Linux 3.4
 }
@@ -30,15 +30,15 @@ func keepRunning(pid int) {
 		case err != nil || info.Code != cldStopped:
 			return
 		default:
-			_ = unix.Kill(pid, unix.SIGCONT) // it cannot fail: nobody has waited for the child
+			_ = unix.Kill(pid, unix.SIGCONT) // it cannot fail: the child was not reaped yet
 		}
 	}
 }
 
 const cldStopped = 5 // CLD_STOPPED of signal.h
 
-// self is this program, also when its file has been replaced. Without /proc it is the
-// file that the first argument names.
+// self returns the path of this program, even if its file was replaced. Without /proc it
+// falls back to the file named by the first argument.
 func self() (string, error) {
 	const link = "/proc/self/exe"
 	if _, err := os.Lstat(link); err == nil {
@@ -51,8 +51,8 @@ func self() (string, error) {
 	return program, nil
 }
 
-// sinceBoot returns the time of a clock that continues while the machine is suspended,
-// and is the same in every process. It is no time of day.
+// sinceBoot reads a clock that continues while the machine is suspended, and is the same
+// in every process. It is not the time of day.
 func sinceBoot() time.Time {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil { // before Linux 2.6.39

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// dieWithParent does nothing: this system cannot do it.
+// dieWithParent does nothing, because this system has no such feature.
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// adopt does nothing: on this system init is the parent of every orphan.
+// adopt does nothing, because init adopts every orphan on this system.
 func adopt() bool { return false }
 
-// keepRunning does nothing: a halted child is not noticed here.
+// keepRunning does nothing, because a halted child is not noticed on this system.
 func keepRunning(int) {}
 
 func self() (string, error) { return os.Executable() }
 
-// sinceBoot returns the time of day: this system has no clock that is known to continue
-// in a suspend.
+// sinceBoot returns the time of day, because no clock on this system is known to continue
+// while the machine is suspended.
 func sinceBoot() time.Time { return time.Now() }

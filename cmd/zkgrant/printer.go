@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// printer writes lines to a file that may block or be gone: a full pipe that nobody
-// reads, a terminal after ^S, a reader that has ended. Only flush waits. A line that
-// finds no room or fails is dropped and counted, and the next line is preceded by the
-// count.
+// printer writes lines to a file that may block or be gone: a full pipe, a terminal after
+// ^S, a reader that has exited. Only flush waits. A line that fails or does not fit into
+// the queue is dropped and counted, and the next line is preceded by the count.
 type printer struct {
 	to      io.Writer
-	dropped func(lines int) string // words the count
+	dropped func(lines int) string // formats the count
 
 	mu    sync.Mutex
 	queue []printed
-	show  string        // the progress to show when the queue is empty; empty for none
-	shown string        // the progress that is on the terminal
+	show  string        // the progress to show once the queue is empty; "" for none
+	shown string        // the progress that is on the terminal now
 	lost  int           // the lines dropped since the last count
-	busy  chan struct{} // closed at the end of the goroutine that writes; nil without one
+	busy  chan struct{} // closed when the writing goroutine ends; nil if there is none
 }
 
 // printed is a line, and how many lines are lost if it cannot be written.
@@ -28,10 +27,10 @@ type printed struct {
 	lines int
 }
 
-// room is how many lines may wait for the file.
+// room is how many lines may be queued.
 const room = 256
 
-// line writes a line.
+// line queues a line.
 func (p *printer) line(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +46,7 @@ func (p *printer) line(line string) {
 	p.start()
 }
 
-// progress shows a line that the next one replaces. An empty one removes it.
+// progress shows a line that the next one replaces. An empty line removes it.
 func (p *printer) progress(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +55,7 @@ func (p *printer) progress(line string) {
 	}
 }
 
-// start makes sure that a goroutine writes. The goroutine ends when nothing is left.
+// start makes sure that a goroutine is writing. The goroutine ends when nothing is left.
 func (p *printer) start() {
 	if p.busy == nil {
 		p.busy = make(chan struct{})
@@ -76,8 +75,8 @@ func (p *printer) write() {
 	}
 }
 
-// next returns what to write, and how many lines that is. Without text the goroutine
-// ends.
+// next returns what to write next, and how many lines that is. If text is empty, the
+// goroutine ends.
 func (p *printer) next() (text string, lines int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +102,7 @@ func (p *printer) fail(lines int) {
 	p.lost += lines
 }
 
-// flush waits until everything is written, for that time at most.
+// flush waits until everything is written, or for most.
 func (p *printer) flush(most time.Duration) {
 	p.mu.Lock()
 	busy := p.busy

@@ -19,10 +19,10 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// probe talks to one server at a time, which no client of an ensemble does.
+// probe talks to a particular server, unlike a client of the ensemble.
 type probe struct {
 	asked    time.Duration // the session timeout
-	patience time.Duration // how long a server may take for a connection, and for each answer
+	patience time.Duration // how long a server may take to accept a connection, and for each answer
 	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	mechanism  sasl.Mechanism // nil: none
@@ -40,8 +40,7 @@ func newProbe(cfg session.Config, patience time.Duration) probe {
 	return p
 }
 
-// with calls the function with a connection. Each turn on it ends with ctx, or after the
-// patience.
+// with calls f with a connection. Each turn on it ends with ctx, or after p.patience.
 func (p probe) with(ctx context.Context, addr string, f func(turns) error) error {
 	dialing, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
@@ -49,12 +48,12 @@ func (p probe) with(ctx context.Context, addr string, f func(turns) error) error
 	if err != nil {
 		return &unreachableError{err}
 	}
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })() // the read that waits reports the end
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })() // this interrupts the pending read
 	defer func() { _ = conn.Close() }()                                         // nothing is left to read
 	return f(turns{conn, ctx, p.patience})
 }
 
-// turns is a connection on which something is said and then heard, again and again.
+// turns is a connection on which requests and answers alternate.
 type turns struct {
 	net.Conn
 
@@ -62,8 +61,8 @@ type turns struct {
 	patience time.Duration
 }
 
-// next begins a turn. The deadline is set before ctx is looked at, since the end of ctx
-// sets another one.
+// next begins a turn. It sets the deadline before it checks ctx, because the end of ctx
+// sets another deadline.
 func (t turns) next() error {
 	if err := t.SetDeadline(time.Now().Add(t.patience)); err != nil {
 		return err
@@ -71,12 +70,12 @@ func (t turns) next() error {
 	return t.ctx.Err()
 }
 
-// unreachableError says why there is no connection.
+// unreachableError is the reason why there is no connection.
 type unreachableError struct{ error }
 
 func (e *unreachableError) Unwrap() error { return e.error }
 
-// examine looks at a server.
+// examine observes one server.
 func (p probe) examine(ctx context.Context, addr string) doctor.Server {
 	const cons = "cons"
 	s := doctor.Server{Addr: addr, Answers: map[string]string{}}
@@ -89,17 +88,17 @@ func (p probe) examine(ctx context.Context, addr string) doctor.Server {
 		greeted := time.Now()
 		s.At = conn.RemoteAddr().String()
 		s.ReadOnly = talk.readOnly
-		if p.introduce(ctx, talk, addr) == nil { // a refusal is reported by the session that follows
+		if p.introduce(ctx, talk, addr) == nil { // a refusal shows up in the session that follows
 			if s.RoundTrip, err = talk.roundTrip(); err != nil {
 				return err
 			}
 		}
-		s.Answers[cons] = p.ask(ctx, addr, cons)                               // which lists the sessions
-		if made, ok := doctor.Established(s.Answers[cons], talk.session); ok { // at some time between the two
+		s.Answers[cons] = p.ask(ctx, addr, cons)                               // it lists the sessions
+		if made, ok := doctor.Established(s.Answers[cons], talk.session); ok { // at some time between the two clock readings
 			half := greeted.Sub(begun) / 2
 			s.Clock = &doctor.Clock{Ahead: made.Sub(begun.Add(half)), Within: half + time.Millisecond}
 		}
-		_ = talk.end() // the session was there; its end is up to the server
+		_ = talk.end() // if this fails, the session times out
 		return nil
 	})
 	if err != nil {
@@ -116,8 +115,8 @@ func (p probe) examine(ctx context.Context, addr string) doctor.Server {
 	return s
 }
 
-// granted returns the timeout that a server agrees to if asked for so many milliseconds,
-// or 0.
+// granted returns the session timeout that a server grants if asked for that many
+// milliseconds, or 0.
 func (p probe) granted(ctx context.Context, addr string, milliseconds time.Duration) (granted time.Duration) {
 	err := p.with(ctx, addr, func(conn turns) error {
 		talk, err := greet(conn, milliseconds*time.Millisecond)
@@ -126,7 +125,7 @@ func (p probe) granted(ctx context.Context, addr string, milliseconds time.Durat
 		}
 		granted = talk.timeout
 		if p.introduce(ctx, talk, addr) == nil {
-			_ = talk.end() // as above
+			_ = talk.end() // if this fails, the session times out
 		}
 		return nil
 	})
@@ -136,7 +135,7 @@ func (p probe) granted(ctx context.Context, addr string, milliseconds time.Durat
 	return granted
 }
 
-// ask returns a server's answer to a four-letter word, or nothing.
+// ask returns a server's answer to a four-letter word, or "".
 func (p probe) ask(ctx context.Context, addr, word string) string {
 	const most = 16 << 20
 	var answer []byte
@@ -155,7 +154,7 @@ func (p probe) ask(ctx context.Context, addr, word string) string {
 	return string(answer)
 }
 
-// askAgain asks the servers for their last transactions again, until no server lags or
+// askAgain asks the servers for their latest transactions again, until no server lags or
 // the time to catch up is over.
 func (p probe) askAgain(ctx context.Context, o *doctor.Observation, begun time.Time) error {
 	const enough, pause = time.Second, 100 * time.Millisecond
@@ -178,8 +177,8 @@ func (p probe) askAgain(ctx context.Context, o *doctor.Observation, begun time.T
 	}
 }
 
-// talk is a session with one server, at the level of bytes: clients neither tell the
-// longest session timeout nor choose the server.
+// talk is a session with one server, at the level of bytes. A client would neither reveal
+// the longest session timeout nor let us choose the server.
 type talk struct {
 	conn     turns
 	session  int64
@@ -187,7 +186,7 @@ type talk struct {
 	readOnly bool
 }
 
-// What a client sends besides requests.
+// Special requests, with their IDs and codes.
 const (
 	pingID    = -2
 	pingCode  = 11
@@ -197,8 +196,8 @@ const (
 	saslCode  = 102
 )
 
-// errUnauthenticated reports that the server makes sessions, and answers those who have
-// not said who they are with nothing but this.
+// errUnauthenticated means that the server creates a session, but answers every request
+// with this error until the client has authenticated.
 var errUnauthenticated = errors.New("it requires authentication")
 
 // greet opens a session.
@@ -210,7 +209,7 @@ func greet(conn turns, timeout time.Duration) (talk, error) {
 	hello = binary.BigEndian.AppendUint64(hello, session)
 	hello = binary.BigEndian.AppendUint32(hello, password)
 	hello = append(hello, make([]byte, password)...)
-	hello = append(hello, 1) // a read-only server will do
+	hello = append(hello, 1) // a read-only server is acceptable
 	reply, err := exchange(conn, hello)
 	const head = 4 + 4 + 8
 	switch {
@@ -233,8 +232,9 @@ func greet(conn turns, timeout time.Duration) (talk, error) {
 	return t, nil
 }
 
-// introduce says who this client is, as the library does on each connection. Otherwise a
-// server that requires it does not end the session, which then lasts for its timeout.
+// introduce authenticates this client, as the library does on each connection. Without
+// that, a server that requires it would refuse to close the session, which then lasts for
+// its timeout.
 func (p probe) introduce(ctx context.Context, t talk, addr string) error {
 	if p.mechanism != nil {
 		if err := t.prove(ctx, p.mechanism, addr); err != nil {
@@ -242,7 +242,7 @@ func (p probe) introduce(ctx context.Context, t talk, addr string) error {
 		}
 	}
 	for _, id := range p.identities() {
-		const kind = 0 // which no server asks for
+		const kind = 0 // servers ignore it
 		body := appendField(binary.BigEndian.AppendUint32(nil, kind), []byte(id.Scheme))
 		if _, err := t.request(authID, authCode, appendField(body, id.Auth)); err != nil {
 			return err
@@ -251,7 +251,7 @@ func (p probe) introduce(ctx context.Context, t talk, addr string) error {
 	return nil
 }
 
-// prove runs the exchange of a mechanism.
+// prove runs the SASL exchange of a mechanism.
 func (t talk) prove(ctx context.Context, mechanism sasl.Mechanism, addr string) error {
 	exchange, err := mechanism.Start(ctx, addr)
 	if err != nil {
@@ -267,17 +267,18 @@ func (t talk) prove(ctx context.Context, mechanism sasl.Mechanism, addr string) 
 		if said, err = t.request(0, saslCode, appendField(nil, answer)); err != nil {
 			return err
 		}
-		said = said[min(len(said), 4):] // after its length
+		said = said[min(len(said), 4):] // without its length
 	}
 	return errors.New("the exchange does not end")
 }
 
-// appendField appends what as the protocol has it: with its length in front.
+// appendField appends what in the protocol's format, preceded by its length.
 func appendField(b, what []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(what))), what...)
 }
 
-// roundTrip returns the median of several pings. A server that refuses them answers once.
+// roundTrip returns the median of several pings. If the server refuses them, one answer
+// is enough.
 func (t talk) roundTrip() (time.Duration, error) {
 	var took [5]time.Duration
 	for i := range took {
@@ -303,14 +304,13 @@ func (t talk) end() error {
 	return err
 }
 
-// request sends a request with a number and a code, and returns what follows the head of
-// the answer.
+// request sends a request with an ID and a code, and returns the body of the answer.
 func (t talk) request(id, code int32, body []byte) ([]byte, error) {
 	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(id)), uint32(code))
 	reply, err := exchange(t.conn, append(head, body...))
-	const failed, rest = 4 + 8, 4 + 8 + 4 // behind a number and a transaction
+	const failed, rest = 4 + 8, 4 + 8 + 4 // after the ID and the zxid
 	if err != nil || len(reply) < rest {
-		return nil, err // an answer without a head says nothing
+		return nil, err // ignore an answer without a header
 	}
 	const authFailed, authRequired = -115, -124
 	switch failure := int32(binary.BigEndian.Uint32(reply[failed:])); failure {
@@ -323,7 +323,7 @@ func (t talk) request(id, code int32, body []byte) ([]byte, error) {
 	}
 }
 
-// exchange sends a frame and returns the next one.
+// exchange sends a frame and returns the one that answers it.
 func exchange(conn turns, body []byte) ([]byte, error) {
 	if err := conn.next(); err != nil {
 		return nil, err
@@ -335,7 +335,7 @@ func exchange(conn turns, body []byte) ([]byte, error) {
 	if _, err := io.ReadFull(conn, head[:]); err != nil {
 		return nil, err
 	}
-	const most = 1 << 10 // none of these answers is longer
+	const most = 1 << 10 // these answers are always shorter
 	length := binary.BigEndian.Uint32(head[:])
 	if length > most {
 		return nil, fmt.Errorf("it answers with %q, which ZooKeeper does not do", strings.TrimSpace(string(head[:])))

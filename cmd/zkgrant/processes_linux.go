@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// visible returns the processes that are wanted, as far as they can be seen. It is nil
-// without /proc. It needs next to no memory: the command may be ended where none is left.
+// visible returns the processes that wanted accepts, as far as /proc shows them, or nil
+// without /proc. It allocates very little, because the command may have to be ended when
+// memory has run out.
 func visible(wanted func(stat) bool) (all []stat) {
 	proc, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -23,8 +24,8 @@ func visible(wanted func(stat) bool) (all []stat) {
 		if err != nil || n <= 0 {
 			return all
 		}
-		// An entry has a number and an offset of 8 bytes each, its length, a type, and
-		// its name.
+		// An entry has an inode number and an offset of 8 bytes each, its length, a type,
+		// and its name.
 		const length, name = 16, 19
 		for entry := buffer[:n]; len(entry) > name; entry = entry[binary.NativeEndian.Uint16(entry[length:]):] {
 			pid, ok := number(entry[name:])
@@ -38,7 +39,7 @@ func visible(wanted func(stat) bool) (all []stat) {
 	}
 }
 
-// number returns the decimal number with which the text begins.
+// number parses the decimal number at the beginning of the text.
 func number(text []byte) (n int, ok bool) {
 	for _, c := range text {
 		if c < '0' || c > '9' {
@@ -49,18 +50,20 @@ func number(text []byte) (n int, ok bool) {
 	return n, ok
 }
 
-// contained reports whether this process is in another PID namespace than the system's
-// init.
+// contained reports whether this process is in a different PID namespace than the
+// system's init.
 func contained() bool {
 	const first = "pid:[4026531836]" // PROC_PID_INIT_INO
 	is, err := os.Readlink("/proc/self/ns/pid")
 	return err == nil && is != first
 }
 
-// supervisorName is what a supervisor calls itself, so that another one knows it.
+// supervisorName is the process name of a supervisor, by which other zkgrants recognise
+// it.
 const supervisorName = "zk-supervisor"
 
-// nameSupervisor gives this process that name. Without /proc there is nobody to read it.
+// nameSupervisor gives this process that name. Without /proc it does nothing, and nobody
+// could read the name.
 func nameSupervisor() { _ = os.WriteFile("/proc/self/comm", []byte(supervisorName), 0) }
 
 func processStat(pid int) (s stat, ok bool) {
@@ -73,8 +76,8 @@ func processStat(pid int) (s stat, ok bool) {
 	if closed := unix.Close(file); err != nil || closed != nil {
 		return s, false
 	}
-	// The name in parentheses may have any characters, so what follows the last one
-	// counts: the state, and then numbers.
+	// The name in parentheses may contain any characters, so search for the last
+	// parenthesis. After it come the state and then numbers.
 	text := buffer[:n]
 	name := bytes.LastIndexByte(text, ')')
 	s.supervises = bytes.HasSuffix(text[:max(name, 0)], []byte("("+supervisorName))

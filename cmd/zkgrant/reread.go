@@ -7,25 +7,26 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// reread is what files say that are read again at each dial: certificates and passwords
-// are renewed while the program runs.
+// reread holds values from files that are read again at each dial, because certificates
+// and passwords are renewed while the program runs.
 type reread[T any] struct {
 	read func() (T, error)
 	*console
 
 	mu    sync.Mutex
 	last  T
-	wrong string // the error that was reported; empty: the files are good
+	wrong string // the error that was reported; empty while the files are good
 }
 
-// readAgain reads the files for the first time, when an error counts.
+// readAgain reads the files for the first time and returns an error if that fails.
 func readAgain[T any](c *console, read func() (T, error)) (*reread[T], error) {
 	first, err := read()
 	return &reread[T]{read: read, console: c, last: first}, err
 }
 
-// now returns what the files say. If they cannot be read, or make no sense, as while they
-// are being written, it returns what they said last, and reports the error once.
+// now returns the current values. If the files cannot be read, or are invalid because
+// they are just being written, it returns the previous values, and reports the error
+// once.
 func (a *reread[T]) now() T {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -40,9 +41,9 @@ func (a *reread[T]) now() T {
 	return a.last
 }
 
-// mechanismAgain is a mechanism whose file is read again for each exchange.
+// mechanismAgain is a mechanism that reads its file again for each exchange.
 type mechanismAgain struct {
-	sasl.Mechanism // as it was read first, for the name
+	sasl.Mechanism // as first read, for the name
 
 	file *reread[sasl.Mechanism]
 }

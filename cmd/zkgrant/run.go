@@ -24,7 +24,7 @@ func holdingCommands(s *settings) []*cobra.Command {
 	return []*cobra.Command{newRun(s), newElect(s), newHold(s)}
 }
 
-// commandFlags say how the command runs.
+// commandFlags are the flags for how the command runs.
 type commandFlags struct {
 	*settings
 
@@ -50,8 +50,8 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 	flags.BoolVar(&f.stdin, "stdin", false, "let the command read from the terminal, if zkgrant is in the foreground")
 }
 
-// command takes what follows the two dashes for the command, finds its program, and
-// returns it with the paths before them.
+// command splits the arguments at the two dashes into the paths and the command, and
+// looks up the command's program.
 func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (paths []string, c *child, err error) {
 	dashes := cmd.ArgsLenAtDash()
 	if dashes < 1 || dashes == len(args) {
@@ -74,8 +74,8 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 		}
 		c.line = []string{"sh", "-c", c.line[0]}
 	}
-	// This check comes first: a contender that cannot use the lock is a nuisance to
-	// others, too.
+	// Check this before queueing: a contender that cannot use the lock only delays
+	// others.
 	if _, err := exec.LookPath(c.line[0]); err != nil {
 		w.last.Path = strings.Join(args[:dashes], " ")
 		w.writeFigures(notStarted(err))
@@ -84,8 +84,8 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 	return args[:dashes], c, nil
 }
 
-// signalNamed returns a signal by its name, with or without SIG, or by its number; 0 if
-// there is none.
+// signalNamed returns the signal with that name, with or without SIG, or that number. It
+// returns 0 if there is none.
 func signalNamed(name string) syscall.Signal {
 	if number, err := strconv.Atoi(name); err == nil {
 		name = unix.SignalName(syscall.Signal(number))
@@ -93,10 +93,10 @@ func signalNamed(name string) syscall.Signal {
 	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
 }
 
-// program is the name of the command's program. With --shell that is sh.
+// program returns the name of the command's program. With --shell that is sh.
 func (f *commandFlags) program(c *child) string { return filepath.Base(c.line[0]) }
 
-// notStarted says why the command did not start.
+// notStarted returns err with the exit code for a command that did not start.
 func notStarted(err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return &exit{codeNotFound, err}

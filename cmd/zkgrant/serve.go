@@ -13,7 +13,7 @@ import (
 
 const (
 	silence  = 10 * time.Second // for the header of a request
-	idle     = 3 * time.Minute  // between two requests on a connection; a scraper comes back before
+	idle     = 3 * time.Minute  // between two requests on a connection; scrapers return earlier
 	farewell = 2 * time.Second  // for the requests in progress to end
 )
 
@@ -43,12 +43,12 @@ func (s *settings) announce(out io.Writer, listener net.Listener, handler http.H
 	return handler, nil
 }
 
-// local refuses requests that name another host. A foreign site could make its name lead
-// to this machine, and a browser would then take its pages and ours for one site.
+// local refuses requests that name another host. Otherwise a foreign site could make its
+// name resolve to this machine, and a browser would treat our pages as part of that site.
 func local(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil { // on port 80 a browser names none
+		if err != nil { // for port 80 a browser sends no port
 			host = strings.TrimSuffix(strings.TrimPrefix(r.Host, "["), "]")
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
@@ -72,7 +72,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	err := server.Shutdown(last)
-	if errors.Is(err, context.DeadlineExceeded) { // a request waits for ZooKeeper
+	if errors.Is(err, context.DeadlineExceeded) { // a request still waits for ZooKeeper
 		err = server.Close()
 	}
 	if serving := <-served; !errors.Is(serving, http.ErrServerClosed) {

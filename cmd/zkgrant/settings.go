@@ -20,13 +20,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// settings holds the global flags, and where messages go.
+// settings holds the global flags, and the console for messages.
 type settings struct {
 	*console
 
 	servers  string
 	timeout  time.Duration // of the session
-	tick     time.Duration // the servers' tickTime, at most; 0: the library's default
+	tick     time.Duration // upper bound for the servers' tickTime; 0: the library's default
 	authFile string
 	saslFile string
 	tls      struct{ ca, cert, key, name string }
@@ -60,9 +60,10 @@ func (s *settings) bind(root *cobra.Command) {
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return fromEnvironment(f) }
 }
 
-// fromEnvironment sets the flags that are not on the command line. What is there counts.
-// An empty variable is none: that is how a unit or a compose file takes one back. Nor is
-// one with the default: ZKGRANT_QUIET=false does not rule out ZKGRANT_VERBOSE=true.
+// fromEnvironment sets flags from ZKGRANT_ variables. Flags on the command line take
+// precedence. An empty variable counts as unset, since that is how a unit or a compose
+// file removes one. So does a variable with the default value: ZKGRANT_QUIET=false does
+// not conflict with ZKGRANT_VERBOSE=true.
 func fromEnvironment(flags *pflag.FlagSet) error {
 	var failed error
 	loud := flags.Changed("verbose") || flags.Changed("quiet")
@@ -86,7 +87,7 @@ func (s *settings) open(more ...coordinator.Option) (*coordinator.Coordinator, e
 	return coordinator.Open(s.servers, append(options, more...)...)
 }
 
-// options are the options of a session that the flags ask for.
+// options returns the session options that the flags ask for.
 func (s *settings) options() ([]coordinator.Option, error) {
 	if s.servers == "" {
 		return nil, errors.New("give the ZooKeeper servers with --servers host:port,... or in ZKGRANT_SERVERS; there is no default")
@@ -104,7 +105,7 @@ func (s *settings) options() ([]coordinator.Option, error) {
 	return slices.Concat(options, again, access), err
 }
 
-// secrets are the options that rest on files. Each file is read again at each dial.
+// secrets returns the options that come from files. Each file is read again at each dial.
 func (s *settings) secrets() (options []coordinator.Option, err error) {
 	if s.authFile != "" {
 		identities, err := readAgain(s.console, s.identities)
@@ -130,7 +131,7 @@ func (s *settings) secrets() (options []coordinator.Option, err error) {
 	return options, nil
 }
 
-// identities reads the file of identities.
+// identities reads the --auth-file.
 func (s *settings) identities() (all []session.Auth, err error) {
 	file, err := os.Open(s.authFile)
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *settings) identities() (all []session.Auth, err error) {
 	return all, lines.Err()
 }
 
-// mechanism reads the file with the user of SASL.
+// mechanism reads the --sasl-file.
 func (s *settings) mechanism() (sasl.Mechanism, error) {
 	text, err := os.ReadFile(s.saslFile)
 	if err != nil {
@@ -166,7 +167,7 @@ func (s *settings) mechanism() (sasl.Mechanism, error) {
 	return sasl.DigestMD5(user, password), nil
 }
 
-// encryption reads the files of TLS.
+// encryption reads the TLS files.
 func (s *settings) encryption() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.tls.name}
 	if s.tls.ca != "" {
@@ -188,8 +189,8 @@ func (s *settings) encryption() (*tls.Config, error) {
 	return config, nil
 }
 
-// ask runs f with a coordinator that has a session, for a command that only asks. A
-// server has the session timeout to answer.
+// ask runs f with a connected coordinator, for a command that holds no lock. A server has
+// the session timeout to answer.
 func (s *settings) ask(ctx context.Context, f func(context.Context, *coordinator.Coordinator) error) (err error) {
 	c, err := s.open()
 	if err != nil {
@@ -209,8 +210,7 @@ func (s *settings) ask(ctx context.Context, f func(context.Context, *coordinator
 	return f(ctx, c)
 }
 
-// lockOptions are the options of a handle that have to be the same for all users of a
-// lock.
+// lockOptions returns the options that must be the same for all users of a lock.
 func (s *settings) lockOptions() []coordinator.LockOption {
 	if s.asKazoo {
 		return []coordinator.LockOption{coordinator.AsKazoo()}

@@ -11,17 +11,17 @@ import (
 	"syscall"
 )
 
-// signals are the signals sent to this process. Of each kind one is kept until it is
-// received, as by the kernel, so that no number of one kind drops another: WINCH comes
-// with each line by which a window grows, and TERM once.
+// signals delivers the signals sent to this process. Like the kernel, it keeps one
+// pending signal of each kind, so that many of one kind cannot crowd out another: a
+// resized window sends lots of WINCH, but TERM comes only once.
 type signals struct{ c chan os.Signal }
 
-// listen catches signals until the process ends. It does not stop before: the Go runtime,
-// left alone with a QUIT, writes to standard error first, which may be a full pipe.
+// listen catches signals until the process ends. It never stops earlier, because the Go
+// runtime's own handler for QUIT writes to standard error, which may be a full pipe.
 func listen() *signals {
 	s := &signals{make(chan os.Signal)}
-	// A line for a reader that has ended must not end this process. A handler, unlike an
-	// ignored signal, leaves the command the default.
+	// Writing to a reader that has exited must not kill this process. A handler is not
+	// inherited, while an ignored signal would stay ignored in the command.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ignoreBackground()
 	for _, sig := range []syscall.Signal{
@@ -39,10 +39,10 @@ func listen() *signals {
 	return s
 }
 
-// catch is signal.Notify without the signals that were ignored or blocked when this
-// process started, as nohup does with HUP and a shell with INT and QUIT of what runs in
-// the background. Those mean nothing to this process, and the command inherits them as
-// they are.
+// catch is signal.Notify, except for signals that were ignored or blocked when this
+// process started. For example, nohup ignores HUP, and a shell ignores INT and QUIT for
+// background jobs. This process leaves them alone, and the command inherits them
+// unchanged.
 func catch(to chan<- os.Signal, signals ...syscall.Signal) {
 	ignored, blocked := atStart()
 	for _, sig := range signals {
@@ -50,16 +50,16 @@ func catch(to chan<- os.Signal, signals ...syscall.Signal) {
 			signal.Notify(to, sig)
 		}
 	}
-	// The Go runtime has installed its own handler for QUIT. A shell ignores INT and QUIT
-	// together.
+	// The Go runtime has replaced an ignored QUIT with its own handler. Shells ignore INT
+	// and QUIT together.
 	if ignored>>(syscall.SIGINT-1)&1 == 1 {
 		signal.Ignore(syscall.SIGQUIT)
 	}
 }
 
 // atStart returns the signals that were ignored, and those that were blocked, when this
-// process started. The first call has to come before the first signal is caught: then the
-// runtime gives its threads masks of their own.
+// process started. It must first be called before any signal is caught, because that
+// changes the signal masks of the runtime's threads.
 //
 //nolint:gochecknoglobals // what a process inherits
 var atStart = sync.OnceValues(func() (ignored, blocked uint64) {
@@ -67,8 +67,8 @@ var atStart = sync.OnceValues(func() (ignored, blocked uint64) {
 })
 
 // ignoredAtStart returns the signals that were ignored when this process started, as far
-// as the Go runtime leaves them so: HUP, INT, and the signals that halt a process; and
-// QUIT with INT.
+// as the Go runtime keeps them ignored: HUP, INT, and the signals that halt a process.
+// QUIT is added if INT was ignored.
 func ignoredAtStart() (set uint64) {
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU} {
 		if signal.Ignored(sig) {
@@ -81,8 +81,8 @@ func ignoredAtStart() (set uint64) {
 	return set
 }
 
-// statusMask returns a set of signals from what the kernel says of this process. It is
-// empty where the kernel does not.
+// statusMask returns a set of signals from this process's status in /proc. It is empty
+// without /proc.
 func statusMask(name string) (set uint64) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -90,14 +90,14 @@ func statusMask(name string) (set uint64) {
 	}
 	for line := range strings.Lines(string(status)) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			set, _ = strconv.ParseUint(strings.TrimSpace(value), 16, 64) // the kernel writes it so
+			set, _ = strconv.ParseUint(strings.TrimSpace(value), 16, 64) // the kernel always writes hexadecimal
 		}
 	}
 	return set
 }
 
-// whileWaiting acts on a signal before the Grant. It returns the exit code if the signal
-// ends the wait.
+// whileWaiting handles a signal before the Grant. It returns the exit code if the signal
+// ends the wait, otherwise 0.
 func (s *signals) whileWaiting(sig os.Signal, c *console) int {
 	switch sig {
 	case syscall.SIGTSTP:
@@ -114,7 +114,7 @@ func (s *signals) whileWaiting(sig os.Signal, c *console) int {
 }
 
 // halt does what TSTP does to a program that does not catch it. It may return a moment
-// before the process is halted, so what comes afterwards is done on CONT.
+// before the process is halted, so callers do the rest of the work on CONT.
 func halt(c *console) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		c.say(report{Event: "failed", Error: err.Error(), loud: true}, "halting: %v", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/jobs"
 )
 
-// standing returns the facts about this process as a job.
+// standing collects the facts about this process as a job.
 func standing() jobs.Job {
 	ignored, _ := atStart()
 	j := jobs.Job{
@@ -28,7 +28,7 @@ func standing() jobs.Job {
 	for _, p := range members {
 		m := jobs.Member{Ended: p.ended(), Parent: p.parent}
 		if p.parent != 0 {
-			// A parent that has ended meanwhile continues nothing.
+			// If the parent has ended meanwhile, it will not continue us.
 			m.ParentGroup, _ = unix.Getpgid(p.parent)
 			m.ParentSession, _ = unix.Getsid(p.parent)
 		}
@@ -59,8 +59,8 @@ func foreground() (group int) {
 	return group
 }
 
-// setForeground puts a group into the foreground of this process's terminal. From the
-// background that takes a TTOU that is ignored.
+// setForeground puts a group into the foreground of this process's terminal. In the
+// background this works only while TTOU is ignored.
 func setForeground(group int) error {
 	return atTerminal(func(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, group) })
 }
@@ -73,6 +73,6 @@ func atTerminal(do func(fd int) error) error {
 	return errors.Join(do(fd), unix.Close(fd))
 }
 
-// ignoreBackground makes a line of ours appear though this process is in the background,
-// also after `stty tostop`, which would halt it for that.
+// ignoreBackground lets this process write to the terminal from the background, even
+// after `stty tostop`, which would otherwise halt it.
 func ignoreBackground() { signal.Ignore(syscall.SIGTTOU) }

@@ -2,15 +2,15 @@
 
 package main
 
-// stat is what the kernel says of a process.
+// stat is a process as described by the kernel.
 type stat struct {
 	state byte
 
 	pid, parent, group, session, threads int
 
-	supervises bool // it is the supervisor of a zkgrant
+	supervises bool // it is a zkgrant's supervisor
 }
 
-// ended reports whether it runs no more. A zombie with more than one thread does: only
-// its first thread has ended.
+// ended reports whether the process has ended. A zombie with more than one thread has
+// not: only its first thread has.
 func (s stat) ended() bool { return s.state == 'X' || s.state == 'Z' && s.threads <= 1 }

@@ -18,26 +18,27 @@ import (
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
 )
 
-// Between zkgrant and its command stands a supervisor: this program once more. It starts
-// the command, adopts and reaps what the command leaves behind, and has the same duty as
-// zkgrant. So the command is dead in time also if zkgrant is killed or halted:
+// zkgrant does not start its command directly: it starts a second copy of itself, the
+// supervisor. The supervisor starts the command, adopts and reaps the processes that the
+// command leaves behind, and has the same duty as zkgrant. So the command is dead in time
+// even if zkgrant is killed or halted:
 //
-//  1. zkgrant tells the supervisor each new end of the lease, by the first pipe.
-//  2. zkgrant is killed: the pipe ends, and the supervisor ends the command as after a
+//  1. zkgrant sends the supervisor each new end of the lease, on the first pipe.
+//  2. If zkgrant is killed, the pipe ends, and the supervisor ends the command as after a
 //     loss.
-//  3. zkgrant is halted: the last end that it has told passes, and the supervisor sends
-//     KILL.
+//  3. If zkgrant is halted, the last end that it has sent passes, and the supervisor
+//     sends KILL.
 //
-// If the supervisor is killed, the kernel kills the command with it, and zkgrant the
-// group. The supervisor never uses os/exec, whose waits would miss what the supervisor
-// has reaped.
+// If the supervisor is killed, the kernel kills the command with it, and zkgrant kills
+// the group. The supervisor does not use os/exec, whose Wait would miss processes that
+// the supervisor has reaped.
 
-// supervisorMark is the first argument of a supervisor. The second one is its orders.
+// supervisorMark is the first argument of a supervisor. Its orders are the second one.
 const supervisorMark = "\x01zkgrant supervises"
 
-// orders are what a supervisor has to know before it starts the command.
+// orders are what a supervisor needs before it starts the command.
 type orders struct {
-	control, report uintptr        // its ends of the pipes
+	control, report uintptr        // file descriptors of its pipe ends
 	foreground      bool           // the command gets the terminal
 	apart           bool           // it gets a session of its own
 	outputs         bool           // TTOU is ignored only by zkgrant itself
@@ -51,25 +52,26 @@ func (o orders) String() string {
 	return fmt.Sprintf(ordersFormat, o.control, o.report, o.foreground, o.apart, o.outputs, int(o.asks), int64(o.grace), int64(o.timeout))
 }
 
-// What zkgrant tells the supervisor: a time of the clock sinceBoot, or dismissed.
-const dismissed = -1 // the supervisor is not needed any more, and leaves the group alone
+// zkgrant sends the supervisor ends of the lease, on the clock of sinceBoot, or
+// dismissed.
+const dismissed = -1 // the supervisor is no longer needed, and leaves the group alone
 
 // What the supervisor reports to zkgrant, as a word and a number.
 const (
 	reportLate     = "late"     // 0: the lease has run out before the command was started
-	reportStarting = "starting" // 0: the command is about to start, and starts or fails
-	reportStarted  = "started"  // the command's process
-	reportFailed   = "failed"   // why it was not started, an errno
+	reportStarting = "starting" // 0: the command is about to start; started or failed follows
+	reportStarted  = "started"  // the command's PID
+	reportFailed   = "failed"   // the errno of the failed start
 	reportEnded    = "ended"    // the command's wait status
-	reportGone     = "gone"     // the same, and nothing is left of the family
+	reportGone     = "gone"     // the command's wait status, and nothing is left of the family
 
 	reportHalted    = "halted"    // the signal that has halted the command
 	reportContinued = "continued" // 0
-	reportKilled    = "killed"    // 0: the lease that the supervisor knows of has run out
+	reportKilled    = "killed"    // 0: the lease known to the supervisor has run out
 )
 
-// superviseIfAsked makes this process a supervisor if its arguments say so. It does not
-// return then.
+// superviseIfAsked turns this process into a supervisor if its arguments say so. In that
+// case it does not return.
 func superviseIfAsked() {
 	atStart() // before anything catches a signal
 	if len(os.Args) < 5 || os.Args[1] != supervisorMark {
@@ -89,12 +91,12 @@ type supervisor struct {
 
 	in, out *os.File
 	family  family
-	adopts  bool // what descends from this process is among its children at the latest when its own parent has ended
+	adopts  bool // descendants become its children when their own parents end
 	ended   bool // the command itself
-	status  int  // with which it has ended
+	status  int  // its wait status
 	said    string
 	killed  bool        // the command was sent KILL
-	reports chan string // lines for zkgrant, which may be halted and not read them
+	reports chan string // lines for zkgrant, which may be halted and not reading
 	duty    duty.Duty
 }
 
@@ -105,9 +107,8 @@ func (s *supervisor) run(path string, argv []string) {
 	syscall.CloseOnExec(int(s.report))
 	s.adopts = adopt()
 	nameSupervisor()
-	// What is sent to zkgrant's whole session must not end its supervisor. The command
-	// gets the defaults, since the signals have handlers here, or what zkgrant has
-	// inherited.
+	// Signals to zkgrant's whole session must not end the supervisor. Since handlers are
+	// not inherited, the command gets the defaults, or what zkgrant has inherited.
 	catch(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
 		syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGALRM, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	if s.outputs {
@@ -122,7 +123,7 @@ func (s *supervisor) run(path string, argv []string) {
 	go func() {
 		defer close(written)
 		for line := range s.reports {
-			_, _ = s.out.WriteString(line) // if nobody reads it, zkgrant has ended
+			_, _ = s.out.WriteString(line) // it fails only if zkgrant has ended
 		}
 	}()
 	defer func() {
@@ -133,7 +134,7 @@ func (s *supervisor) run(path string, argv []string) {
 		}
 	}()
 
-	// The first deadline comes before the command starts.
+	// Receive the first deadline before the command starts.
 	first, err := s.hear()
 	if err != nil || first == dismissed {
 		return
@@ -161,14 +162,14 @@ func (s *supervisor) start(path string, argv []string) error {
 	case s.foreground:
 		attr.Sys.Foreground, attr.Sys.Ctty = true, 0
 	case s.apart:
-		attr.Sys.Setpgid, attr.Sys.Setsid = false, true // which makes a group, too
+		attr.Sys.Setpgid, attr.Sys.Setsid = false, true // setsid creates a group, too
 	}
 	group, err := syscall.ForkExec(path, argv, attr)
 	s.family = familyOf(group, os.Getpid(), s.apart)
 	return err
 }
 
-// watch keeps the duty until nothing is left of the family, or the supervisor is
+// watch carries out the duty until nothing is left of the family, or the supervisor is
 // dismissed.
 func (s *supervisor) watch(children <-chan os.Signal) {
 	told := make(chan int64)
@@ -194,7 +195,7 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 		for _, act := range do {
 			switch act {
 			case duty.Ask:
-				_ = s.family.signal(s.asks) // what fails here is followed by KILL
+				_ = s.family.signal(s.asks) // if this fails, KILL follows
 				_ = s.family.signal(syscall.SIGCONT)
 			case duty.Kill:
 				_ = s.family.signal(syscall.SIGKILL) // repeated
@@ -203,7 +204,7 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 				}
 				s.killed = true
 			case duty.Leave:
-				if s.duty.Lost { // otherwise zkgrant says so, and dismisses this process
+				if s.duty.Lost { // otherwise zkgrant reports that, and dismisses this process
 					s.complain()
 					return
 				}
@@ -212,8 +213,9 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 			case duty.Lose, duty.Remind, duty.Stay: // zkgrant reports that
 			}
 		}
-		// The timer stands still while the machine is suspended, so it is a short one.
-		// And the last process of the family may be a child of one that has left it.
+		// Keep the timer short: it stops while the machine is suspended, and the last
+		// process of the family may be a child of a process outside it, whose end sends
+		// no SIGCHLD here.
 		wake.Reset(min(again.Sub(sinceBoot()), time.Second))
 		select {
 		case <-children:
@@ -222,7 +224,7 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 			switch {
 			case at == dismissed:
 				return
-			case !ok: // zkgrant has ended, and nobody renews the lease
+			case !ok: // zkgrant has ended, so nobody renews the lease
 				told = nil
 				s.duty.Grace, s.duty.Lost = s.grace, true
 			default:
@@ -232,8 +234,8 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 	}
 }
 
-// reap waits for the children that have ended, and reports when the command is halted. It
-// reports whether no child is left.
+// reap reaps the children that have ended, and reports halts of the command to zkgrant.
+// It returns whether no child is left.
 func (s *supervisor) reap() (childless bool) {
 	for {
 		var status syscall.WaitStatus
@@ -244,8 +246,8 @@ func (s *supervisor) reap() (childless bool) {
 		case err != nil || pid <= 0:
 			return errors.Is(err, syscall.ECHILD)
 		case status.Stopped() || status.Continued():
-			// A halt that finds no room is dropped, so that there is room for the end.
-			// Its reader is halted, and asks nothing of the command.
+			// Drop reports of halts if the queue is half full, to leave room for the end.
+			// A reader that is so far behind is halted itself, and does not need them.
 			if group, err := unix.Getpgid(pid); err != nil || group != s.family.group || len(s.reports) > cap(s.reports)/2 {
 				continue
 			}
@@ -260,7 +262,7 @@ func (s *supervisor) reap() (childless bool) {
 	}
 }
 
-// sayEnded reports the end of the command, and that of its family.
+// sayEnded reports the end of the command, and the end of its family.
 func (s *supervisor) sayEnded() {
 	what := reportEnded
 	if s.duty.Empty {
@@ -272,7 +274,7 @@ func (s *supervisor) sayEnded() {
 	}
 }
 
-// hear returns what zkgrant tells next.
+// hear reads the next message from zkgrant.
 func (s *supervisor) hear() (at int64, err error) {
 	err = binary.Read(s.in, binary.NativeEndian, &at)
 	return at, err
@@ -282,7 +284,7 @@ func (s *supervisor) say(what string, number int) {
 	s.reports <- what + " " + strconv.Itoa(number) + "\n"
 }
 
-// complain says that KILL does not end the command.
+// complain reports that KILL has not ended the command.
 func (s *supervisor) complain() {
 	ignoreBackground()
 	c := newConsole(os.Stderr, &settings{})
@@ -290,8 +292,9 @@ func (s *supervisor) complain() {
 	c.out.flush(time.Second)
 }
 
-// highPipe returns a pipe whose end for the supervisor, to write or to read, stays open
-// in it. The number of that end is high, so that it is not one that the command inherits.
+// highPipe returns a pipe. theirs is the end for the supervisor, for writing or reading.
+// It gets a high descriptor, so that it does not collide with one that the command
+// inherits.
 func highPipe(writes bool) (ours, theirs *os.File, err error) {
 	in, out, err := os.Pipe()
 	if err != nil {
@@ -305,7 +308,7 @@ func highPipe(writes bool) (ours, theirs *os.File, err error) {
 	high := 100
 	var most syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &most) == nil {
-		high = int(min(uint64(high), uint64(most.Cur)/2)) //nolint:unconvert // FreeBSD has a signed one
+		high = int(min(uint64(high), uint64(most.Cur)/2)) //nolint:unconvert // the field is signed on FreeBSD
 	}
 	fd, err := unix.FcntlInt(original.Fd(), unix.F_DUPFD, high)
 	if err != nil {

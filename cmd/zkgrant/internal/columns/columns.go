@@ -12,23 +12,23 @@ import (
 // Column describes a column of a table.
 type Column struct {
 	Name  string
-	Least int  // its least width
-	Right bool // of numbers
-	Tail  bool // a cell that does not fit loses its beginning
-	Drop  int  // a column with a higher number is left out earlier; 0: never
+	Least int  // the minimum width
+	Right bool // aligned to the right, for numbers
+	Tail  bool // a cell that does not fit is cut at its beginning
+	Drop  int  // columns with higher numbers are left out first; 0: never
 }
 
 const gap = 2 // between columns
 
-// Align returns a line of names and a line for each row of cells, none wider than width
-// if possible. It leaves out columns that do not fit.
+// Align returns a header line and a line for each row of cells, no wider than width if
+// possible. It leaves out columns that do not fit.
 func Align(columns []Column, cells [][]string, width int) []string {
 	kept, need := fitting(columns, width)
 	widths := make(map[int]int, len(kept))
 	for _, i := range kept {
 		widths[i] = columns[i].Least
 	}
-	for _, i := range kept { // the first columns get what they need first
+	for _, i := range kept { // the first columns get the width that they need first
 		wanted := ansi.StringWidth(columns[i].Name)
 		for _, row := range cells {
 			wanted = max(wanted, ansi.StringWidth(row[i]))
@@ -55,8 +55,8 @@ func Align(columns []Column, cells [][]string, width int) []string {
 	return lines
 }
 
-// fitting returns the indices of the columns whose least widths fit, and their width
-// together.
+// fitting returns the indices of the columns whose minimum widths fit, and their total
+// width.
 func fitting(columns []Column, width int) (kept []int, need int) {
 	for i, c := range columns {
 		kept = append(kept, i)
@@ -74,7 +74,7 @@ func fitting(columns []Column, width int) (kept []int, need int) {
 	return kept, need
 }
 
-// fit makes a cell as wide as width.
+// fit cuts or pads a cell to the width.
 func (c Column) fit(cell string, width int) string {
 	switch {
 	case c.Tail && cell != c.Name:
@@ -89,10 +89,10 @@ func (c Column) fit(cell string, width int) string {
 	return cell + blanks
 }
 
-// Head returns the beginning of a text that does not fit.
+// Head returns the text, cut at its end if it does not fit.
 func Head(text string, width int) string { return ansi.Truncate(text, width, "…") }
 
-// Tail returns the end of a text that does not fit.
+// Tail returns the text, cut at its beginning if it does not fit.
 func Tail(text string, width int) string {
 	if over := ansi.StringWidth(text) - width; over > 0 && width > 0 {
 		return ansi.TruncateLeft(text, over+1, "…")
@@ -100,5 +100,5 @@ func Tail(text string, width int) string {
 	return text
 }
 
-// Width returns how wide a text is on a terminal.
+// Width returns the width of a text on a terminal.
 func Width(text string) int { return ansi.StringWidth(text) }

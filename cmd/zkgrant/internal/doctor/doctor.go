@@ -1,5 +1,5 @@
-// Package doctor judges what was seen of a ZooKeeper ensemble and of its locks. It does
-// no I/O.
+// Package doctor judges observations of a ZooKeeper ensemble and its locks. It does no
+// I/O.
 package doctor
 
 import (
@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 // The levels of findings.
 const (
 	OK   Level = "ok"   // as it should be
 	Note Level = "note" // worth knowing, or could not be seen
-	Warn Level = "warn" // costs reserve, or will turn bad
-	Bad  Level = "bad"  // breaks exclusion, a wait, the timely report of a loss, or the servers
+	Warn Level = "warn" // leaves less reserve, or will become bad
+	Bad  Level = "bad"  // breaks mutual exclusion, a wait, the timely report of a loss, or the servers
 )
 
 // Finding is one result of a check.
@@ -27,29 +27,29 @@ type Finding struct {
 	Do      string `json:"do,omitempty"`
 }
 
-// Observation is what was seen.
+// Observation is everything that was seen.
 type Observation struct {
-	Asked   time.Duration // the session timeout asked for
-	Granted time.Duration // the session timeout that a server has agreed to; 0 if there was no session
-	Tick    time.Duration // the tickTime of the servers, at most, as the locks are told
+	Asked   time.Duration // the requested session timeout
+	Granted time.Duration // the negotiated session timeout; 0 if there was no session
+	Tick    time.Duration // the upper bound for the servers' tickTime that the locks assume
 	Servers []Server      // of the connect string
-	Tree    *Tree         // nil if no path was looked at
+	Tree    *Tree         // nil if no path was examined
 }
 
 // Server is what was seen of one server.
 type Server struct {
 	Addr      string            // as in the connect string
-	At        string            // where it was reached; empty if unknown
+	At        string            // the address at which it was reached; empty if unknown
 	Reached   bool              // it has accepted a connection
 	Refusal   string            // why there is no session with it; empty if there was one
-	RoundTrip time.Duration     // the median of several; 0 if it was not measured
+	RoundTrip time.Duration     // the median of several pings; 0 if not measured
 	Least     time.Duration     // the shortest session timeout that it agrees to; 0 if unknown
 	Most      time.Duration     // the longest session timeout that it agrees to; 0 if unknown
-	ReadOnly  bool              // the session can only read
+	ReadOnly  bool              // the session is read-only
 	Answers   map[string]string // to the four-letter words
 	Later     string            // the second answer to srvr
-	Between   time.Duration     // the time from the first answer to the second, at least
-	Clock     *Clock            // nil if it is unknown
+	Between   time.Duration     // the minimum time between the two answers
+	Clock     *Clock            // nil if unknown
 }
 
 // Clock compares a server's clock with this machine's.
@@ -58,8 +58,8 @@ type Clock struct {
 	Within time.Duration // the largest error of Ahead
 }
 
-// Findings judges an observation, in parts: the servers, the ensemble, the session, the
-// locks, their sessions. Each part begins with the worst.
+// Findings judges an observation in parts: servers, ensemble, timing, clocks, four-letter
+// words, locks and sessions. Each part starts with its worst findings.
 func Findings(o Observation) []Finding {
 	var all []Finding
 	for _, part := range [...]func(Observation) []Finding{servers, ensemble, timing, clocks, words, locks, sessions} {

@@ -9,10 +9,10 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file holds the interop table of docs/interop.md: what each library's contenders do
-// about each other's names.
+// This file holds the table of docs/interop.md: how each library's contenders treat the
+// node names of the other libraries.
 
-// family is the maker of a contender, as its name tells.
+// family is the library that has created a contender, as inferred from the node's name.
 type family uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	goZookeeper
 	kazoo
 	writeLock
-	recipe // of ZooKeeper's documentation, or unknown
+	recipe // ZooKeeper's documented recipe, or unknown
 )
 
 func (f family) String() string {
@@ -73,16 +73,17 @@ func familyOf(name events.Name) family {
 	return recipe
 }
 
-// effect is what a contender does about a name that it does not know.
+// effect is how a contender treats a name that it does not know.
 type effect uint8
 
 const (
 	waits  effect = iota
 	fails         // it gives up with an error
-	enters        // it holds beside the other contender
+	enters        // it holds at the same time as the other contender
 )
 
-// comes tells what a contender does if another family's name of a kind stands before it.
+// comes returns what a contender does if a name of another family and of that kind is
+// ahead of it.
 func (f family) comes(kind events.Kind) effect {
 	sided := kind == events.KindRead || kind == events.KindWrite
 	switch {
@@ -111,7 +112,7 @@ func forms(n Node) (all []Finding) {
 		counts[f]++
 		kinds[f] = append(kinds[f], name.Kind)
 	}
-	// worst is the worst that the first family does if it finds the second.
+	// worst returns the worst effect on the first family if the second is ahead of it.
 	worst := func(a, b family) (e effect) {
 		for _, kind := range kinds[b] {
 			e = max(e, a.comes(kind))
@@ -150,7 +151,7 @@ func forms(n Node) (all []Finding) {
 	return all
 }
 
-// advice says what to do about two families in one directory.
+// advice returns what to do about two families in one directory.
 func advice(a, b family) string {
 	ours := a == zkgrantMutex || a == zkgrantSides
 	switch {

@@ -13,35 +13,35 @@ import (
 // Tree is what was seen at a path and below it.
 type Tree struct {
 	Root    string
-	Looked  int           // how many nodes were looked at
-	Nodes   []Node        // those that some finding may be about
+	Looked  int           // how many nodes were examined
+	Nodes   []Node        // the nodes that a finding may be about
 	Records []Record      // of crash detection
-	Ahead   time.Duration // how far the youngest contender's time is ahead of this machine's clock
+	Ahead   time.Duration // how far the newest contender's ctime is ahead of this machine's clock
 
-	Sessions map[int64]Owned // with ephemeral nodes at the path or below it; see [Tree.Own]
+	Sessions map[int64]Owned // the sessions with ephemeral nodes at the path or below it; see [Tree.Own]
 }
 
 // Node is a directory and what is in it.
 type Node struct {
 	Path       string
 	Refusal    string // why it cannot be read
-	Ours       bool   // its data say that zkgrant has made it
+	Ours       bool   // its data says that zkgrant has created it
 	Next       int64  // the number of the next sequential node
 	Contenders []string
-	Persistent []string // the contenders and permits that belong to no session
+	Persistent []string // the contenders and permits without a session
 	Others     []string // its other children
 }
 
-// Record is the record of a holder with crash detection.
+// Record is the crash record of a holder.
 type Record struct {
 	Path   string // of the lock
 	Holder string // the holder's node
 	Since  time.Time
-	Gone   bool // the holder's node does not exist, and the record still does
+	Gone   bool // the record exists, but the holder's node does not
 }
 
-// NextSequence returns the number of the next sequential node of a directory. cversion
-// counts creates and deletes, in 32 bits; the number counts creates alone.
+// NextSequence returns the number of the next sequential node in a directory. cversion
+// counts creates and deletes, in 32 bits; the sequence number counts only creates.
 func NextSequence(cversion, children int32) int64 {
 	return int64(uint32(cversion)+uint32(children)) / 2
 }
@@ -68,7 +68,7 @@ func locks(o Observation) (all []Finding) {
 		all = append(all, n.findings()...)
 	}
 	if len(foreign) > 0 {
-		// The servers tell no client whether a directory is a container.
+		// The servers do not reveal whether a directory is a container.
 		all = append(all, Finding{
 			Note, "directories", o.Tree.Root, "Another program created directories that zkgrant locks use; they may stay when they are empty: " + list(foreign) + ".",
 			"Delete them once while no process uses them: in its own directories, zkgrant takes a free lock with one request instead of four.",
@@ -97,7 +97,7 @@ func locks(o Observation) (all []Finding) {
 	return all
 }
 
-// counted formats a number of things.
+// counted formats a count with its noun.
 func counted(n int, one, more string) string {
 	if n == 1 {
 		more = one
@@ -139,7 +139,7 @@ const (
 	queue    = "locks"
 )
 
-// kinds finds a path that is used as a semaphore and as another kind of lock.
+// kinds reports a path that is used both as a semaphore and as another kind of lock.
 func (n Node) kinds() *Finding {
 	if len(n.Contenders) == 0 {
 		return nil
@@ -155,7 +155,7 @@ func (n Node) kinds() *Finding {
 	}
 }
 
-// strangers returns the children that no lock has made, and no latch.
+// strangers returns the children that belong to neither a lock nor a latch.
 func (n Node) strangers() []string {
 	return slices.DeleteFunc(slices.Clone(n.Others), func(name string) bool {
 		return name == sizeNode || name == leases || name == queue || isLatch(name)
@@ -173,7 +173,7 @@ func isLatch(name string) bool {
 	return strings.HasSuffix(form, "latch-") && strings.Trim(digits, "0123456789") == ""
 }
 
-// sequence judges how close the directory's sequence numbers are to their end.
+// sequence judges how close the directory's sequence numbers are to their limit.
 func (n Node) sequence() []Finding {
 	const late, do = math.MaxInt32 / 4 * 3, "Let it be empty for a moment: zkgrant then renews its own directory. Delete one that another library created."
 	for _, text := range n.Contenders {

@@ -1,7 +1,7 @@
 package doctor
 
-// Findings judges what was seen of a node alone, which may be printed before all of the
-// tree was seen. [Findings] has the same, and more.
+// Findings judges a single node, so that the findings can be printed before the walk has
+// ended. [Findings] returns the same ones and more.
 func (n Node) Findings() []Finding {
 	if n.Refusal != "" {
 		return nil

@@ -114,7 +114,7 @@ func ensemble(o Observation) (all []Finding) {
 		bad(Note, "connect-string", fmt.Sprintf("The ensemble has %d servers, and the connect string names %d.", sizes, len(o.Servers)), "List all of them: a lock survives a silent server only if another server is listed.")
 	}
 	for _, s := range o.Servers {
-		// The leader counts itself as a voter, and not as in sync with itself.
+		// The leader counts itself among the voters, but not among the synced followers.
 		if voters, synced := s.number("mntr", "zk_quorum_size"), s.number("mntr", "zk_synced_followers"); s.mode() == "leader" && voters > 0 && synced >= 0 && synced+1 < voters {
 			bad(Warn, "synced", fmt.Sprintf("The leader %s has %d of %d voters in sync, itself included.", s.Addr, synced+1, voters), "Check the other voters: one more failure may stop every lock.")
 		}
@@ -129,7 +129,7 @@ func ensemble(o Observation) (all []Finding) {
 // Lags reports whether a server lags behind another one.
 func (o Observation) Lags() bool { return len(lags(o)) > 0 }
 
-// lags finds the servers that lack what another one had some time before.
+// lags finds the servers that still lack what another server had some time ago.
 func lags(o Observation) (all []Finding) {
 	newest, at := int64(-1), ""
 	for _, s := range o.Servers {
@@ -150,7 +150,7 @@ func lags(o Observation) (all []Finding) {
 	return all
 }
 
-// words tells which four-letter words are refused.
+// words reports which four-letter words are refused.
 func words(o Observation) (all []Finding) {
 	by := map[string][]string{}
 	for _, s := range o.Servers {
@@ -174,7 +174,7 @@ func words(o Observation) (all []Finding) {
 	return all
 }
 
-// round leaves the digits that matter to people.
+// round keeps the digits that matter to a reader.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d < 10*time.Millisecond && d > -10*time.Millisecond:

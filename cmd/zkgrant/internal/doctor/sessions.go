@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// The end of a session is one transaction since ZooKeeper 3.6, and it lists every
-// ephemeral node of the session. A server that cannot read the transaction back from its
-// log does not start again.
+// Since ZooKeeper 3.6, the end of a session is one transaction that lists every ephemeral
+// node of the session. A server that cannot read this transaction back from its log does
+// not start.
 const (
 	// readable is the size of the largest transaction that a server can read by default:
-	// jute.maxbuffer, and an extra of the same size.
+	// jute.maxbuffer, plus an extra of the same size.
 	readable = 2 * 0xfffff
-	// around is the size of the transaction without its nodes: a header, a count and a
+	// around is the size of the transaction without the paths: a header, a count and a
 	// digest.
 	around = 48
-	// before is what precedes each path in it: its length.
+	// before is the size of the length field before each path.
 	before = 4
 )
 
 // Owned is what a session owns.
 type Owned struct {
 	Nodes int
-	Bytes int // that the nodes take in the transaction that ends the session
+	Bytes int // the size of the nodes in the transaction that ends the session
 }
 
-// Own counts an ephemeral node of a session, by its path with the chroot.
+// Own counts an ephemeral node of a session. path includes the chroot.
 func (t *Tree) Own(session int64, path string) {
 	if t.Sessions == nil {
 		t.Sessions = map[int64]Owned{}
@@ -40,7 +40,8 @@ func (t *Tree) Own(session int64, path string) {
 	t.Sessions[session] = owned
 }
 
-// sessions judges how close each session is to an end that servers cannot read.
+// sessions judges how close each session is to the size at which servers cannot read its
+// end.
 func sessions(o Observation) []Finding {
 	if o.Tree == nil || len(o.Tree.Sessions) == 0 {
 		return nil
@@ -75,8 +76,8 @@ func sessions(o Observation) []Finding {
 	}}
 }
 
-// old reports whether every server is known to be older than 3.6: the end of a session
-// lists nothing there.
+// old reports whether every server is known to be older than 3.6, where the end of a
+// session lists no nodes.
 func (o Observation) old() bool {
 	return len(o.Servers) > 0 && !slices.ContainsFunc(o.Servers, func(s Server) bool {
 		major, rest, _ := strings.Cut(s.version(), ".")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// timing judges the session timeout and the tick.
+// timing judges the session timeout and tickTime.
 func timing(o Observation) (all []Finding) {
 	if !slices.ContainsFunc(o.Servers, Server.Serves) {
 		return nil
@@ -36,7 +36,7 @@ func timing(o Observation) (all []Finding) {
 		for key, of := range bounds {
 			each = append(each, fmt.Sprintf("%v to %v at %s", key[0], key[1], strings.Join(of, ", ")))
 		}
-		slices.Sort(each) // a finding is printed once, so it must always read the same
+		slices.Sort(each) // printed findings are recognised by their text, so keep it stable
 		all = append(all, Finding{
 			Warn, "bounds", "session timeout", "The servers have different bounds for the session timeout: " + strings.Join(each, "; ") + ".",
 			"Set the same minSessionTimeout, maxSessionTimeout and tickTime on every server: otherwise a reconnect may change a session's timeout.",
@@ -67,7 +67,7 @@ func timing(o Observation) (all []Finding) {
 	return all
 }
 
-// timeout judges the session timeout that was agreed.
+// timeout judges the negotiated session timeout.
 func (o Observation) timeout() Finding {
 	const subject = "session timeout"
 	within := ""
@@ -83,8 +83,8 @@ func (o Observation) timeout() Finding {
 	return Finding{OK, "timeout", subject, fmt.Sprintf("%v was requested and granted%s.", o.Asked, within), ""}
 }
 
-// clocks judges the servers' clocks. No lock depends on them, but the times that people
-// read do.
+// clocks judges the servers' clocks. No lock depends on them, but the times that zkgrant
+// prints do.
 func clocks(o Observation) (all []Finding) {
 	const tolerable = time.Second
 	seen, widest := 0, time.Duration(0)

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Words returns the four-letter words that a server is asked.
+// Words returns the four-letter words to send to each server.
 func Words() []string { return []string{"srvr", "conf", "mntr", "ruok", "isro", "cons"} }
 
 const refusedWord = "is not executed because it is not in the whitelist"
 
-// refused reports whether the server does not answer the word.
+// refused reports whether the server refuses to answer the word.
 func (s Server) refused(word string) bool { return strings.Contains(s.Answers[word], refusedWord) }
 
-// value returns the value of a key in an answer, of `Mode: leader`, `tickTime=500` or
-// `zk_learners>2`.
+// value returns the value of a key in an answer, which has lines such as `Mode: leader`,
+// `tickTime=500`, or a key and a value with a tab in between.
 func value(answer, key string) string {
 	for line := range strings.Lines(answer) {
 		if rest, ok := strings.CutPrefix(line, key); ok && rest != "" && strings.ContainsAny(rest[:1], ":=\t") {
@@ -30,7 +30,7 @@ func (s Server) mode() string { return value(s.Answers["srvr"], "Mode") }
 // Serves reports whether there was a session with the server.
 func (s Server) Serves() bool { return s.Refusal == "" }
 
-// version returns the number alone: what follows it differs between builds.
+// version returns the version number without its suffix, which differs between builds.
 func (s Server) version() string {
 	version, _, _ := strings.Cut(value(s.Answers["srvr"], "Zookeeper version"), ",")
 	version, _, _ = strings.Cut(version, "-")
@@ -55,8 +55,8 @@ func (s Server) number(word, key string) int {
 	return n
 }
 
-// tick returns the server's tickTime, and whether the server says it. If not, it follows
-// from the bounds of the session timeout, which are 2 and 20 ticks unless they are set.
+// tick returns the server's tickTime, and whether the server reports it. Otherwise tick
+// derives it from the bounds of the session timeout, which default to 2 and 20 ticks.
 func (s Server) tick() (tick time.Duration, said bool) {
 	if ms := s.number("conf", "tickTime"); ms > 0 {
 		return time.Duration(ms) * time.Millisecond, true
@@ -67,7 +67,7 @@ func (s Server) tick() (tick time.Duration, said bool) {
 	return 0, false
 }
 
-// members returns the size of the ensemble, by the answer to conf, or 0.
+// members returns the size of the ensemble according to conf, or 0.
 func (s Server) members() (n int) {
 	for line := range strings.Lines(s.Answers["conf"]) {
 		if strings.HasPrefix(line, "server.") {
@@ -78,7 +78,7 @@ func (s Server) members() (n int) {
 }
 
 // Established finds a session in an answer to cons, and returns when its connection was
-// made, by the server's clock.
+// made, on the server's clock.
 func Established(cons string, session int64) (time.Time, bool) {
 	id := "sid=0x" + strconv.FormatUint(uint64(session), 16) + ","
 	for line := range strings.Lines(cons) {

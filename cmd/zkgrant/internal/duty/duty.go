@@ -1,28 +1,28 @@
-// Package duty decides what becomes of a command when its lock ends: when it is asked to
-// end, when it is killed, and when the lock may be given back. One promise comes first:
+// Package duty decides what happens to a command when its lock ends: when it is asked to
+// end, when it is killed, and when the lock may be released. Its first promise:
 //
 //	When the lock is lost, the command is dead before the next holder starts.
 //
-// The package makes no system call and reads no clock. Its caller writes down what has
+// The package makes no system calls and reads no clock. Its caller records what has
 // happened, calls Next, carries out what Next returns before it does anything else, and
-// calls Next again at the time that Next names. Nothing may hold the caller up in
+// calls Next again at the time that Next returns. Nothing may block the caller in
 // between, least of all its own output.
 package duty
 
 import "time"
 
-// Act is something to do. The command is all that it has started.
+// Act is something to do. "The command" includes everything that it has started.
 type Act int
 
-// The acts of Next.
+// The acts that Next returns.
 const (
 	Ask     Act = iota + 1 // send the command the signal that asks it to end
 	Kill                   // send it KILL; repeated until it is dead
 	Lose                   // report that the lock is lost
-	Remind                 // report that others of the group continue, and the lock is held for them
+	Remind                 // report that other processes of the group continue, and the lock is held for them
 	Stay                   // report that the command is dead, and the lock is held until Until
-	Release                // the command is dead: give the lock back, if it is still held
-	Leave                  // KILL does not end the command and the lock is lost: end without it
+	Release                // the command is dead: release the lock, if it is still held
+	Leave                  // KILL does not end the command and the lock is lost: exit anyway
 )
 
 func (a Act) String() string {
@@ -30,36 +30,36 @@ func (a Act) String() string {
 }
 
 const (
-	// lead is how long before the deadline of a revocation KILL is sent, if a signal
-	// takes no time. At the deadline itself the library deletes the node, and the next
-	// holder starts.
+	// lead is how long before the deadline of a revocation KILL is sent, not counting the
+	// time that signalling takes. At the deadline the library deletes the node, and the
+	// next holder starts.
 	lead = 20 * time.Millisecond
-	// repeat is the time between two KILLs: the first one may have failed.
+	// repeat is the time between two KILLs. The first one may have failed.
 	repeat = 100 * time.Millisecond
 )
 
-// Duty is what is known about the lock and the command. The caller sets the exported
-// fields, and calls Next after each change. A zero time is one that has not come.
+// Duty is the state of the lock and the command. The caller sets the exported fields, and
+// calls Next after each change. A zero time means that the event has not happened.
 type Duty struct {
-	Grace   time.Duration // between the signal and KILL; 0 is KILL at once
+	Grace   time.Duration // between the signal and KILL; 0: KILL at once
 	Timeout time.Duration // the session timeout
-	Took    time.Duration // by the latest Ask: to find every process takes the longer the more there are
-	Leaves  bool          // others of the group may continue without the lock
-	Until   time.Time     // the lock is held until then, unless somebody asks for its end
+	Took    time.Duration // how long the latest Ask took; finding every process takes longer the more there are
+	Leaves  bool          // other processes of the group may continue without the lock
+	Until   time.Time     // the lock is held until then, unless its end is requested
 
-	Lease   time.Time // the lock is safe until then without further contact; Due at most
-	Revoked bool      // the lock is requested by a revocation, and the command has agreed to it
+	Lease   time.Time // the lock is safe until then without further contact; not after Due
+	Revoked bool      // a revocation was requested, and the command is revocable
 	Due     time.Time // the deadline of the revocation, if it has one
 	Lost    bool      // the library has reported the loss
-	Ended   time.Time // the command itself has ended, which others of its group may outlive
+	Ended   time.Time // when the command itself ended; others of its group may outlive it
 	Empty   bool      // no process is left of the group
 
-	stopped time.Time // the latest TERM or INT before Ended, or else the first signal after it
+	stopped time.Time // the latest TERM or INT before Ended, otherwise the first signal after it
 	hung    time.Time // the latest HUP or QUIT before Ended
 
 	asked time.Time
-	given bool      // the lock is lost, or about to be: it counts as lost from then on
-	until time.Time // if given: KILL
+	given bool      // the lock is lost or about to be, and counts as lost from now on
+	until time.Time // if given: when to send KILL
 	first time.Time // the first KILL
 	last  time.Time // the latest KILL
 
@@ -67,9 +67,9 @@ type Duty struct {
 	done     bool // the command was dead before the lock was lost
 }
 
-// Signaled notes that a signal was passed on which ends most programs. A request is one
-// that others answer: HUP, on which they read their configuration again, and QUIT, on
-// which a Java program prints its stacks.
+// Signaled records that a signal was forwarded that ends most programs. request is true
+// for signals that some programs handle without ending: HUP, to reload their
+// configuration, and QUIT, on which a Java program prints its stacks.
 func (d *Duty) Signaled(request bool, now time.Time) {
 	switch {
 	case d.Ended.IsZero() && request:
@@ -82,18 +82,19 @@ func (d *Duty) Signaled(request bool, now time.Time) {
 // GivenUp reports whether Next has returned Lose.
 func (d *Duty) GivenUp() bool { return d.given }
 
-// Done reports whether the command was dead before the lock was lost. Then it stays so:
-// its process group may be another one's by now.
+// Done reports whether the command was dead before the lock was lost. Once true it stays
+// true, since the number of its process group may be reused.
 func (d *Duty) Done() bool { return d.done }
 
-// Ending reports whether the command was asked to end, or ends because it was told to.
-// That is no longer undone. What a command that has ended by itself leaves behind is not
-// ending.
+// Ending reports whether the command was asked to end, or has ended because of a signal.
+// This cannot be undone. Processes that outlive a command which ended by itself do not
+// count as ending.
 func (d *Duty) Ending() bool { return d.given || !d.asked.IsZero() || !d.Ended.IsZero() && d.caused() }
 
 // Next returns what to do now, in this order, and when to call Next again.
 func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
-	// A lease that is renewed after this comes too late, for the command is asked to end.
+	// A lease that is renewed after this comes too late, because the command is asked to
+	// end.
 	loses := !d.given && (d.Lost || !now.Before(d.giveUpAt()))
 	if loses {
 		d.given, d.until = true, earlier(d.Lease, now.Add(d.Grace))
@@ -115,11 +116,11 @@ func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
 	case asks:
 		do = append(do, Ask)
 	}
-	// The report comes after the signal, so that it cannot delay the signal.
+	// Report after the signal, so that the report cannot delay the signal.
 	if loses {
 		do = append(do, Lose)
 	}
-	orphaned := !d.Ended.IsZero() && !d.caused() // it has ended by itself, and its group continues
+	orphaned := !d.Ended.IsZero() && !d.caused() // it has ended by itself; its group may continue
 	if d.Empty || orphaned && d.Leaves {
 		if d.given || d.caused() || !now.Before(d.Until) {
 			d.done = d.done || !d.given
@@ -148,25 +149,26 @@ func (d *Duty) Next(now time.Time) (do []Act, again time.Time) {
 	return do, at
 }
 
-// reminds reports whether a Remind is to come: others of the group live on by themselves,
-// or because KILL does not end them.
+// reminds reports whether a Remind is due: other processes of the group live on, by
+// themselves or because KILL does not end them.
 func (d *Duty) reminds(orphaned bool) bool {
 	return !d.reminded && !d.given && (orphaned || !d.Ended.IsZero() && !d.first.IsZero())
 }
 
-// caused reports whether the command has ended because it was told to. A request counts
-// if the end follows within the session timeout.
+// caused reports whether the command has ended because of a loss, a revocation or a
+// signal. HUP and QUIT count if the end follows within the session timeout.
 func (d *Duty) caused() bool {
 	return d.given || d.Revoked || !d.stopped.IsZero() || !d.hung.IsZero() && d.Ended.Sub(d.hung) < d.Timeout
 }
 
-// Overdue reports whether it is the deadline of a revocation that ends the lock first.
+// Overdue reports whether the deadline of a revocation ends the lock before the lease
+// does.
 func (d *Duty) Overdue() bool { return !d.Due.IsZero() && !d.Lease.Before(d.Due) }
 
-// giveUpAt is when the lock counts as lost if nothing changes.
+// giveUpAt returns when the lock counts as lost if nothing changes.
 func (d *Duty) giveUpAt() time.Time {
 	switch {
-	case d.Overdue(): // the command has been asked to end
+	case d.Overdue(): // the command was already asked to end
 		return d.Due.Add(-lead - d.Took)
 	case !d.Due.IsZero():
 		return earlier(d.Lease.Add(-d.Grace), d.Due.Add(-lead-d.Took))
@@ -174,7 +176,7 @@ func (d *Duty) giveUpAt() time.Time {
 	return d.Lease.Add(-d.Grace)
 }
 
-// killAt is when the command has to be dead.
+// killAt returns when KILL is due.
 func (d *Duty) killAt() time.Time {
 	if !d.first.IsZero() {
 		return d.first

@@ -1,5 +1,4 @@
-// Package nested finds out whether a contender waits for the very process that has
-// started it.
+// Package nested detects a contender that would wait for the process that has started it.
 package nested
 
 import (
@@ -13,22 +12,23 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Node is one that an outer zkgrant holds while this process runs.
+// Node is a node that an outer zkgrant holds while this process runs.
 type Node struct {
 	Node    string `json:"node"`
 	Session string `json:"session"`
 }
 
-// Variable has the nodes of the locks further out than the innermost one, as JSON.
+// Variable is the environment variable with the nodes of all outer locks except the
+// innermost one, as JSON.
 const Variable = "ZKGRANT_OUTER"
 
-// most bounds how many nodes are passed on: a chain of processes may start its own
-// successor. A multi-lock of more members is not cut for the command itself, which finds
-// them as members.
+// most limits how many nodes are passed on, because a chain of processes may keep
+// starting its own successors. The members of a multi-lock are passed separately, and are
+// not limited.
 const most = 32
 
-// Outer returns the nodes that the variables of an environment name, the innermost ones
-// last. They may be stale. What cannot be read is left out.
+// Outer returns the nodes of the outer locks according to the environment, the innermost
+// ones last. They may be stale. Malformed values are ignored.
 func Outer(environ []string) (all []Node) {
 	set := map[string]string{}
 	for _, variable := range environ {
@@ -47,36 +47,36 @@ func Outer(environ []string) (all []Node) {
 	return all
 }
 
-// Environment returns the variable with these nodes, the innermost ones if there are
-// many, or nothing if there is no node.
+// Environment returns the variable with these nodes, or only the innermost ones if there
+// are many. It returns nil if there is no node.
 func Environment(outer []Node) []string {
 	if len(outer) == 0 {
 		return nil
 	}
 	value, err := json.Marshal(outer[max(0, len(outer)-most):])
-	if err != nil { // it has only strings
+	if err != nil { // strings always marshal
 		panic(err)
 	}
 	return []string{Variable + "=" + string(value)}
 }
 
-// Contender is what requests the lock.
+// Contender describes the request for the lock.
 type Contender struct {
-	Session int64 // its own
+	Session int64 // the contender's own
 	Reads   bool
-	Permits int // of a semaphore with so many of them:
-	Size    int // 0: it is no semaphore
+	Permits int // requested from a semaphore with Size permits
+	Size    int // 0: not a semaphore
 }
 
-// InTheWay returns the node of the outer locks that has to go before the contender is
-// granted the lock. The queue has each path's contenders in order, with the contender
-// itself.
+// InTheWay returns the node of an outer lock that would have to be deleted before the
+// contender is granted the lock. queue has the contenders of each path in order,
+// including this one.
 //
-// A contender that does not have to wait for an outer lock itself may wait for another
-// one that does: a reader for a writer, the last permit of a semaphore for two.
+// The contender may also wait for an outer lock indirectly: a reader for a writer that
+// waits for it, or one permit after a request for two.
 func (c Contender) InTheWay(queue []events.Contender, outer []Node) (node string, is bool) {
 	free := c.Size
-	found := map[string]string{} // by the directory: the first outer node
+	found := map[string]string{} // the first outer node in each directory
 	for _, other := range queue {
 		dir := path.Dir(other.Node)
 		if c.Size > 0 {
@@ -88,7 +88,7 @@ func (c Contender) InTheWay(queue []events.Contender, outer []Node) (node string
 			if behind && c.Size > 0 && c.Permits > free {
 				return first, true
 			}
-			delete(found, dir) // the rest of this queue is behind it
+			delete(found, dir) // the rest of this queue comes after the contender
 		case ours:
 			if !behind {
 				first, found[dir] = other.Node, other.Node
@@ -104,7 +104,7 @@ func (c Contender) InTheWay(queue []events.Contender, outer []Node) (node string
 	return "", false
 }
 
-// named reports whether one of the nodes is the contender's.
+// named reports whether one of the nodes belongs to the contender.
 func named(nodes []Node, c events.Contender) bool {
 	return slices.ContainsFunc(nodes, func(n Node) bool {
 		return n.Session == text.SessionID(c.Session) && session.AttemptOf(n.Node) == session.AttemptOf(c.Node)

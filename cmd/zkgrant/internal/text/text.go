@@ -1,4 +1,4 @@
-// Package text makes text for people out of the servers' numbers and bytes.
+// Package text formats values from the servers for people.
 package text
 
 import (
@@ -11,7 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// hidden reports whether a character steers a terminal, reverses a line, or is invisible.
+// hidden reports whether a character controls a terminal, changes the text direction, or
+// is invisible.
 func hidden(r rune) bool {
 	switch r {
 	case '\u00ad', '\u061c', '\u180e', '\ufeff':
@@ -21,7 +22,7 @@ func hidden(r rune) bool {
 		r >= '\u2060' && r <= '\u206f' || r >= '\ufff9' && r <= '\ufffb'
 }
 
-// Printable makes text from the servers harmless for a terminal, and one line of it.
+// Printable makes text from the servers safe to print on a terminal, as a single line.
 func Printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if hidden(r) && r != '\n' && r != '\t' {
@@ -32,12 +33,12 @@ func Printable(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(text)
 }
 
-// JSON returns a value as one line of JSON that is harmless for a terminal: it escapes
-// what is not printable.
+// JSON returns a value as one line of JSON that is safe to print on a terminal. It
+// escapes hidden characters.
 func JSON(value any) (string, error) {
 	marshalled, err := json.Marshal(value)
 	var line strings.Builder
-	for _, r := range string(marshalled) { // only strings hold anything but ASCII
+	for _, r := range string(marshalled) { // only strings contain anything but ASCII
 		if hidden(r) {
 			fmt.Fprintf(&line, `\u%04x`, r)
 		} else {
@@ -61,17 +62,17 @@ func Since(d time.Duration) string {
 	}
 }
 
-// Kind returns the kind of a contender, as --kind names it.
+// Kind returns the kind of a contender, named as for --kind.
 func Kind(k events.Kind) string { return strings.TrimSuffix(k.String(), " lock") }
 
 // SessionID formats a session as the servers' logs do.
 func SessionID(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
 
-// MayBeIdle reports whether a contender has the lock but perhaps no holder: the node of a
-// cached lock stays between two holders.
+// MayBeIdle reports whether a contender's node has the lock, but perhaps no holder at
+// present: the node of a cached lock stays between two holders.
 func MayBeIdle(c events.Contender) bool { return c.Holding && c.Cached }
 
-// State returns what a contender does in its queue.
+// State returns whether a contender holds or waits, in words.
 func State(c events.Contender) string {
 	switch {
 	case MayBeIdle(c):

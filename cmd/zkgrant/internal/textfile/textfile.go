@@ -1,5 +1,5 @@
-// Package textfile writes the outcome of a run in the text format of Prometheus, as the
-// textfile collector of its node exporter reads it.
+// Package textfile writes the outcome of a run in Prometheus' text format, for the
+// textfile collector of its node exporter.
 package textfile
 
 import (
@@ -19,19 +19,19 @@ type Run struct {
 	Ended  time.Time
 	Code   int
 	Waited time.Duration // for the lock
-	Held   time.Duration // the lock; 0 if it was not granted
-	Ran    bool          // the command has ended under the lock
+	Held   time.Duration // 0 if the lock was not granted
+	Ran    bool          // the command ended under the lock
 	Lost   bool
 }
 
-// The figures that outlive the next run.
+// The figures that are carried over to the next run.
 const (
 	success = "zkgrant_run_last_success_timestamp_seconds"
 	losses  = "zkgrant_run_losses_total"
 )
 
-// Text returns the content of the file. old is its former content, which may be of any
-// kind.
+// Text returns the new content of the file. old is its previous content, which may be
+// anything.
 func (r Run) Text(old []byte) []byte {
 	last, lost := former(old, success, r.Path), former(old, losses, r.Path)
 	if r.Ran && r.Code == 0 {
@@ -61,7 +61,7 @@ func series(name, path string) string {
 	return name + `{path="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"}`
 }
 
-// former returns the value that the old content has, or 0.
+// former returns the value in the old content, or 0.
 func former(old []byte, name, path string) float64 {
 	for line := range strings.Lines(string(old)) {
 		text, ok := strings.CutPrefix(line, series(name, path)+" ")
@@ -75,8 +75,8 @@ func former(old []byte, name, path string) float64 {
 	return 0
 }
 
-// Check returns an error if something other than a file is there, as a device or a
-// folder.
+// Check returns an error if the path is something other than a regular file, such as a
+// device or a directory. A missing file is fine.
 func Check(file string) error {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return errors.New("not a regular file")
@@ -84,8 +84,8 @@ func Check(file string) error {
 	return nil
 }
 
-// Write replaces the file by one that describes the run. A reader sees the old content or
-// the new. What a symbolic link names is replaced, and not the link.
+// Write replaces the file by one that describes the run. A reader sees either the old
+// content or the new one. If the path is a symbolic link, its target is replaced.
 func (r Run) Write(file string) (err error) {
 	if err := Check(file); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (r Run) Write(file string) (err error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target
 	}
-	old, _ := os.ReadFile(file) // if it cannot be read, this is the first run
+	old, _ := os.ReadFile(file) // an unreadable file counts as a first run
 	next, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (r Run) Write(file string) (err error) {
 			_ = os.Remove(next.Name())
 		}
 	}()
-	const readable = 0o644 // the exporter is another user
+	const readable = 0o644 // the exporter runs as another user
 	_, err = next.Write(r.Text(old))
 	for _, then := range []func() error{func() error { return next.Chmod(readable) }, next.Sync} {
 		if err == nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// What the model hears, besides the size of the terminal and the keys.
+// The model's messages, other than the terminal's size and the keys.
 type (
 	looked struct { // a walk has ended
 		locks []row
 		err   error
 		at    time.Time
 
-		searching int // the nodes that the first search of the tree has looked at so far; 0: it is over
+		searching int // nodes seen by the first search of the tree so far; 0 once it is over
 	}
 	due  struct{} // it is time for the next walk
 	beat struct { // a second has passed
@@ -34,14 +34,14 @@ type (
 	said string // the library's log
 )
 
-// effect is what the model asks for.
+// effect is something that the model wants done.
 type effect interface{ effect() }
 
 type (
-	look struct{} // a walk, which looked answers
-	rest struct{} // the interval, which due ends
-	wait struct{} // a second, which beat ends
-	ask  struct { // a revocation, which revoked answers
+	look struct{} // a walk, answered by looked
+	rest struct{} // the interval between walks, ended by due
+	wait struct{} // a second, ended by beat
+	ask  struct { // a revocation, answered by revoked
 		path string
 	}
 	quit struct{}
@@ -59,10 +59,10 @@ type mode uint8
 const (
 	browsing   mode = iota
 	filtering       // they edit the filter
-	confirming      // one of them means yes
+	confirming      // y means yes
 )
 
-// model is what is known and shown. It is a value: update returns the next one.
+// model is the state of the view. It is a value: update returns the next one.
 type model struct {
 	Options
 
@@ -73,8 +73,8 @@ type model struct {
 	locks  []row // of the last walk, in its order
 	at     time.Time
 	nodes  int                  // as in looked
-	waited map[string]time.Time // the nodes that were seen waiting, and when last
-	err    error                // ends it
+	waited map[string]time.Time // when each node was last seen waiting
+	err    error                // ends the program
 
 	rows     []row // the rows to show: filtered and sorted
 	order    order
@@ -149,7 +149,7 @@ func (m model) revoked(r revoked) model {
 	return m
 }
 
-// settled makes the rows again. The selection stays where it was, and on the screen.
+// settled rebuilds the rows. It keeps the selection, and keeps it on the screen.
 func (m model) settled() model {
 	m.rows = nil
 	for _, r := range m.locks {
@@ -178,7 +178,7 @@ func (m model) selecting(index int) model {
 	return m
 }
 
-// pressed takes a key, and the text that it types, if any.
+// pressed handles a key. typed is its text, or empty.
 func (m model) pressed(key, typed string) (model, []effect) {
 	if key == "ctrl+c" {
 		return m, []effect{quit{}}
@@ -246,7 +246,7 @@ func (m model) filtering(key, typed string) model {
 	return m.settled()
 }
 
-// asking opens the question whether to ask the selected lock back.
+// asking opens the question whether to revoke the selected lock.
 func (m model) asking() model {
 	if len(m.rows) == 0 {
 		return m

@@ -15,8 +15,8 @@ type row struct {
 	err error
 
 	holders, waiters int
-	waits            time.Time // when the oldest waiter queued up; zero: there is none
-	holds            time.Time // since when, at the earliest, the oldest holder holds; zero: there is none
+	waits            time.Time // when the oldest waiter queued up; zero if there is none
+	holds            time.Time // the earliest time at which the oldest holder may have got the lock; zero if there is none
 }
 
 // id distinguishes rows: a mutex and a semaphore may have the same path.
@@ -27,8 +27,8 @@ type id struct {
 
 func (r row) id() id { return id{r.Path, r.Kind} }
 
-// rowOf sums a lock up. A contender that was seen waiting holds since the last such
-// moment, at the earliest.
+// rowOf summarises a lock. A holder that was seen waiting has held the lock since then at
+// the earliest.
 func rowOf(lock events.LockInfo, err error, waited map[string]time.Time) row {
 	r := row{LockInfo: lock, err: err}
 	for _, c := range lock.Contenders {
@@ -47,8 +47,8 @@ func rowOf(lock events.LockInfo, err error, waited map[string]time.Time) row {
 	return r
 }
 
-// remember notes the waiters at a time. It keeps what is known of a contender that now
-// holds, and forgets the others.
+// remember records that the current waiters were waiting at that time. It keeps the
+// record of a contender that now holds, and drops all other records.
 func remember(waited map[string]time.Time, locks []row, at time.Time) map[string]time.Time {
 	now := make(map[string]time.Time)
 	for _, r := range locks {
@@ -71,7 +71,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// order is what the rows are sorted by.
+// order is the column by which the rows are sorted.
 type order uint8
 
 const (
@@ -81,7 +81,7 @@ const (
 	byPath
 )
 
-// sorted sorts the rows. Equal ones are in the order of their paths.
+// sorted sorts the rows in place. Ties are sorted by path.
 func (o order) sorted(rows []row) {
 	slices.SortStableFunc(rows, func(a, b row) int {
 		by := 0
@@ -111,8 +111,8 @@ func oldestFirst(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-// matches reports whether the text is part of the path or of a contender's data, in upper
-// or lower case.
+// matches reports whether the path or a contender's data contains the text, ignoring
+// case.
 func (r row) matches(text string) bool {
 	text = strings.ToLower(text)
 	return strings.Contains(strings.ToLower(r.Path), text) || slices.ContainsFunc(r.Contenders, func(c events.Contender) bool {

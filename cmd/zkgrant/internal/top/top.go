@@ -1,6 +1,6 @@
-// Package top is the live view of locks. The model, a value, hears messages and answers
-// with effects (model.go). view.go draws it. This file runs it on a terminal and carries
-// the effects out.
+// Package top is the live view of locks. The model is a value that turns messages into
+// effects (model.go). view.go draws it. This file runs it on a terminal and carries out
+// the effects.
 package top
 
 import (
@@ -23,7 +23,7 @@ type Options struct {
 	Interval time.Duration // between two walks
 	Grace    time.Duration // of a revocation
 	Colors   bool
-	Divert   func(say func(line string)) // has the lines for the terminal said here instead; nil: on the terminal again
+	Divert   func(say func(line string)) // redirects the lines for the terminal to say; nil ends that
 }
 
 // Run shows the locks until the user quits or ctx ends.
@@ -97,7 +97,7 @@ func (h *hands) do(effects []effect) tea.Cmd {
 	return tea.Batch(all...)
 }
 
-// look walks. One walk ends before the next one is asked for.
+// look walks through the tree. One walk ends before the next one is requested.
 func (h *hands) look() tea.Msg {
 	var locks []row
 	searching := 0
@@ -107,7 +107,7 @@ func (h *hands) look() tea.Msg {
 		}
 	})
 	for lock, err := range h.walk(ctx) {
-		if h.ctx.Err() != nil { // the program is about to end, and hears no more
+		if h.ctx.Err() != nil { // the program is about to end, and ignores messages
 			return nil
 		}
 		if errors.Is(err, coordinator.ErrInvalid) {

@@ -16,7 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// The looks of text.
+// Text styles.
 //
 //nolint:gochecknoglobals // they are constants
 var (
@@ -28,11 +28,11 @@ var (
 	yellow  = ansi.NewStyle(ansi.AttrYellowForegroundColor)
 )
 
-// layout says how many lines the parts of the screen get. The other lines are the title,
-// the names of the columns, the status and the keys.
+// layout is how many lines the parts of the screen get. The other lines are the title,
+// the column names, the status and the keys.
 type layout struct {
 	rows   int // of the table
-	detail int // with its rule; 0: there is no detail
+	detail int // including its rule; 0 for no detail
 }
 
 func (m model) layout() layout {
@@ -55,7 +55,7 @@ func (m model) view() string {
 		lines = append(lines, m.detail(l.detail)...)
 	}
 	lines = append(lines, m.statusLine(), m.keys())
-	if len(lines) > m.height { // the first lines and the status are worth most
+	if len(lines) > m.height { // the first lines and the status matter most
 		lines = append(lines[:m.height-1], lines[len(lines)-2])
 	}
 	for i, line := range lines {
@@ -94,7 +94,8 @@ func (m model) title() string {
 	return left + strings.Repeat(" ", gap) + right
 }
 
-// connection says how the session is, and how old the rows are if they are not fresh.
+// connection returns the state of the session, and the age of the rows if they are not
+// fresh.
 func (m model) connection() string {
 	words := map[coordinator.State]string{
 		coordinator.StateConnected: green.Styled("connected"), coordinator.StateSuspended: red.Styled("suspended"),
@@ -108,8 +109,8 @@ func (m model) connection() string {
 	return words
 }
 
-// fresh is the age up to which nothing is said about it. A look takes a few seconds at
-// most.
+// fresh returns the age up to which rows count as fresh. A walk usually takes at most a
+// few seconds.
 func (m model) fresh() time.Duration { return 2*m.Interval + 5*time.Second }
 
 func count(n int, what string) string {
@@ -119,7 +120,7 @@ func count(n int, what string) string {
 	return strconv.Itoa(n) + " " + what
 }
 
-// statusLine is the question, or the last report.
+// statusLine returns the filter, the question, or the last message.
 func (m model) statusLine() string {
 	switch m.mode {
 	case filtering:
@@ -148,7 +149,7 @@ func (m model) keys() string {
 	return dim.Styled("q quit  r revoke  / filter  ↑↓ select  sort by: w waited  h held  n waiters  p path")
 }
 
-// detail is the queue of the selected lock, holders first.
+// detail returns the queue of the selected lock, holders first.
 func (m model) detail(lines int) []string {
 	all := make([]string, 0, lines)
 	if len(m.rows) == 0 {
@@ -198,7 +199,7 @@ func (m model) queue(r row, room int) []string {
 	return lines
 }
 
-// table is the names of the columns, and the rows that there is room for.
+// table returns the column names, and as many rows as fit.
 func (m model) table(room int) []string {
 	all := []columns.Column{
 		{Name: "PATH", Least: 10, Tail: true}, {Name: "KIND", Least: 9, Drop: 4}, {Name: "SIZE", Least: 4, Right: true, Drop: 5},
