@@ -10,7 +10,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// limited sets a limit of the process that waits.
+// limited sets a resource limit on the waiting zkgrant.
 func limited(resource int, most uint64) func(*rig, int, string) {
 	return func(g *rig, pid int, _ string) {
 		g.t.Helper()
@@ -18,14 +18,16 @@ func limited(resource int, most uint64) func(*rig, int, string) {
 	}
 }
 
-// noMoreProcesses sets the limit as the user who runs the program: another one may not.
+// noMoreProcesses sets the limit as the user who runs the program, since no other user
+// may.
 func noMoreProcesses(g *rig, pid int, _ string) {
 	if out, err := g.command("prlimit --nproc=0 --pid " + strconv.Itoa(pid)).CombinedOutput(); err != nil {
 		g.t.Skipf("%v: %s", err, out)
 	}
 }
 
-// Each limit that can keep zkgrant from starting its supervisor, or that from starting.
+// Each limit that can keep zkgrant from starting its supervisor, or the supervisor from
+// starting.
 func TestACommandThatALimitKeepsFromBeginning(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 100<<10)

@@ -22,8 +22,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// former holds the lock with DetectCrash, in this process, until the returned function is
-// called: it makes the holder crash, or release.
+// former holds the lock with DetectCrash, in this process, until end is called, which
+// makes the holder crash or release.
 func (g *rig) former(options ...coordinator.AcquireOption) (held *coordinator.Acquisition, end func(crash bool)) {
 	g.t.Helper()
 	c, err := coordinator.Connect(g.t.Context(), g.servers)
@@ -40,18 +40,18 @@ func (g *rig) former(options ...coordinator.AcquireOption) (held *coordinator.Ac
 	}
 }
 
-// unbegun is a way in which the command of a lock that is granted does not run.
+// unbegun is a way in which the command does not run although the lock is granted.
 type unbegun struct {
 	flags  string
-	args   []string // of the command
-	nobody bool     // the program is run by a user that has limits
+	args   []string // the command's arguments
+	nobody bool     // run the program as a user with limits
 	then   func(g *rig, pid int, command string)
 	code   int
 	word   string
-	fatal  bool // it may end zkgrant itself, which needs threads and memory
+	fatal  bool // it may kill zkgrant itself, which needs threads and memory
 }
 
-// becomes replaces the command's program.
+// becomes overwrites the command's program with text.
 func becomes(text string) func(*rig, int, string) {
 	return func(g *rig, _ int, command string) {
 		g.t.Helper()
@@ -60,8 +60,8 @@ func becomes(text string) func(*rig, int, string) {
 	}
 }
 
-// The lock was granted, and the command did not begin. The record of an earlier crash
-// stays, and no record is left without one.
+// The lock was granted, but the command did not begin. The record of an earlier crash
+// stays; without an earlier crash, no record is left.
 func TestACommandThatDoesNotBegin(t *testing.T) {
 	t.Parallel()
 	doNotBegin(t, map[string]unbegun{
@@ -106,7 +106,7 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 				end(crash)
 				code := run.ExitCode()
 				prints(t, run.String(), "IT RAN", false)
-				if way.fatal && (code == 2 || code == -1) { // a crash, from which nothing can be cleaned up
+				if way.fatal && (code == 2 || code == -1) { // zkgrant crashed, and could not clean up
 					if _, left := g.Data(lockPath + ".holder"); crash && !left {
 						t.Error("zkgrant has died, and the record of the earlier crash is gone")
 					}
@@ -123,8 +123,8 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 	}
 }
 
-// The data of a crashed holder may be longer than a variable. The command runs all the
-// same.
+// The data of a crashed holder may be longer than an environment variable can be. The
+// command runs anyway.
 func TestTheDataOfACrashIsLong(t *testing.T) {
 	g := double(parallel(t))
 	_, end := g.former(coordinator.Data(bytes.Repeat([]byte{1}, 500<<10)))
@@ -132,7 +132,7 @@ func TestTheDataOfACrashIsLong(t *testing.T) {
 	g.ends(0, "run --detect-crash "+lockPath+" -- env", "ZKGRANT_ABANDONED={", `\u0001","cut":true}`)
 }
 
-// What the supervisor has reported when it ends decides whether the command may have
+// If the supervisor exits early, its last report decides whether the command may have
 // begun.
 func TestASupervisorThatEndsAtTheStart(t *testing.T) {
 	for said, want := range map[string]struct {
@@ -164,7 +164,7 @@ func TestASupervisorThatEndsAtTheStart(t *testing.T) {
 	}
 }
 
-// A supervisor that was halted until the lease is over starts nothing.
+// A supervisor that was halted past the end of the lease starts nothing.
 func TestASupervisorThatIsLate(t *testing.T) {
 	t.Parallel()
 	control, theirs := pipe(t)
@@ -184,7 +184,7 @@ func TestASupervisorThatIsLate(t *testing.T) {
 	eventstest.Check(t, errors.Join(control.Close(), reports.Close()))
 }
 
-// begun starts a command, which ends with the test.
+// begun starts a command, which is ended with the test.
 func begun(t *testing.T, line ...string) *child {
 	t.Helper()
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -209,7 +209,7 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 	command.signal(syscall.SIGSTOP)
 	halted(t, pid)
 	command.pass(syscall.SIGCONT, func() bool { return false })
-	for range 10 { // a signal that was sent arrives at once
+	for range 10 { // a signal would have arrived by then
 		if state := processState(t, pid); !strings.HasPrefix(state, "T") {
 			t.Fatalf("the command was let go on without the lock, want it halted: %s", state)
 		}
@@ -221,8 +221,8 @@ func TestContinuedOnlyIfTheLockIsValid(t *testing.T) {
 	})
 }
 
-// The number of a group that has ended is another group's sooner or later. It gets no
-// signal, and what the command has left behind does.
+// The number of an ended group may be reused, so that group gets no signal. The processes
+// that the command has left behind do.
 func TestTheNumberOfAGroupThatHasEnded(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux knows what the command has left behind: run the tests on Linux")

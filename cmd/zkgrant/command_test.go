@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// leaders are the parts of commands that another process outlives. Where no orphan is
-// adopted, that has to be in the group.
+// leaders returns the parts that are outlived by another process. On systems where the
+// supervisor cannot adopt orphans, that process must be in the command's group.
 func leaders() []string {
 	if runtime.GOOS != "linux" {
 		return []string{"leader"}
@@ -24,37 +24,37 @@ func leaders() []string {
 	return []string{"leader", "script"}
 }
 
-// long is what a command does at most, whatever the test does.
+// long bounds how long a command runs, whatever the test does.
 const long = 5 * time.Minute
 
-// play is the command `part`, which run runs in the tests. It does what the part says,
+// play is the command `part`, which zkgrant runs in the tests. It plays the named part
 // and returns the exit code.
 func play(part string, args []string) int {
 	ends := map[os.Signal]int{syscall.SIGTERM: 0, syscall.SIGUSR2: 5}
 	switch part {
-	case "exit": // with the code in the argument
+	case "exit": // exits with the code in the argument
 		return toInt(args[0])
 
-	case "wait": // for signals, and print each; TERM ends the command, and USR2 with 5
+	case "wait": // waits for signals and prints each; TERM ends it with 0, USR2 with 5
 		return wait("command", ends)
 
-	case "stubborn": // the same, but TERM does not end the command
+	case "stubborn": // the same, but TERM does not end it
 		delete(ends, syscall.SIGTERM)
 		return wait(append(args, "command")[0], ends)
 
-	case "family": // waits, with a stubborn child, for which no process waits
+	case "family": // waits, with a stubborn child that it never reaps
 		begin(nil, "stubborn", "child")
 		return wait("command", ends)
 
-	case "work": // on a file: append a line every millisecond; "deaf" ignores every signal that it can
+	case "work": // appends a line to the file every millisecond; "deaf" ignores every signal that it can
 		if args[1] == "deaf" {
 			signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		}
 		appendTo(args[0], "work", 1)
-		ready("command") // with a line in the file, whatever comes
+		ready("command") // the file has a line by now, whatever happens
 		appendTo(args[0], "work", long/time.Millisecond)
 
-	case "player": // works on the file, prints the signals that come, and ends with 5 at the end of its input
+	case "player": // works on the file, prints the signals that it gets, and exits with 5 at the end of its input
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(5)
@@ -63,8 +63,8 @@ func play(part string, args []string) int {
 		go wait("command", nil)
 		appendTo(args[0], "work", long/time.Millisecond)
 
-	// Each starts the work above, and ends: with the code in the third argument, or by
-	// TERM. The script's work has a group of its own, as after `set -m`.
+	// These start the work above and exit: with the code in the third argument, or on
+	// TERM. The script's work has its own group, as after `set -m`.
 	case "leader", "script":
 		begin(&syscall.SysProcAttr{Setpgid: part == "script"}, "work", args[:2]...)
 		if len(args) > 2 {
@@ -74,12 +74,12 @@ func play(part string, args []string) int {
 		signal.Notify(end, syscall.SIGTERM)
 		<-end
 
-	case "climber": // works on the file as root, to which its file's owner makes it
+	case "climber": // works on the file as root: its binary is set-user-ID
 		must(syscall.Setuid(0))
 		ready("climber")
 		appendTo(args[0], "work", long/time.Millisecond)
 
-	case "climbers": // starts a climber in its group, and is one itself; USR1 ends it
+	case "climbers": // becomes root and starts a climber in its group; USR1 ends it
 		end := make(chan os.Signal, 1)
 		signal.Notify(end, syscall.SIGUSR1)
 		must(syscall.Setuid(0))
@@ -92,7 +92,7 @@ func play(part string, args []string) int {
 		go appendTo(args[0], "work", long/time.Millisecond)
 		endFirstThread()
 
-	case "windows": // that change all the time; TERM comes after them
+	case "windows": // sends itself many WINCH and then TERM, which must arrive
 		s, seen := listen(), make(chan os.Signal, 1)
 		signal.Notify(seen, syscall.SIGWINCH, syscall.SIGTERM)
 		for _, sig := range append(slices.Repeat([]syscall.Signal{syscall.SIGWINCH}, 49), syscall.SIGTERM) {
@@ -106,7 +106,7 @@ func play(part string, args []string) int {
 			}
 		}
 
-	case "mark": // the same file
+	case "mark": // marks the file
 		appendTo(args[0], "next", 1)
 
 	default:
@@ -115,7 +115,7 @@ func play(part string, args []string) int {
 	return 0
 }
 
-// must ends the command if something fails that cannot fail.
+// must panics on an error that cannot happen.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -137,7 +137,7 @@ func begin(attr *syscall.SysProcAttr, part string, args ...string) int {
 	return child.Process.Pid
 }
 
-// appendTo appends the line to the file so often, once a millisecond.
+// appendTo appends the line to the file that many times, once per millisecond.
 func appendTo(name, line string, times time.Duration) {
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
 	must(err)
@@ -148,7 +148,7 @@ func appendTo(name, line string, times time.Duration) {
 	}
 }
 
-// wait prints the signals that come, until one of them is in ends, and returns its code.
+// wait prints the signals that arrive until one of them is in ends, and returns its code.
 func wait(name string, ends map[os.Signal]int) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1,

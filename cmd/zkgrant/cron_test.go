@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// crontab is the one on the page: its variables, and the commands of its lines.
+// crontab returns the variables and the commands of the crontab in docs/cron.md.
 func crontab(t *testing.T) (variables, commands []string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/cron.md")
@@ -38,8 +38,8 @@ func crontab(t *testing.T) (variables, commands []string) {
 	return variables, commands
 }
 
-// TestCron runs each line of the page's crontab as cron does: by sh, with few variables.
-// Each is run on two machines at once. Each time that it says is a fraction here.
+// TestCron runs each line of the page's crontab as cron does: with sh and few variables.
+// Two machines run each line at once. All durations are shortened.
 func TestCron(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("timeout"); err != nil {
@@ -86,7 +86,7 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 		t.Helper()
 		eventstest.Eventually(t, fmt.Sprint(line, " ", what, " ", n), func() bool { return count(t, log, what) == n })
 	}
-	finish := func() { // the job
+	finish := func() { // end the job
 		t.Helper()
 		if !hangs {
 			eventstest.Must(t, os.WriteFile(filepath.Join(bin, "gate"), []byte("end\n"), 0))
@@ -103,19 +103,19 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 		finish()
 		second.Exits(code)
 	} else {
-		if !hangs { // a job that hangs has little time here
+		if !hangs { // a hanging job has little time here
 			fires().Exits(0)
 			finish()
 			if strings.Contains(line, "--min-hold") {
 				logged("ends", 1)
-				fires().Exits(0) // its clock is late
+				fires().Exits(0) // a machine whose clock is slow
 			}
 		}
 		first.Exits(code)
 		logged("begins", 1)
 	}
 	for _, p := range all {
-		matches(t, "cron's mail", p, `^$`) // timeout says when it kills itself, too
+		matches(t, "cron's mail", p, `^$`) // timeout also reports when it kills itself
 	}
 	if left := g.Children("/locks/" + name); len(left) > 0 {
 		t.Errorf("%s: the nodes %v are left, want none", line, left)

@@ -12,18 +12,18 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// ending is a way in which a lock comes to its end. Whatever it is, what run has started
-// is dead before the next holder starts.
+// ending is a way in which a lock ends. In each case, everything that run has started is
+// dead before the next holder starts.
 type ending struct {
 	name    string
-	where   string // the situation of zkgrant
+	where   string // the situation that zkgrant runs in
 	flags   string
-	command string // it works on the file
+	command string // works on the file
 	end     func(g *rig, run *situated)
-	halts   bool // zkgrant, which is continued then
+	halts   bool // zkgrant is halted, and continued after the end
 	code    int
 	says    string
-	record  bool // of a crash: what was begun and not brought to its end
+	record  bool // a crash record is left: the work was begun, but not finished
 }
 
 func (e ending) String() string { return e.name }
@@ -50,13 +50,13 @@ func (g *rig) record(want bool) {
 	}
 }
 
-// mute ends the contact with the first in the queue, so that its lease runs out.
+// mute cuts off the first contender in the queue, so that its lease runs out.
 func mute(g *rig, _ *situated) {
 	_, holder := g.first()
 	g.Mute(holder, true)
 }
 
-// revokes has the lock asked back, with a flag.
+// revokes revokes the lock, with a flag.
 func revokes(flag string) func(*rig, *situated) {
 	return func(g *rig, _ *situated) { g.begin("revoke " + flag + lockPath) }
 }
@@ -77,13 +77,13 @@ func TestTheCommandIsDeadFirst(t *testing.T) {
 	}
 	const deaf = "part work FILE deaf"
 	add(eventstest.Amount(2, 20), ending{
-		name: "the lease runs out", command: deaf, end: mute, code: codeLost, says: "LOST /locks/run: lease r", // runs out, or ran out on a busy machine
+		name: "the lease runs out", command: deaf, end: mute, code: codeLost, says: "LOST /locks/run: lease r", // "runs out", or "ran out" on a busy machine
 	})
 	add(eventstest.Amount(2, 20), ending{
 		name: "revoked", command: deaf, end: revokes("--grace 300ms "), code: codeLost, record: true,
 	})
 	for _, leader := range leaders() {
-		family := "part " + leader + " FILE deaf" // the command ends, and another process of its family works on
+		family := "part " + leader + " FILE deaf" // the command ends, but another process of its family continues to work
 		add(1, ending{name: "TERM", command: family, end: sends(syscall.SIGTERM)})
 		add(1, ending{name: "revoked", command: family, end: revokes("")})
 		each := eventstest.Amount(5, 50) / len(leaders())
@@ -97,8 +97,9 @@ func TestTheCommandIsDeadFirst(t *testing.T) {
 		},
 		says: "the supervisor of the command was killed",
 	})
-	// The command is a zkgrant that gives its own command more time. Without a terminal
-	// that command must not be in a session which the outer zkgrant does not look at.
+	// The command is a zkgrant that gives its own command more time. Even without a
+	// terminal, that command must not be in a session that the outer zkgrant does not
+	// check.
 	for _, where := range []string{"job", "session-leader"} {
 		if runtime.GOOS != "linux" {
 			break
@@ -108,7 +109,7 @@ func TestTheCommandIsDeadFirst(t *testing.T) {
 		add(1, ending{name: where + ", revoked", where: where, command: inner, end: revokes("--grace 300ms "), code: codeLost, record: true})
 		add(1, ending{name: where + ", halted", where: where, command: inner, end: sends(syscall.SIGSTOP), halts: true, code: codeLost})
 	}
-	// What zkgrant prints leads nowhere.
+	// zkgrant's output goes nowhere.
 	for _, where := range []string{"pipe-full", "pipe-gone", "tty-stopped"} {
 		for _, flag := range []string{"--verbose", "--json", "--verbose=false"} {
 			for _, temper := range []string{"deaf", "obedient"} {
@@ -120,13 +121,13 @@ func TestTheCommandIsDeadFirst(t *testing.T) {
 	together(t, all, ending.comes)
 }
 
-// The command ends by itself, and another process of its family works on. The lock is
-// held until that has ended, too, and nothing is killed. After a session timeout a line
-// names the process.
+// The command ends by itself, but another process of its family continues. The lock is
+// held until that process has ended, too, and nothing is killed. After a session timeout,
+// a line names the process.
 func TestTheLockIsHeldForTheWholeGroup(t *testing.T) {
 	t.Parallel()
-	// For ps a process whose first thread has ended is a zombie, and works on in its
-	// others.
+	// A process whose first thread has ended looks like a zombie to ps, but its other
+	// threads still work.
 	const headless = `--shell /locks/run -- 'part headless FILE & ` +
 		`until grep -q "^State:.Z" /proc/$!/status; do sleep 0.01; done; exit 7'`
 	lines := map[string]string{headless: "headless"}
@@ -154,8 +155,8 @@ func TestTheLockIsHeldForTheWholeGroup(t *testing.T) {
 	})
 }
 
-// With --release-on-exit the lock is given back when the command itself has ended, and
-// others of its group go on.
+// With --release-on-exit the lock is released as soon as the command itself has ended,
+// although other processes of its group continue.
 func TestReleaseOnExit(t *testing.T) {
 	g := double(parallel(t))
 	run := g.begin("run -v --release-on-exit " + lockPath + " -- part leader FILE obedient 7")
@@ -167,9 +168,9 @@ func TestReleaseOnExit(t *testing.T) {
 	run.Exits(7)
 }
 
-// When the lock is lost, run asks the command to end, and kills it if it does not,
-// together with its children. A halted command is continued for that. The exit code says
-// that the lock is lost, whatever the command's own is.
+// When the lock is lost, run asks the command to end, and kills it with its children if
+// it does not. A halted command is continued first. The exit code reports the loss,
+// whatever the command's own code is.
 func TestALossEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	inParallel(t, map[string]string{
@@ -197,8 +198,9 @@ func TestALossEndsTheCommand(t *testing.T) {
 	})
 }
 
-// A connection that breaks and comes back is reported, and costs nothing. Nor does a
-// reader of standard error that has ended, and the command keeps the default for PIPE.
+// A connection that breaks and recovers is reported, and does not cost the lock. A reader
+// of standard error that has exited does not cost it either, and the command keeps the
+// default action for PIPE.
 func TestABrokenConnection(t *testing.T) {
 	t.Parallel()
 	situations := map[string]bool{"job": true, "pipe-gone": false}
@@ -223,14 +225,14 @@ func TestABrokenConnection(t *testing.T) {
 }
 
 // run is halted, and the lock is lost meanwhile. If Ctrl-Z has halted the command, too,
-// CONT does not let it go on. If it has ended well before run learns of that, this is a
-// loss, and no success.
+// CONT does not resume it. If the command has ended with 0 before run notices, that
+// counts as a loss, not as a success.
 func TestALossOfAHaltedRun(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGSTOP} {
 		g := brief(t)
-		// A shell has one thread, to which the system gives the signal with the lower
-		// number first: TERM, of which it dies, and not CONT.
+		// Of two pending signals, the kernel delivers the one with the lower number
+		// first: the shell dies of TERM before CONT is handled.
 		run := g.works("run --grace 250ms --shell "+lockPath+" --", `trap 'echo went on' CONT; `+
 			`trap 'kill $!; exit 0' USR1; echo "command $$ ready"; while :; do sleep 600 & wait $!; done`)
 		pid := g.pid(run, "command")
@@ -247,8 +249,8 @@ func TestALossOfAHaltedRun(t *testing.T) {
 	}
 }
 
-// A supervisor that is halted goes on at once: otherwise nobody would hear of the
-// command's end.
+// A halted supervisor is continued at once: otherwise nobody would notice the end of the
+// command.
 func TestTheSupervisorIsHalted(t *testing.T) {
 	g := double(parallel(t))
 	run := g.works("run -v " + lockPath + " -- part wait")
@@ -256,7 +258,7 @@ func TestTheSupervisorIsHalted(t *testing.T) {
 	g.stop(run, syscall.SIGTERM, 0, "released /locks/run")
 }
 
-// That the lock was given back is said when the servers have said it, and not before.
+// "released" is printed once the servers have confirmed the release, and not before.
 func TestGivenBackIsSaidWhenItIsTrue(t *testing.T) {
 	g := brief(parallel(t))
 	run := g.works("run -v " + lockPath + " -- part wait")

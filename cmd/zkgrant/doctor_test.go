@@ -32,7 +32,7 @@ import (
 
 type found []doctor.Finding
 
-// examined runs doctor until it ends with the code, and returns what it has found.
+// examined runs doctor, checks its exit code, and returns its findings.
 func (g *rig) examined(code int, args string) (all found) {
 	g.t.Helper()
 	p := g.ends(code, "doctor --patience 1m --json "+args)
@@ -41,7 +41,7 @@ func (g *rig) examined(code int, args string) (all found) {
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			g.t.Fatalf("doctor %s printed %s: %v", args, line, err)
 		}
-		if f.Level != "" { // a line without a level says why it failed
+		if f.Level != "" { // a line without a level is the error
 			all = append(all, f)
 		}
 	}
@@ -67,7 +67,8 @@ func create(t *testing.T, conn *zk.Conn, flags int32, paths ...string) {
 	}
 }
 
-// A healthy real ensemble is examined, and then one with one fault after the other.
+// doctor examines a healthy real ensemble, and then the same one with one fault after
+// another.
 func TestRealDoctor(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -82,7 +83,7 @@ func TestRealDoctor(t *testing.T) {
 	semaphore := g.works("run --size 2 /healthy/semaphore -- part wait")
 	queued := g.until("waiting for /healthy/semaphore", "run -v --size 2 -n 2 /healthy/semaphore -- true")
 	healthy := g.examined(0, "/healthy")
-	slow := func(f doctor.Finding) bool { return f.Check == "round-trip" || f.Check == "lag" } // the machine may have other work
+	slow := func(f doctor.Finding) bool { return f.Check == "round-trip" || f.Check == "lag" } // the machine may be busy
 	if worst := doctor.Worst(slices.DeleteFunc(slices.Clone(healthy), slow)); worst != doctor.OK {
 		t.Errorf("of a healthy ensemble doctor found %+v", healthy)
 	}
@@ -146,7 +147,7 @@ func TestRealDoctor(t *testing.T) {
 	})
 }
 
-// A server allows only the default four-letter word, has a long tick, and is behind TLS.
+// A server allows only the default four-letter words, has a long tick, and requires TLS.
 func TestRealDoctorOfDefaults(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -164,7 +165,7 @@ func TestRealDoctorOfDefaults(t *testing.T) {
 }
 
 // A bad finding is red on a terminal unless NO_COLOR is set, and names from the servers
-// do the terminal no harm.
+// are safe to print.
 func TestDoctorOnATerminal(t *testing.T) {
 	g := double(t)
 	eventstest.Must(t, g.Create("/locks/\u202eodd/lock-0000000000", nil))
@@ -179,8 +180,8 @@ func TestDoctorOnATerminal(t *testing.T) {
 	}
 }
 
-// Doctor reports that a directory's numbers come to their end before they do, even if the
-// directory has only a holder's node.
+// doctor warns before a directory's sequence numbers are used up, even if the directory
+// has only a holder's node.
 func TestDoctorCountsSequenceNumbers(t *testing.T) {
 	g := double(t)
 	eventstest.Must(t, g.Create(lockPath, nil))
@@ -189,8 +190,8 @@ func TestDoctorCountsSequenceNumbers(t *testing.T) {
 	g.examined(0, "/locks").has(t, doctor.Note, "sequence", lockPath, "1900000001 of 2147483647")
 }
 
-// Doctor adds up the nodes of each session below the path, as the servers list them in
-// the transaction that ends it.
+// doctor adds up the nodes of each session below the path, as the servers list them in
+// the transaction that ends the session.
 func TestDoctorAddsUpTheNodesOfASession(t *testing.T) {
 	g := double(t)
 	dir := "/app/locks/" + strings.Repeat("x", 1000)
@@ -205,7 +206,7 @@ func TestDoctorAddsUpTheNodesOfASession(t *testing.T) {
 			made++
 		}
 	}
-	const node = 4 + 1011 + 16 // the bytes of one
+	const node = 4 + 1011 + 16 // the size of one node
 	app := on(t, g.servers+"/app")
 	fill(1)
 	create(t, conn, zk.FlagEphemeral, "/app/locks/unfair")
@@ -222,14 +223,14 @@ func TestDoctorAddsUpTheNodesOfASession(t *testing.T) {
 		fmt.Sprintf("0x%x has %d nodes, which take %d bytes", conn.SessionID(), half+1, 48+half*node+4+17))
 }
 
-// A server that is slow to answer four-letter words has a session all the same.
+// A server that does not answer four-letter words still serves sessions.
 func TestDoctorOfAServerThatAnswersNoWords(t *testing.T) {
 	g := double(parallel(t))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	eventstest.Must(t, err)
 	addr := accepts(t, listener, func(near net.Conn) {
 		var first [4]byte
-		if _, err := io.ReadFull(near, first[:]); err == nil && first[0] == 0 { // a frame
+		if _, err := io.ReadFull(near, first[:]); err == nil && first[0] == 0 { // a frame, not a word
 			relay(near, io.MultiReader(bytes.NewReader(first[:]), near), g.servers)
 		}
 		_, _ = io.Copy(io.Discard, near) // until the other side closes
@@ -239,7 +240,7 @@ func TestDoctorOfAServerThatAnswersNoWords(t *testing.T) {
 		`"check":"serving","subject":"`+addr+`","seen":"Serving, with a round trip`)
 }
 
-// A real server that closes the connection of a client without an identity is healthy.
+// A real server that disconnects clients without an identity counts as healthy.
 func TestRealDoctorOfAServerThatRequiresSASL(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -252,11 +253,11 @@ func TestRealDoctorOfAServerThatRequiresSASL(t *testing.T) {
 	g.examined(0, "").has(t, doctor.OK, "serving", e.Addr(0), "with a round trip of")
 }
 
-// probed is a server that makes sessions, and answers no four-letter word.
+// probed is a server that creates sessions, but answers no four-letter word.
 type probed struct {
-	takes time.Duration // each answer
-	fails int32         // the error of the answer to every request, after which it hangs up; 0: none
-	knows string        // what a client has to prove before; empty: nothing
+	takes time.Duration // before each answer
+	fails int32         // if not 0, the error that answers every request before it hangs up
+	knows string        // what a client must prove first; empty: nothing
 
 	made, ended atomic.Int32 // sessions
 }
@@ -266,7 +267,7 @@ func (s *probed) serve(conn net.Conn) {
 	known := s.knows == ""
 	for greeted := false; ; greeted = true {
 		var head [4]byte
-		if _, err := io.ReadFull(conn, head[:]); err != nil || head[0] != 0 { // it is no frame
+		if _, err := io.ReadFull(conn, head[:]); err != nil || head[0] != 0 { // not a frame
 			return
 		}
 		body := make([]byte, binary.BigEndian.Uint32(head[:]))
@@ -316,7 +317,7 @@ func (s *probed) examine(t *testing.T, patience time.Duration, who session.Confi
 	return seen
 }
 
-// The patience is for each answer, not for all of them together.
+// The patience applies to each answer, not to all of them together.
 func TestThePatienceIsForEachAnswer(t *testing.T) {
 	const patience = 3 * time.Second
 	slow, slower := patience-time.Second, patience+time.Second
@@ -328,7 +329,7 @@ func TestThePatienceIsForEachAnswer(t *testing.T) {
 	}
 }
 
-// prover is a mechanism that proves itself by a word when it is asked.
+// prover is a SASL mechanism that sends a word as its proof.
 type prover string
 
 func (prover) Name() string { return "PROVER" }
@@ -353,8 +354,8 @@ func (p *proof) Next(token []byte) (answer []byte, done bool, err error) {
 	return []byte("hello"), false, nil
 }
 
-// A server that makes a session serves, also if it wants to know who the client is before
-// anything else. A client that says so can end the sessions.
+// A server that creates a session counts as serving, even if it requires authentication
+// before anything else. A client that authenticates can also close its sessions.
 func TestAServerThatRequiresAuthentication(t *testing.T) {
 	const word = "open sesame"
 	for name, test := range map[string]struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// Each way in which kill(2) does not end a live process of the group, and what holds it
-// here:
+// Each way in which kill(2) fails to end a live process of the group, and the test for
+// it:
 //
 //   - EPERM for all: the group is another user's TestASignalThatReachesOnlySomeAndALoss
 //   - success, but EPERM for some                     TestASignalThatReachesOnlySome
@@ -27,7 +27,7 @@ import (
 //   - it sleeps uninterruptibly, or is frozen         duty: "KILL does not help"
 //   - it has left the group or the session: not covered, and docs/command.md says so
 
-// strangers returns a rig that runs zkgrant as a user without rights.
+// strangers returns a rig that runs zkgrant as an unprivileged user.
 func strangers(t *testing.T) *rig {
 	t.Helper()
 	needsRoot(t)
@@ -36,8 +36,8 @@ func strangers(t *testing.T) *rig {
 	return g
 }
 
-// root waits until a process of root's is ready, which zkgrant may not signal, and ends
-// it with the test. kill sends it KILL.
+// root waits until a process is ready that runs as root, so zkgrant may not signal it. It
+// is ended with the test. kill sends it KILL.
 func (g *rig) root(run *eventstest.Process, name string) (pid int, kill func()) {
 	g.t.Helper()
 	pid = g.pid(run, name)
@@ -45,11 +45,11 @@ func (g *rig) root(run *eventstest.Process, name string) (pid int, kill func()) 
 	return pid, func() { eventstest.Check(g.t, syscall.Kill(pid, syscall.SIGKILL)) }
 }
 
-// beside is a command, and a process of its group that has become root's.
+// beside is a command, and a process of its group that runs as root.
 const beside = " -- 'part climber FILE & echo command $$ ready; wait'"
 
-// For kill(2) a signal to the group is a success if it reaches some process of it. The
-// failure is reported all the same, and the lock is held until the process has ended.
+// kill(2) on a group succeeds if it reaches one of its processes. zkgrant still reports
+// the process that it has not reached, and holds the lock until that has ended.
 func TestASignalThatReachesOnlySome(t *testing.T) {
 	g := strangers(parallel(t))
 	run := g.works("run --shell " + lockPath + beside)
@@ -67,8 +67,8 @@ func TestASignalThatReachesOnlySome(t *testing.T) {
 	})
 }
 
-// The same, and the lock is lost: that is said plainly, and no other command is started
-// beside it.
+// The same, and the lock is lost: zkgrant reports that, and does not start another
+// command.
 func TestASignalThatReachesOnlySomeAndALoss(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"run ", "elect --again "} {
@@ -95,8 +95,8 @@ func TestASignalThatReachesOnlySomeAndALoss(t *testing.T) {
 	}
 }
 
-// A TERM that reaches nobody does not count as the cause of the command's end: nothing of
-// its group is killed for it.
+// A TERM that reaches no process does not count as the cause of the command's end, so
+// nothing of its group is killed.
 func TestATermThatReachesNobody(t *testing.T) {
 	g := strangers(parallel(t))
 	run := g.works("run " + lockPath + " -- part climbers FILE")
@@ -111,8 +111,8 @@ func TestATermThatReachesNobody(t *testing.T) {
 	run.Exits(0)
 }
 
-// The supervisor is killed, and the command has become root's: the kernel does not kill
-// it with the supervisor then, and zkgrant may not. The lock is held until it has ended.
+// The supervisor is killed while the command runs as root. The kernel does not kill it
+// with the supervisor then, and zkgrant may not. The lock is held until it has ended.
 func TestTheSupervisorOfAStrangerIsKilled(t *testing.T) {
 	g := strangers(parallel(t))
 	run := g.begin("run " + lockPath + " -- part climber FILE")
@@ -126,8 +126,8 @@ func TestTheSupervisorOfAStrangerIsKilled(t *testing.T) {
 	run.Exits(codeFailed)
 }
 
-// The kernel does not show the processes of other users. The lock is held as long as
-// kill(2) knows the group.
+// /proc hides the processes of other users. The lock is held as long as kill(2) still
+// finds the group.
 func TestAStrangerThatCannotBeSeen(t *testing.T) {
 	t.Parallel()
 	cases := map[string]bool{"in a session of its own": false, "in the session of a shell": true}

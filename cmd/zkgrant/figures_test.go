@@ -33,7 +33,8 @@ func figure(t *testing.T, file, name string) float64 {
 	return value
 }
 
-// Each end of run is in the file, and the latest success and the losses stay there.
+// The file has the outcome of each run, and keeps the latest success and the number of
+// losses.
 func TestTextfile(t *testing.T) {
 	g := double(parallel(t))
 	file := filepath.Join(t.TempDir(), "backup.prom")
@@ -86,7 +87,7 @@ func TestTextfile(t *testing.T) {
 	check(5, 0, 0, 2)
 }
 
-// A folder that does not answer holds run up for two seconds.
+// A folder that does not answer delays run by two seconds at most.
 func TestATextfileInAFolderThatIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, block := time.Now(), make(chan struct{})

@@ -15,9 +15,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// Without a terminal and --yes, revoke --force does nothing. With --yes it says what it
-// does, and removes the node of a holder that has not agreed, after the grace. The holder
-// hears of it.
+// Without a terminal or --yes, revoke --force does nothing. With --yes it says what it
+// does, and after the grace it removes the node of a holder that has not agreed. The
+// holder is notified.
 func TestRevokeByForce(t *testing.T) {
 	g := double(parallel(t))
 	run := g.works("run " + lockPath + " --data holder -- part wait")
@@ -38,8 +38,8 @@ func TestRevokeByForce(t *testing.T) {
 	over(t, run, codeLost, "LOST "+lockPath+": node removed")
 }
 
-// A node without a session shows as the holder, and nothing ends it but --force. So does
-// an unfair lock, which takes no revocation request.
+// A node without a session is listed as the holder, and only --force removes it. The same
+// goes for an unfair lock, which takes no revocation requests.
 func TestForceOnWhatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
@@ -59,8 +59,8 @@ func TestForceOnWhatCannotBeAsked(t *testing.T) {
 	run.Exits(codeLost)
 }
 
-// The holder that was shown leaves while the question stands. The next one, of a library
-// whose holders are evicted, was not shown, and keeps its node.
+// The holder that was shown leaves before the question is answered. The next one, of a
+// library whose holders are evicted, was not shown, and keeps its node.
 func TestForceLeavesALaterHolderAlone(t *testing.T) {
 	g := double(parallel(t))
 	run := g.works("run " + lockPath + " -- part wait")
@@ -76,8 +76,8 @@ func TestForceLeavesALaterHolderAlone(t *testing.T) {
 	}
 }
 
-// A holder that gives the lock back within the grace loses no node, and the next holder
-// keeps its own. A holder that has agreed is asked, and needs no force.
+// A holder that releases the lock within the grace loses no node, and the next holder
+// keeps its own. A revocable holder gets a request, and needs no force.
 func TestForceIsNotNeeded(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"", "--revocable "} {
@@ -94,14 +94,14 @@ func TestForceIsNotNeeded(t *testing.T) {
 		run.Exits(0)
 		g.pid(next, "command")
 		forced.Exits(0)
-		prints(t, forced.String(), "deleted ", false) // a node that was not left
+		prints(t, forced.String(), "deleted ", false) // the node was gone already
 		g.nodes(1, "when the first holder has given the lock back")
 		g.stop(next, syscall.SIGUSR2, 5)
 	}
 }
 
-// Beside a holder that is not revocable, a revocable one is asked all the same. One of
-// another library is asked, too, and keeps its node when the grace is over and the others
+// A revocable holder still gets its request if another holder is not revocable. So does a
+// holder of another library, which keeps its node when the grace is over and the others
 // lose theirs.
 func TestForceAsksTheOtherHolders(t *testing.T) {
 	g := double(parallel(t))
@@ -113,7 +113,7 @@ func TestForceAsksTheOtherHolders(t *testing.T) {
 	revocable.Exits(0)
 	g.stop(firm, syscall.SIGTERM, 0)
 	forced.Exits(0)
-	prints(t, forced.String(), "deleted ", false) // a node that was not left
+	prints(t, forced.String(), "deleted ", false) // the node was gone already
 
 	firm = g.works(reads)
 	const kazoos = lockPath + "/0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f__rlock__0000000007"
@@ -143,8 +143,8 @@ func TestForceRemovesEveryPermit(t *testing.T) {
 }
 
 // The holder that was shown releases an unfair lock just before the removal, and its
-// session acquires it again. The node has the same name and the same session, and is left
-// alone.
+// session acquires the lock again. The new node has the same name and session, and is
+// left alone.
 func TestForceLeavesALaterNodeAlone(t *testing.T) {
 	g := double(parallel(t))
 	const unfair = "/locks/unfair"
@@ -169,7 +169,7 @@ func TestForceLeavesALaterNodeAlone(t *testing.T) {
 	later.Release()
 }
 
-// On a terminal, --force asks. Only yes is yes.
+// On a terminal, --force asks for confirmation. Only "yes" confirms.
 func TestForceOnATerminal(t *testing.T) {
 	g := double(parallel(t))
 	run := g.works("run " + lockPath + " -- part wait")
@@ -178,7 +178,7 @@ func TestForceOnATerminal(t *testing.T) {
 		code        int
 	}{
 		{"", "y\r", codeFailed},
-		{"env TERM=dumb ", "y\r", codeFailed}, // which can be typed on all the same
+		{"env TERM=dumb ", "y\r", codeFailed}, // one can still type on it
 		{"", "\x03", codeSignal + int(syscall.SIGINT)},
 		{"", "yes\r", 0},
 	} {

@@ -16,17 +16,18 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// While a program starts, its first goroutine has the first thread.
+// During init, the main goroutine still runs on the first thread.
 func init() { //nolint:gochecknoinits // there is no other moment
 	if slices.Contains(os.Args, "headless") {
 		runtime.LockOSThread()
 	}
 }
 
-// endFirstThread ends the thread that the process has started with. The others go on.
+// endFirstThread ends the process's first thread. The other threads continue.
 func endFirstThread() { _, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0) }
 
-// needsRoot skips a test that runs programs as other users, or in other namespaces.
+// needsRoot skips a test that runs programs as other users or in other namespaces, unless
+// it runs as root.
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -34,7 +35,7 @@ func needsRoot(t *testing.T) {
 	}
 }
 
-// isolated is command, in a PID namespace: as process 1, or below an init, as in a
+// isolated is command in a new PID namespace: as process 1, or below an init, as in a
 // container.
 func (g *rig) isolated(where, line string, more ...string) *exec.Cmd {
 	needsRoot(g.t)
@@ -48,16 +49,16 @@ func (g *rig) isolated(where, line string, more ...string) *exec.Cmd {
 	return cmd
 }
 
-// As PID 1 and below an init, run passes TERM on, and if it is killed its command is dead
-// before the next holder starts. In a namespace of its own a process ignores what it has
-// no handler for, also from outside, except KILL.
+// As PID 1 and below an init, run forwards TERM, and if it is killed, its command is dead
+// before the next holder starts. As PID 1 of a namespace, a process ignores signals that
+// it has no handler for, except KILL from outside.
 func TestInAContainer(t *testing.T) {
 	t.Parallel()
 	needsRoot(t)
 	zkgrants := func(sig syscall.Signal) func(*rig, *situated) {
 		return func(g *rig, run *situated) {
 			inside := childOf(g.t, run.Pid())
-			if sig == syscall.SIGKILL { // not the init, which would take zkgrant along
+			if sig == syscall.SIGKILL { // not the init, whose end would kill zkgrant, too
 				inside = childOf(g.t, inside)
 			}
 			eventstest.Check(g.t, syscall.Kill(inside, sig))
@@ -75,8 +76,8 @@ func TestInAContainer(t *testing.T) {
 	}, ending.comes)
 }
 
-// The supervisor reaps what its command leaves behind. As process 1 zkgrant reaps what
-// nobody else does: here the daemons of the first command, whose supervisor has ended.
+// The supervisor reaps what its command leaves behind. As process 1, zkgrant reaps all
+// other orphans: here the daemons of the first command, whose supervisor has ended.
 func TestProcess1Reaps(t *testing.T) {
 	t.Parallel()
 	const daemons = 8
@@ -107,8 +108,8 @@ func TestProcess1Reaps(t *testing.T) {
 	g.stop(elect.Process, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
 }
 
-// A zombie in the group does not count as alive, though its parent has left the group and
-// never waits for it. So the lock is given back, and a loss does not take the whole
+// A zombie in the group does not count as alive, although its parent has left the group
+// and never waits for it. So the lock is released, and a loss does not use up the whole
 // grace.
 func TestAZombieInTheGroup(t *testing.T) {
 	t.Parallel()
@@ -144,8 +145,8 @@ func TestAZombieInTheGroup(t *testing.T) {
 	}
 }
 
-// hiding is command after the shell's line, which may hide parts of the system from it.
-// Where a process may not do that the test is skipped.
+// hiding is command after the shell line hides, which may hide parts of the system from
+// it. The test is skipped if that is not permitted.
 func (g *rig) hiding(hides, line string) *exec.Cmd {
 	g.t.Helper()
 	in := func(line string) *exec.Cmd {
@@ -161,10 +162,10 @@ func (g *rig) hiding(hides, line string) *exec.Cmd {
 	return in(line)
 }
 
-// Without /proc the program is found by its path, or by its name in PATH. Where it is
-// not, the message is about zkgrant, and not about the command. Without name servers an
-// address works, and the message says why a name does not. With few files the pipes to
-// the supervisor get numbers that there are.
+// Without /proc, zkgrant finds its program by its path, or by its name in PATH. If it
+// cannot, the message is about zkgrant, not about the command. Without name servers an
+// address works, and the message says why a name does not. With a low limit of open
+// files, the pipes to the supervisor get descriptors below it.
 func TestWithLess(t *testing.T) {
 	g := double(parallel(t))
 	const noProc, noDNS = "mount -t tmpfs none /proc", "mount -t tmpfs none /etc"

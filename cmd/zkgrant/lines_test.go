@@ -11,8 +11,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// testLines tries command lines, each with the exit code and a pattern of what it prints:
-// nothing if it is empty. The lock /lines/held is held, and /lines/free is not.
+// testLines tries command lines, each with its exit code and a pattern for its output,
+// where an empty pattern means no output. The lock /lines/held is held, and /lines/free
+// is not.
 func testLines(t *testing.T, g *rig) {
 	holder := g.works("run --data", "one\ntwo\tthree", "/lines/held", "--", "part", "wait")
 	const (
@@ -35,7 +36,7 @@ func testLines(t *testing.T, g *rig) {
 		{"run /lines/free -- part exit 122", 122, ``},
 		{"run /lines/free -- part exit 123", 123, ``},
 		{"run /lines/free -- part exit 255", 255, ``},
-		{"elect --again /lines/free -- part exit 123", 123, ``}, // it has ended all the same
+		{"elect --again /lines/free -- part exit 123", 123, ``}, // the command's own 123 is not a loss, so it ends
 		{`run --shell /lines/free -- 'test "$ZKGRANT_PATH" = /lines/free && exit 3'`, 3, ``},
 		{"run --shell /lines/free -- 'kill -KILL $$'", codeSignal + int(syscall.SIGKILL), ``},
 		{"run -v --signal 15 /lines/free -- true", 0, `released /lines/free`},
@@ -45,7 +46,7 @@ func testLines(t *testing.T, g *rig) {
 		{"env NOTIFY_SOCKET=/nowhere zkgrant run /lines/free -- part exit 7", 7, `NOTIFY_SOCKET: .*no such file`},
 		{"env NOTIFY_SOCKET=vsock:2:1 zkgrant run /lines/free -- true", 0, `NOTIFY_SOCKET: .*must be a path, or @ and a name`},
 
-		// What cannot run.
+		// Commands that cannot run.
 		{"run /lines/free -- no-such-command", codeNotFound, `not found`},
 		{"run /lines/free -- /no/such/command", codeNotFound, `no such file`},
 		{"run /lines/free -- /dev/null", codeNoStart, `permission denied`},
@@ -98,9 +99,9 @@ func testLines(t *testing.T, g *rig) {
 		{"exporter --listen nowhere /", codeFailed, some},
 		{"exporter --interval 0s /", codeFailed, some},
 
-		// Another process has the lock. A conflict code of 0 says that this is no
-		// failure: cron sends no mail. What others have written is on one line, whatever
-		// they have written.
+		// Another process has the lock. A conflict code of 0 means that this is not a
+		// failure, so cron sends no mail. Data that others have written is printed on one
+		// line.
 		{"run --try /lines/held -- true", codeTaken, taken},
 		{"run --wait 50ms -E 9 /lines/held -- true", 9, `^zkgrant: waited too long for /lines/held\n$`},
 		{"run --try -E 0 /lines/held -- true", 0, ``},
@@ -116,9 +117,9 @@ func testLines(t *testing.T, g *rig) {
 		{"queue /lines/held", 0, `one\\ntwo\\tthree`},
 		{"queue --json /lines/held", 0, `^[^\n]+\n$`}, // no waiter is left
 		{"run --size 2 /lines/limits/exports -- true", 0, ``},
-		{"ls --json /lines/limits", 0, `"path":"/lines/limits/exports".*"contenders":\[\]`}, // which is a list
+		{"ls --json /lines/limits", 0, `"path":"/lines/limits/exports".*"contenders":\[\]`}, // an empty list, not null
 		{"ls /lines", 0, `one\\ntwo\\tthree`},
-		{"queue /lines/free", 0, `^no holders, no waiters\n$`}, // each of the lines above has given it back
+		{"queue /lines/free", 0, `^no holders, no waiters\n$`}, // all the lines above have released it
 	} {
 		if !strings.HasPrefix(test.line, "env ") {
 			test.line = "zkgrant " + test.line
@@ -130,15 +131,16 @@ func testLines(t *testing.T, g *rig) {
 		}
 	}
 	g.stop(holder, syscall.SIGTERM, 0)
-	if g.Server != nil { // --quiet leaves losses alone
+	if g.Server != nil { // --quiet does not hide losses
 		lost := g.works("run -q /lines/held -- part wait")
 		g.expire("/lines/held")
 		over(t, lost, codeLost, "LOST /lines/held: session expired")
 	}
 }
 
-// The command gets its arguments and the input, and variables that describe its own lock,
-// whatever zkgrant inherits. The command's flags are its own (hashicorp/consul#1063).
+// The command gets its arguments, the input, and variables that describe its own lock,
+// whatever zkgrant inherits. zkgrant does not interpret the command's flags
+// (hashicorp/consul#1063).
 func testEnvironment(t *testing.T, g *rig) {
 	g.env = append(g.env, "ZKGRANT_PATH=/outer", "ZKGRANT_MEMBERS=outer", "ZKGRANT_REAL=")
 	cmd := g.command("zkgrant run --session-timeout 8s /environment -- sh -c " +

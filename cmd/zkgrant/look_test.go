@@ -25,7 +25,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// client connects a client from outside the project until the test ends.
+// client connects a client of another project until the test ends.
 func client(t *testing.T, servers string) *zk.Conn {
 	t.Helper()
 	conn, news, err := zk.Connect(strings.Split(servers, ","), 10*time.Second, zk.WithLogger(eventstest.Quiet{}))
@@ -47,8 +47,8 @@ func (g *rig) coordinator(more ...coordinator.Option) *coordinator.Coordinator {
 	return c
 }
 
-// A permit is handed on. The waiter's node is replaced by another one in another
-// directory, and watch tells of one contender.
+// A permit is handed on. The waiter's node is replaced by one in another directory, but
+// watch reports a single contender.
 func testWatch(t *testing.T, g *rig) {
 	c := g.coordinator()
 	acquire := func(name string) *coordinator.Acquisition {
@@ -72,8 +72,8 @@ func testWatch(t *testing.T, g *rig) {
 		`(\S+  has gone  first  .*\n\S+  holds     second  .*\n)$`)
 }
 
-// There are two nodes: that of a cached lock, which stays when its holder has released,
-// and that of a lock that is held.
+// There are two nodes: that of a cached lock, which stays after its release, and that of
+// a held lock.
 func testIdle(t *testing.T, g *rig) {
 	c, data := g.coordinator(), coordinator.Data([]byte("host-7"))
 	cached := c.Mutex("/idle/cached", coordinator.Cached())
@@ -97,14 +97,14 @@ func testIdle(t *testing.T, g *rig) {
 	g.stop(watch, os.Interrupt, 0)
 }
 
-// answer is what a page answers: the status, and the body for those that end.
+// answer is a page's response: the status, and the body or, if it has no end, the stream.
 type answer struct {
 	status int
 	body   string
 	stream *bufio.Scanner
 }
 
-// fetch sends a request. Of the headers, Host is the host that it names.
+// fetch sends a request. The header Host sets the request's host.
 func fetch(t *testing.T, method, url, body string, header ...string) (a answer) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -144,8 +144,8 @@ func (g *rig) serves(line string) (p *eventstest.Process, url string) {
 	return p, regexp.MustCompile(`http://[0-9.:]+/`).FindString(p.String())
 }
 
-// The board serves until it is interrupted. It revokes if it is allowed to, and not for
-// another site.
+// The board serves until it is interrupted. It revokes locks if that is enabled, but not
+// for another site.
 func testBoard(t *testing.T, g *rig) {
 	holder := g.works("run --revocable /board/run --data ann -- part wait")
 	p, url := g.serves("board /board")
@@ -174,7 +174,7 @@ func testBoard(t *testing.T, g *rig) {
 	body := fmt.Sprintf(`{"board":%q,"lock":%q,"grace_seconds":60}`, first.Board, first.Locks[0].ID)
 	header := []string{"Content-Type", "application/json", "Sec-Fetch-Site", "cross-site"}
 	fetch(t, "POST", url+"revoke", body, header...).must(t, "a revocation by another site", http.StatusForbidden)
-	// A browser's, through a proxy that sets Host: docs/board.md has its lines.
+	// A browser's request through a proxy that sets Host, as in docs/board.md.
 	proxied := slices.Concat(header[:2], []string{"Origin", "https://board.example"})
 	fetch(t, "POST", url+"revoke", body, proxied...).must(t, "a revocation through a proxy without TLS", http.StatusForbidden)
 	proxied = append(proxied, "Sec-Fetch-Site", "same-origin")
@@ -193,7 +193,7 @@ func shows(t *testing.T, url string, lines ...string) (page string) {
 	return page
 }
 
-// The exporter has the nodes of every library.
+// The exporter counts the nodes of every library.
 func testExporter(t *testing.T, g *rig) {
 	ctx := eventstest.Patiently(t, time.Minute)
 	c := g.coordinator()
@@ -220,7 +220,7 @@ func testExporter(t *testing.T, g *rig) {
 		`zkgrant_queue_held{kind="mutex",lock="/app/tasks/*"} 3`,
 		`zkgrant_queue_poll_errors_total 0`,
 		`zkgrant_session_state{state="connected"} 1`)
-	prints(t, page, "elsewhere", false)    // which is not below the root
+	prints(t, page, "elsewhere", false)    // not below the root
 	prints(t, page, "/app/tasks/1", false) // three tasks have one label
 	for _, of := range []string{`href="metrics"`, "/app"} {
 		prints(t, fetch(t, "GET", url, "").body, of, true)
@@ -232,8 +232,7 @@ func testExporter(t *testing.T, g *rig) {
 	g.stop(p, syscall.SIGTERM, 0)
 }
 
-// The exporter says where it serves for programs, too, and by default it serves this
-// machine alone.
+// The exporter prints its address, also as JSON, and by default serves only this machine.
 func TestExporterSaysWhereItServes(t *testing.T) {
 	g := double(parallel(t))
 	p, url := g.serves("exporter --json /")
@@ -247,8 +246,8 @@ func TestExporterSaysWhereItServes(t *testing.T) {
 	g.until("every client that can reach this address sees the locks", "exporter --listen 0.0.0.0:0 /")
 }
 
-// In an outage the exporter answers each scrape at once, after some seconds with the
-// errors and no locks, and it ends when it is asked to.
+// In an outage, the exporter answers each scrape at once. After some seconds it reports
+// errors and no locks. It still ends when asked to.
 func TestExporterInAnOutage(t *testing.T) {
 	g := double(parallel(t))
 	eventstest.Must(t, g.Create("/locks/a/lock-0000000000", nil))
@@ -284,11 +283,11 @@ func forest(t *testing.T, n int) *rig {
 	return g
 }
 
-// reads is how many listings and readings the server has seen.
+// reads returns how many listings and reads the server has seen.
 func (g *rig) reads() int { return g.Requests(zktest.OpGetChildren2) + g.Requests(zktest.OpGetData) }
 
-// A walk has a root, unless the servers have a chroot. What does not exist is said to,
-// unlike a path without locks.
+// A walk needs a root, unless the servers have a chroot. A missing path is reported as
+// such, unlike a path without locks.
 func TestAWalkNeedsARoot(t *testing.T) {
 	g := forest(parallel(t), 0)
 	view := g.terminal("zkgrant top")
@@ -323,8 +322,7 @@ func TestAWalkNeedsARoot(t *testing.T) {
 	app.ends(codeBad, "doctor --json", `"check":"persistent","subject":"/a"`)
 }
 
-// A walk prints as it goes, at the rate that it was given, and says on a terminal how far
-// it is.
+// A walk prints as it goes, at the given rate, and shows its progress on a terminal.
 func TestAWalkPrintsAsItGoes(t *testing.T) {
 	t.Parallel()
 	const nodes, rate = 150, 100
@@ -334,7 +332,7 @@ func TestAWalkPrintsAsItGoes(t *testing.T) {
 		before, begun := g.reads(), time.Now()
 		printed := make(chan struct{})
 		g.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Path == fmt.Sprintf("/app/bare/%05d", nodes-1) { // the walk goes on when the first lock is printed
+			if r.Path == fmt.Sprintf("/app/bare/%05d", nodes-1) { // the walk is still going on when the first lock is printed
 				select {
 				case <-printed:
 				case <-t.Context().Done():
@@ -357,7 +355,7 @@ func TestAWalkPrintsAsItGoes(t *testing.T) {
 		eventstest.Eventually(t, "it says how many nodes it has looked at", func() bool {
 			return regexp.MustCompile("nodes read|nodes so far").MatchString(view.printed())
 		})
-		view.exits(code) // the next command is counted
+		view.exits(code) // before the reads of the next command are counted
 	}
 }
 
@@ -373,7 +371,7 @@ func TestAQueueReadsNothingBelow(t *testing.T) {
 	}
 }
 
-// A path is offered to a shell only if the shell takes it as it is: any client that may
+// A path is offered to a shell only if the shell takes it literally: any client that may
 // create nodes chooses their names, and bash evaluates what it has completed.
 func TestNoPathIsOfferedThatAShellWouldRun(t *testing.T) {
 	g := double(parallel(t))

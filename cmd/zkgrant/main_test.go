@@ -14,17 +14,17 @@ import (
 	"go.uber.org/goleak"
 )
 
-// program is the path of the tested binary. Its folder comes first in PATH, and has the
-// parts of command_test.go under the name of part.
+// program is the path of the tested binary. Its folder comes first in PATH, and also has
+// the test binary as `part`, see command_test.go.
 var program string
 
 func TestMain(m *testing.M) {
 	superviseIfAsked()
 	part := filepath.Base(os.Args[0]) == "part"
-	// The programs that the tests start get the default, also if the tests run where
-	// Ctrl-Z is ignored.
+	// The programs that the tests start get the default actions, even if the tests
+	// themselves run where Ctrl-Z is ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
-	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} { // or in a script's background
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} { // or in the background of a script
 		if signal.Ignored(sig) && !part {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestManual types the commands in the blocks of the manual and its pages into a shell
-// each, and compares what they print, except for numbers. What another terminal shows is
-// typed into a shell of its own, and goes on while the next blocks are typed.
+// TestManual types the commands in the code blocks of the manual's pages into shells, and
+// compares their output, except for numbers. Blocks for another terminal get a shell of
+// their own, and keep running while the next blocks are typed.
 func TestManual(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1)
@@ -60,7 +60,7 @@ func testPage(t *testing.T, e *ensemble.Ensemble, name string, least int) {
 			printed.WriteString(line)
 			before := contenders(t, c)
 			printed.WriteString(shell.run(command))
-			if strings.HasSuffix(strings.TrimSpace(command), "&") && !strings.Contains(command, "<") { // the command is in the queue before the next one
+			if strings.HasSuffix(strings.TrimSpace(command), "&") && !strings.Contains(command, "<") { // let the command queue up before the next one
 				eventstest.Eventually(t, command, func() bool { return contenders(t, c) > before })
 			}
 		}
@@ -72,7 +72,7 @@ func testPage(t *testing.T, e *ensemble.Ensemble, name string, least int) {
 	shell.Exits(0)
 }
 
-// blurred replaces what differs from run to run.
+// blurred replaces everything that differs from run to run.
 func blurred(text string) string {
 	for _, each := range []struct{ pattern, by string }{
 		{`_c_[^"]*-lock-\d+`, "_c_"}, {`0x[0-9a-f]+`, "0x"}, {`"seconds":[0-9.e-]+`, "seconds"}, {`\b[0-9.]+m?s\b`, "1s"}, {`\d\d:\d\d:\d\d`, "12:00:00"}, {` +`, " "},
@@ -95,7 +95,7 @@ func contenders(t *testing.T, c *coordinator.Coordinator) int {
 	return n
 }
 
-// shell is a bash that is typed into.
+// shell is a bash that the test types into.
 type shell struct {
 	*situated
 

@@ -19,7 +19,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// inbox is a service manager's socket, and what was sent to it.
+// inbox is a service manager's socket, with the messages that were sent to it.
 type inbox struct {
 	eventstest.Screen
 
@@ -27,9 +27,8 @@ type inbox struct {
 	socket  *net.UnixConn
 }
 
-// manager makes a service manager listen on a socket, with a name that begins with @ in
-// the abstract name space, and gives its address to each process that the rig starts from
-// now on.
+// manager creates a service manager's socket, in the abstract namespace or as a file, and
+// passes its address to each process that the rig starts from now on.
 func (g *rig) manager(abstract bool, more ...string) *inbox {
 	g.t.Helper()
 	m := &inbox{address: fmt.Sprintf("@zkgrant-%d-%s", os.Getpid(), g.t.Name())}
@@ -42,12 +41,12 @@ func (g *rig) manager(abstract bool, more ...string) *inbox {
 	var err error
 	m.socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.address, Net: "unixgram"})
 	eventstest.Must(g.t, err)
-	g.t.Cleanup(func() { _ = m.socket.Close() }) // again
+	g.t.Cleanup(func() { _ = m.socket.Close() }) // the test may have closed it
 	g.env = append(slices.Clone(g.env), append(more, "NOTIFY_SOCKET="+m.address)...)
 	return m
 }
 
-// read shows what is sent, line by line, until the test ends.
+// read adds each message to the screen until the test ends.
 func (m *inbox) read(t *testing.T) *inbox {
 	t.Helper()
 	over := make(chan struct{})
@@ -77,8 +76,8 @@ func (g *rig) reader(more ...string) *inbox {
 	return g.manager(false, more...).read(g.t)
 }
 
-// run is ready when it stands in the queue, says where, and says that it stops. The
-// command does not inherit the manager.
+// run reports READY once it is in the queue, its place there, and later that it stops.
+// The command does not inherit the manager's variables.
 func TestTheManagerIsTold(t *testing.T) {
 	t.Parallel()
 	for _, abstract := range []bool{false, true} {
@@ -91,7 +90,7 @@ func TestTheManagerIsTold(t *testing.T) {
 		g.MuteAll(true)
 		run := g.begin("run " + lockPath + " -- env")
 		m.Await(t, "STATUS=waiting for "+g.servers, 1)
-		prints(t, m.String(), "READY", false) // before it stands in the queue
+		prints(t, m.String(), "READY", false) // before it is in the queue
 		g.MuteAll(false)
 		m.Await(t, "READY=1\nSTATUS=waiting for "+lockPath+", 1 ahead\n", 1)
 		g.stop(first, syscall.SIGUSR2, 5)
@@ -106,7 +105,7 @@ func TestTheManagerIsTold(t *testing.T) {
 	}
 }
 
-// A waiter of every kind of lock is ready in the queue, and so is elect.
+// Waiters of every kind of lock, and elect, report READY in the queue.
 func TestEachKindIsReadyInTheQueue(t *testing.T) {
 	t.Parallel()
 	for waiter, holder := range map[string]string{
@@ -123,13 +122,13 @@ func TestEachKindIsReadyInTheQueue(t *testing.T) {
 	}
 }
 
-// With a watchdog there are signs of life while the loop turns, and none of a process
-// that is halted, nor for another process's watchdog.
+// With a watchdog, zkgrant sends signs of life while its loop turns, but not while it is
+// halted, nor for another process's watchdog.
 func TestTheWatchdogIsTold(t *testing.T) {
 	g := double(parallel(t))
 	m := g.reader("WATCHDOG_USEC=150000")
 	run := g.works("run " + lockPath + " -- part wait")
-	m.Await(t, "WATCHDOG=1", 6) // four of them are the loop's own, whatever else turns it
+	m.Await(t, "WATCHDOG=1", 6) // at least four of them come from the timer
 	other := double(t)
 	others := other.reader("WATCHDOG_USEC=150000", "WATCHDOG_PID=1")
 	other.begin("run " + lockPath + " -- part wait")
@@ -139,7 +138,7 @@ func TestTheWatchdogIsTold(t *testing.T) {
 	before := m.Count("WATCHDOG=1")
 	clock := g.reader()
 	g.begin("run " + lockPath + " -- part wait")
-	clock.Await(t, "WATCHDOG=1", 6) // it waits in the queue, and lives
+	clock.Await(t, "WATCHDOG=1", 6) // signs of life from the queue
 	if after := m.Count("WATCHDOG=1"); after > before+1 {
 		t.Errorf("a halted process has given %d signs of life, want none", after-before)
 	}
@@ -149,8 +148,8 @@ func TestTheWatchdogIsTold(t *testing.T) {
 	g.stop(run, syscall.SIGUSR2, 5)
 }
 
-// A manager that does not read holds nothing up: the command is dead before the next
-// holder starts. What was dropped is sent when there is room again.
+// A manager that does not read delays nothing: the command is dead before the next holder
+// starts. Dropped messages are sent once there is room again.
 func TestAManagerThatDoesNotRead(t *testing.T) {
 	g := brief(parallel(t))
 	m := g.manager(false, "WATCHDOG_USEC=30000")
@@ -174,8 +173,8 @@ func TestAManagerThatDoesNotRead(t *testing.T) {
 	g.stop(late, syscall.SIGUSR2, 5)
 }
 
-// hold is ready at the grant. It reports each end to the manager first. The manager then
-// has the lead to end the work, which takes nearly all of it here. The work is dead
+// hold reports READY at the grant. It reports each end to the manager first, which then
+// has --lead to end the work. Here that takes nearly all of the lead. The work is dead
 // before the next grant.
 func TestTheManagerOfHold(t *testing.T) {
 	t.Parallel()
@@ -189,7 +188,7 @@ func TestTheManagerOfHold(t *testing.T) {
 		managed := *g
 		m := managed.reader()
 		m.When("STOPPING=1", 1, func() {
-			const timeoutStop = 150 * time.Millisecond // of work that does not obey TERM
+			const timeoutStop = 150 * time.Millisecond // for work that ignores TERM
 			time.AfterFunc(timeoutStop, func() {
 				defer close(dead)
 				(<-started).Send(syscall.SIGKILL)
@@ -209,7 +208,7 @@ func TestTheManagerOfHold(t *testing.T) {
 	})
 }
 
-// The paths of a multi-lock may be longer than what a manager takes, which drops a longer
+// The paths of a multi-lock may be longer than a manager's limit. It would drop a longer
 // datagram with all of its lines.
 func TestALongStatusIsCut(t *testing.T) {
 	t.Parallel()
@@ -223,8 +222,8 @@ func TestALongStatusIsCut(t *testing.T) {
 	}
 }
 
-// A third of the watchdog's time is less than the half that is allowed, and never
-// nothing.
+// Signs of life come after a third of the watchdog's timeout, and the interval is never
+// 0.
 func TestBeats(t *testing.T) {
 	if got, least := beats(3*time.Second), beats(time.Microsecond); got != time.Second || least != time.Microsecond {
 		t.Errorf("a sign of life every %v for 3s, and every %v for 1µs; want 1s and 1µs", got, least)

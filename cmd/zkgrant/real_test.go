@@ -20,8 +20,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// playParts tries what is tried both on the server of zktest and on a real ensemble. Each
-// part has its own lock.
+// playParts runs the tests for both zktest's server and a real ensemble. Each part has
+// its own lock.
 func playParts(t *testing.T, rigOf func(t *testing.T) *rig) {
 	t.Helper()
 	for name, part := range map[string]func(*testing.T, *rig){
@@ -43,8 +43,8 @@ func TestServer(t *testing.T) {
 	playParts(t, func(t *testing.T) *rig { t.Helper(); return double(t) })
 }
 
-// TestRealServers tries the program with a real ensemble and real children, on the
-// complaints about other tools.
+// TestRealServers runs the program on a real ensemble with real children. It covers bug
+// reports about other tools.
 func TestRealServers(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 3)
@@ -53,7 +53,7 @@ func TestRealServers(t *testing.T) {
 	})
 	trials := eventstest.Amount(5, 20)
 	t.Run(fmt.Sprintf("partition %d of 20 trials", trials), func(t *testing.T) { partitions(t, e, trials) })
-	t.Run("a server is killed", func(t *testing.T) { kill(t, e) }) // last: it does not come back
+	t.Run("a server is killed", func(t *testing.T) { kill(t, e) }) // last, because the server does not come back
 }
 
 func matches(t *testing.T, what string, text fmt.Stringer, pattern string) {
@@ -75,16 +75,16 @@ func testSignals(t *testing.T, g *rig) {
 	}
 	run.Send(syscall.SIGUSR2) // ends both
 	run.Exits(5)
-	// etcd-io/etcd#10117: ^C leaves nothing behind, whether of a waiter or of a holder.
+	// etcd-io/etcd#10117: ^C leaves nothing behind, for a waiter as for a holder.
 	holder := g.works("run -v /signals -- part wait")
 	waiter := g.until("1 ahead", "run -v /signals -- true")
 	g.stop(waiter, os.Interrupt, codeSignal+int(syscall.SIGINT))
 	g.stop(holder, syscall.SIGTERM, 0, "command got "+syscall.SIGTERM.String())
-	// The servers may have removed the directory; ls would say so.
+	// The servers may have removed the directory, which ls would report.
 	matches(t, "queue", g.ends(0, "queue /signals"), `^no holders, no waiters\n$`)
 }
 
-// A lock without a child, as etcd-io/etcd#2855 asks for: it is held until standard input
+// A lock without a child, as requested in etcd-io/etcd#2855, is held until standard input
 // ends.
 func testHold(t *testing.T, g *rig) {
 	for name, end := range map[string]func(p *situated){
@@ -137,7 +137,7 @@ func testQueue(t *testing.T, g *rig) {
 	g.stop(watch, os.Interrupt, 0)
 }
 
-// testRevoke: a revocation asks the command to end, and leaves a holder alone that is not
+// A revocation asks the command to end, and does nothing to a holder that is not
 // revocable.
 func testRevoke(t *testing.T, g *rig) {
 	run := g.works("run --revocable --signal USR2 /revoke -- part wait")
@@ -208,8 +208,8 @@ func testObjects(t *testing.T, g *rig) {
 	}
 }
 
-// A session that may not read a lock sees it with the identity in a file. A wrong line of
-// the file is not shown.
+// A session that may not read a lock can do so with the identity in a file. A malformed
+// line of the file is not printed.
 func testIdentities(t *testing.T, g *rig) {
 	c := g.coordinator(coordinator.WithAuth("digest", []byte("ann:secret")),
 		coordinator.WithACL(zk.DigestACL(zk.PermAll, "ann", "secret")))
@@ -223,8 +223,8 @@ func testIdentities(t *testing.T, g *rig) {
 	prints(t, wrong.String(), "hush", false)
 }
 
-// The access list is for every node that is made, parents included. With an identity and
-// without a list there is one warning.
+// The access list applies to every node that zkgrant creates, including parents. An
+// identity without an access list causes one warning.
 func testAccess(t *testing.T, g *rig) {
 	conn := client(t, g.servers)
 	eventstest.Must(t, conn.AddAuth("digest", []byte("ann:secret")))
@@ -256,7 +256,8 @@ func testAccess(t *testing.T, g *rig) {
 		"the servers refuse the access control list")
 }
 
-// The command is gone when the lock is granted, and the record of an earlier crash stays.
+// The command's program is gone when the lock is granted. The record of an earlier crash
+// stays.
 func testNotBegun(t *testing.T, g *rig) {
 	for _, crash := range []bool{true, false} {
 		_, end := g.former(coordinator.Data([]byte("the first")))
@@ -278,7 +279,7 @@ func testNotBegun(t *testing.T, g *rig) {
 // etcd-io/etcd pull 7983: in a silent partition the command and its children have ended
 // before the next waiter is granted the lock.
 func partitions(t *testing.T, e *ensemble.Ensemble, trials int) {
-	const together = 5 // a process that is not scheduled in time proves nothing
+	const together = 5 // few at a time, because a process that is not scheduled in time proves nothing
 	for first := 0; first < trials; first += together {
 		var all sync.WaitGroup
 		for i := range together {
@@ -306,7 +307,7 @@ func partition(t *testing.T, e *ensemble.Ensemble, path string) {
 	g.stop(next, syscall.SIGTERM, 0)
 }
 
-// hashicorp/consul#1162, #5437: the end of one server costs no lock.
+// hashicorp/consul#1162, #5437: the death of one server costs no lock.
 func kill(t *testing.T, e *ensemble.Ensemble) {
 	g := on(t, e.Connect())
 	run := g.works("run -v --session-timeout 20s /killed -- part wait")

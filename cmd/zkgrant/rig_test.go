@@ -22,18 +22,18 @@ import (
 
 const lockPath = "/locks/run"
 
-// rig is a server, and what a test runs on it.
+// rig is a server, and the setup of what a test runs on it.
 type rig struct {
 	*zktest.Server // nil for real servers
 
 	t       *testing.T
 	servers string
-	env     []string // of each process, besides the test's own
-	file    string   // on which the commands work; FILE in a line
-	folder  string   // not empty: processes are a user's without rights, who finds the programs here
+	env     []string // for each process, in addition to the test's own
+	file    string   // the file that the commands work on; FILE in a line
+	folder  string   // not empty: run as an unprivileged user, with the programs in this folder
 }
 
-// on returns a rig on servers that are there.
+// on returns a rig on existing servers.
 func on(t *testing.T, servers string) *rig {
 	t.Helper()
 	env := []string{"ZKGRANT_SERVERS=" + servers}
@@ -49,14 +49,14 @@ func double(t *testing.T, settings ...zktest.Setting) *rig {
 	return g
 }
 
-// parallel makes the test run beside others. What a rig is made of comes after that.
+// parallel makes the test run in parallel with others. Call it before creating a rig.
 func parallel(t *testing.T) *testing.T {
 	t.Helper()
 	t.Parallel()
 	return t
 }
 
-// inParallel plays a part of the test for each of the cases, beside the others.
+// inParallel runs part for each of the cases, in parallel.
 func inParallel[T any](t *testing.T, cases map[string]T, part func(t *testing.T, name string, one T)) {
 	t.Helper()
 	for name, one := range cases {
@@ -75,8 +75,8 @@ func brief(t *testing.T) *rig {
 	return g
 }
 
-// asNobody makes the rig run programs as a user without rights, and parts with the
-// set-user-ID bit of root, which starts them.
+// asNobody makes the rig run programs as an unprivileged user. The parts are set-user-ID
+// root, so they can become root.
 func (g *rig) asNobody() {
 	g.t.Helper()
 	g.folder = g.t.TempDir()
@@ -91,9 +91,9 @@ func (g *rig) asNobody() {
 	}
 }
 
-// command returns a command that is not started: the words of the line, of which those
-// between single quotes are one, and more as they are. It is a job, as of a shell, and
-// has no input.
+// command returns a command that is not started yet. Its arguments are the words of the
+// line, where single quotes group words, followed by more. It gets its own process group,
+// like a shell's job, and no input.
 func (g *rig) command(line string, more ...string) *exec.Cmd {
 	var words []string
 	for i, part := range strings.Split(strings.ReplaceAll(line, "FILE", g.file), "'") {
@@ -119,13 +119,13 @@ func (g *rig) command(line string, more ...string) *exec.Cmd {
 	return cmd
 }
 
-// begin runs zkgrant with the line until it ends, or the test does.
+// begin starts zkgrant with the line. It is ended with the test.
 func (g *rig) begin(line string, more ...string) *eventstest.Process {
 	g.t.Helper()
 	return eventstest.Begin(g.t, g.command("zkgrant "+line, more...))
 }
 
-// until is begin, and waits until the text is printed.
+// until is begin, but waits until the text is printed.
 func (g *rig) until(text, line string, more ...string) *eventstest.Process {
 	g.t.Helper()
 	p := g.begin(line, more...)
@@ -133,7 +133,7 @@ func (g *rig) until(text, line string, more ...string) *eventstest.Process {
 	return p
 }
 
-// works is begin, and waits until the command works.
+// works is begin, but waits until the command works.
 func (g *rig) works(line string, more ...string) *eventstest.Process {
 	g.t.Helper()
 	p := g.begin(line, more...)
@@ -149,14 +149,14 @@ func (g *rig) ends(code int, line string, texts ...string) *eventstest.Process {
 	return p
 }
 
-// stop sends a process the signal, and is over then.
+// stop sends a process the signal, and then does the same as over.
 func (g *rig) stop(p *eventstest.Process, sig os.Signal, code int, texts ...string) {
 	g.t.Helper()
 	p.Send(sig)
 	over(g.t, p, code, texts...)
 }
 
-// over waits for the end of a process, and checks the exit code and that it has printed
+// over waits until a process has exited, and checks its exit code and that it has printed
 // the texts.
 func over(t *testing.T, p *eventstest.Process, code int, texts ...string) {
 	t.Helper()
@@ -164,7 +164,7 @@ func over(t *testing.T, p *eventstest.Process, code int, texts ...string) {
 	p.Must(t, texts...)
 }
 
-// pid waits until a process of that name is ready, and returns its number.
+// pid waits until a process of that name is ready, and returns its PID.
 func (g *rig) pid(p *eventstest.Process, name string) (pid int) {
 	g.t.Helper()
 	pattern := regexp.MustCompile(name + ` (\d+) ready`)
@@ -185,8 +185,8 @@ func (g *rig) nodes(want int, when string) {
 	}
 }
 
-// first returns the node that is first in the queue at the path, or of the lock, and its
-// session.
+// first returns the first node in the queue at the path, by default lockPath, and the
+// node's session.
 func (g *rig) first(at ...string) (node string, session int64) {
 	g.t.Helper()
 	path := append(at, lockPath)[0]
@@ -198,16 +198,16 @@ func (g *rig) first(at ...string) (node string, session int64) {
 	return path + "/" + first, g.Owner(path + "/" + first)
 }
 
-// expire ends the session of the first in the queue.
+// expire ends the session of the first contender in the queue.
 func (g *rig) expire(at ...string) {
 	g.t.Helper()
 	_, session := g.first(at...)
 	eventstest.Must(g.t, g.Expire(session))
 }
 
-// handsOver lets end happen to the holder of the lock, whose command works on the file.
-// The work has ended when the next one in the queue starts its own. If the end was a
-// silence, that is over then.
+// handsOver calls end, which makes the holder of the lock lose or release it. It checks
+// that the holder's command has stopped working on the file when the next holder starts.
+// If end muted the session, handsOver unmutes it.
 func (g *rig) handsOver(end func()) {
 	g.t.Helper()
 	_, holder := g.first()
@@ -218,8 +218,8 @@ func (g *rig) handsOver(end func()) {
 	g.Mute(holder, false)
 }
 
-// marks waits until the next holder has marked the file. On a busy machine that may lose
-// its own session of a second before it has: then another one comes.
+// marks waits until the next holder has marked the file. On a busy machine, it may lose
+// its own session of one second before that. Then marks starts another one.
 func (g *rig) marks(next *eventstest.Process) {
 	g.t.Helper()
 	const most = 10
@@ -248,7 +248,7 @@ func (g *rig) alone() {
 	}
 }
 
-// prints checks whether the text has the part.
+// prints checks whether the text contains the part.
 func prints(t *testing.T, text, part string, want bool) {
 	t.Helper()
 	if got := strings.Contains(text, part); got != want {
@@ -266,7 +266,7 @@ func lives(t *testing.T, pids ...int) {
 	}
 }
 
-// gone reports whether the process has ended. A zombie has, too.
+// gone reports whether the process has ended. A zombie counts as ended.
 func gone(t *testing.T, pid int) bool {
 	t.Helper()
 	state := processState(t, pid)
@@ -281,18 +281,18 @@ func halted(t *testing.T, pids ...int) {
 	}
 }
 
-// processState is the state of a process, by ps: T if it is halted, Z for a zombie, empty
-// if there is none.
+// processState returns the state of a process according to ps: T if halted, Z for a
+// zombie, empty if there is none.
 func processState(t *testing.T, pid int) string {
 	t.Helper()
 	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
-	if !errors.As(err, new(*exec.ExitError)) { // there is a process
+	if !errors.As(err, new(*exec.ExitError)) { // the process exists
 		eventstest.Must(t, err)
 	}
 	return strings.TrimSpace(string(out))
 }
 
-// childOf returns the only child of a process: zkgrant's is the supervisor.
+// childOf returns the only child of a process, which for zkgrant is the supervisor.
 func childOf(t *testing.T, pid int) int {
 	t.Helper()
 	children := childrenOf(t, pid)
@@ -302,7 +302,7 @@ func childOf(t *testing.T, pid int) int {
 	return children[0]
 }
 
-// childrenOf returns the children of a process, zombies too.
+// childrenOf returns the children of a process, including zombies.
 func childrenOf(t *testing.T, pid int) (children []int) {
 	t.Helper()
 	out, err := exec.Command("ps", "-A", "-o", "pid=", "-o", "ppid=").Output()
@@ -323,8 +323,8 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// writeProgram writes a file that is to be run. A process that is forked meanwhile would
-// have it open for writing, and then it cannot be run.
+// writeProgram writes an executable file. It blocks forks meanwhile: a forked process
+// would keep the file open for writing, and the file could not be run (ETXTBSY).
 func writeProgram(t *testing.T, path string, text []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()

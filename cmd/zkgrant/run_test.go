@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// The flag prints what the command prints, on standard output.
+// --version prints the same as the version command, on standard output.
 func TestVersionFlag(t *testing.T) {
 	command, err := exec.Command("zkgrant", "version").Output()
 	flag, also := exec.Command("zkgrant", "--version").Output()
@@ -41,8 +41,8 @@ func TestArgumentsAreNotInTheNode(t *testing.T) {
 	}
 }
 
-// Without a server that answers, a try ends with the code of a failure and the cause, and
-// never with the code of a lock that another process has.
+// If no server answers, a try exits with the code for a failure, and never with the code
+// for a lock that is taken.
 func TestATryWithoutServers(t *testing.T) {
 	g := double(parallel(t))
 	g.MuteAll(true)
@@ -59,7 +59,8 @@ func TestATryWithoutServers(t *testing.T) {
 	}
 }
 
-// Who waits for a server can be stopped. A command that only asks says nothing then.
+// A command that waits for a server can be interrupted. A command that holds no lock
+// prints nothing then.
 func TestInterruptedWhileConnecting(t *testing.T) {
 	t.Parallel()
 	for line, sig := range map[string]syscall.Signal{"run /a -- true": syscall.SIGTERM, "doctor": syscall.SIGINT, "queue /a": syscall.SIGQUIT} {
@@ -72,15 +73,14 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 	}
 }
 
-// However many signals of one kind come before anybody looks, the first of another kind
-// is there.
+// However many signals of one kind are pending, the first of another kind is not lost.
 func TestManySignalsDropNoOther(t *testing.T) {
 	t.Parallel()
 	eventstest.Begin(t, on(t, "").command("part windows")).Exits(0)
 }
 
-// A command that steers ends with the signal's code, and says nothing of it. A revocation
-// that was asked for stands.
+// An interrupted revoke exits with the signal's code and prints nothing about it. Its
+// revocation request stays in effect.
 func TestInterruptedWhileAsking(t *testing.T) {
 	g := double(parallel(t))
 	holder := g.works("run --revocable --grace 0 " + lockPath + " -- part stubborn")
@@ -89,13 +89,13 @@ func TestInterruptedWhileAsking(t *testing.T) {
 	g.stop(revoke, os.Interrupt, codeSignal+int(syscall.SIGINT))
 	g.nodes(1, "when the revocation was interrupted")
 	over(t, holder, codeLost, "LOST "+lockPath+": revoked")
-	const when = `^zkgrant: revoking /locks/run: .* at the latest\n$` // and nothing of the interruption
+	const when = `^zkgrant: revoking /locks/run: .* at the latest\n$` // and nothing about the interruption
 	matches(t, "revoke", revoke, when)
 }
 
-// Curator's Revoker asks every holder. A command ends for that only if it has agreed. A
-// request that stands before the grant comes together with it, and ends the command that
-// was started.
+// Curator's Revoker sends requests to any holder. A command ends because of one only with
+// --revocable. A request from before the grant is delivered together with it, and ends
+// the command once it was started.
 func TestAskedByCurator(t *testing.T) {
 	t.Parallel()
 	asked := []byte("__REVOKE__")
@@ -107,7 +107,7 @@ func TestAskedByCurator(t *testing.T) {
 		run.Await(t, "is being revoked", 1)
 		if flag == "" {
 			run.Send(syscall.SIGUSR1)
-			run.Await(t, "command got user defined signal 1", 1) // so it runs on
+			run.Await(t, "command got user defined signal 1", 1) // so it kept running
 			run.Send(syscall.SIGTERM)
 		}
 		run.Exits(0) // the command's own
@@ -125,8 +125,8 @@ func TestAskedByCurator(t *testing.T) {
 	over(t, waiter, codeSignal+int(syscall.SIGTERM), "/locks/run is being revoked")
 }
 
-// The lock is held for a least time after the grant, and run ends then with the command's
-// code. A process whose clock is behind finds it held.
+// --min-hold keeps the lock for a minimum time after the grant. Then run exits with the
+// command's code. A machine whose clock is slow still finds the lock held.
 func TestMinHold(t *testing.T) {
 	g := double(parallel(t))
 	began := time.Now()
@@ -142,8 +142,8 @@ func TestMinHold(t *testing.T) {
 	prints(t, late.String(), "for another", false)
 }
 
-// TERM, a revocation and a loss cut the least time short, also if they end the command.
-// The code is the command's, which has ended under the lock.
+// TERM, a revocation and a loss cut --min-hold short, even if they also end the command.
+// The exit code is the command's, because it has ended under the lock.
 func TestMinHoldIsCutShort(t *testing.T) {
 	g := double(parallel(t))
 	const line = "run -v --min-hold 1h --revocable " + lockPath + " -- part "
@@ -156,7 +156,7 @@ func TestMinHoldIsCutShort(t *testing.T) {
 		cut(g, run)
 		if name == "KILL" {
 			run.Exits(-1)
-			g.expire() // the servers do it in a session timeout
+			g.expire() // instead of waiting for the session timeout
 			continue
 		}
 		run.Exits(7)
@@ -169,8 +169,8 @@ func TestMinHoldIsCutShort(t *testing.T) {
 	g.nodes(0, "when run has ended")
 }
 
-// A run inside a run that would wait for itself is refused at once. The outer one, and a
-// run between the two, are found by the environment.
+// A run inside a run that would wait for itself is refused at once. It finds the outer
+// runs through its environment.
 func TestARunInsideARun(t *testing.T) {
 	g := double(parallel(t))
 	const itself = "would wait for itself"
@@ -203,8 +203,9 @@ func TestARunInsideARun(t *testing.T) {
 	})
 }
 
-// The outer lock is lost, and its command is a zkgrant in a session of its own, as under
-// cron. What the inner one runs is dead before the next holder of the inner lock starts.
+// The outer lock is lost. Its command is another zkgrant in a session of its own, as
+// under cron. Everything that the inner one runs is dead before the next holder of the
+// inner lock starts.
 func TestALossAroundAnInnerRun(t *testing.T) {
 	g := brief(parallel(t))
 	run := g.situate("session-leader", "run /locks/outer -- zkgrant run "+lockPath+" -- part leader FILE deaf")
@@ -215,11 +216,11 @@ func TestALossAroundAnInnerRun(t *testing.T) {
 	run.Exits(codeLost)
 }
 
-// A signal reaches the command of an inner run once, by that one.
+// A signal reaches the command of an inner run exactly once, through the inner run.
 func TestASignalThroughAnInnerRun(t *testing.T) {
 	g := double(parallel(t))
 	run := g.works("run /locks/outer -- zkgrant run /locks/inner -- part wait")
-	const rounds = 5 // two of a kind that come together are one
+	const rounds = 5 // two pending signals of a kind count as one
 	for n := range rounds {
 		run.Send(syscall.SIGUSR1)
 		run.Await(t, "got user defined signal 1", n+1)
@@ -230,8 +231,8 @@ func TestASignalThroughAnInnerRun(t *testing.T) {
 	}
 }
 
-// After a TERM that the command ignores, a loss is the end: what was stopped does not
-// lead again.
+// If the command ignores a TERM, and the lock is then lost, elect --again does not
+// campaign again.
 func TestAStoppedLeaderDoesNotCampaignAgain(t *testing.T) {
 	g := brief(parallel(t))
 	run := g.works("elect --again -v " + lockPath + " -- part stubborn")
@@ -244,9 +245,9 @@ func TestAStoppedLeaderDoesNotCampaignAgain(t *testing.T) {
 	}
 }
 
-// hold ends with its input, by a signal or by a loss, also when nobody reads the line
-// that it prints at the Grant. If the line cannot be printed, nothing of its work is
-// done, and the record of an earlier crash stays.
+// hold ends with its input, on a signal or after a loss, even if nobody reads the line
+// that it prints at the Grant. If the line cannot be printed, its work counts as not
+// begun, and the record of an earlier crash stays.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	type holding struct {
@@ -279,12 +280,12 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// unstarted is a command that is never to be started.
+// unstarted is a command that must not be started.
 type unstarted struct{ *child }
 
 func (unstarted) start(events.Grant, string, terms) error { return errors.New("it was started") }
 
-// hears receives the news up to one of that kind.
+// hears receives events up to the first one of type E.
 func hears[E events.Event](t *testing.T, news <-chan events.Event) {
 	t.Helper()
 	for is := false; !is; {
@@ -292,17 +293,17 @@ func hears[E events.Event](t *testing.T, news <-chan events.Event) {
 	}
 }
 
-// A Grant that is lost before it was taken starts nothing. The command ends with the code
-// of a loss, and --again campaigns again after it.
+// A Grant that is lost before it was received starts nothing. The exit code is that of a
+// loss, and with --again, zkgrant campaigns again.
 func TestLostBeforeItWasTaken(t *testing.T) {
 	ctx := eventstest.Patiently(t, time.Minute)
 	g := double(t)
-	g.Down(true) // until the events are listened to
+	g.Down(true) // until the test listens to the events
 	s := &settings{servers: g.servers, timeout: 10 * time.Second, verbose: true}
 	s.console = newConsole(os.Stderr, s)
 	var said eventstest.Screen
 	busy, goOn := make(chan struct{}), make(chan struct{})
-	said.When("connected to", 1, func() { // the goroutine that holds the lock is busy while the Grant comes and goes
+	said.When("connected to", 1, func() { // blocks the goroutine that handles the lock while the Grant comes and goes
 		close(busy)
 		<-goOn
 	})
@@ -321,7 +322,7 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 		}
 		ended <- err
 	}()
-	signals.c <- syscall.SIGWINCH // taken once hold listens, and means nothing to it
+	signals.c <- syscall.SIGWINCH // received once hold listens, and ignored
 	g.Down(false)
 	eventstest.Receive(t, busy, "the session")
 	hears[events.Grant](t, news)

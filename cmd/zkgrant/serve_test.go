@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// pipes is a listener for connections that this process makes.
+// pipes is a listener for in-memory connections.
 type pipes struct {
 	made   chan net.Conn
 	closed chan struct{}
@@ -35,8 +35,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p.closed); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A connection on which nothing is asked is closed, and a page that goes on for hours is
-// not.
+// An idle connection is closed, but not one with a page that streams for hours.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	const long = 10 * time.Hour
 	synctest.Test(t, func(t *testing.T) {
@@ -71,8 +70,8 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// A page for this machine alone is served under each of the machine's own names, with a
-// port or without.
+// A page for this machine only is served under each of the machine's own names, with and
+// without a port.
 func TestOwnNames(t *testing.T) {
 	page := local(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for host, want := range map[string]int{

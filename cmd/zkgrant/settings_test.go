@@ -23,7 +23,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// Each global flag is a variable, too, and the command line takes precedence.
+// Each global flag has an environment variable. The command line takes precedence.
 func TestEachGlobalFlagIsAVariable(t *testing.T) {
 	values := map[string][2]string{"bool": {"true", "false"}, "duration": {"7s", "8s"}, "string": {"text", "other"}}
 	defaults := map[string]string{}
@@ -91,7 +91,8 @@ func TestExitCodesOnThePage(t *testing.T) {
 	}
 }
 
-// The user and the password are read from a file. A wrong file is not shown.
+// The user and the password are read from a file. The content of a malformed file is not
+// printed.
 func TestSASLFile(t *testing.T) {
 	srv := zktest.Start(t)
 	srv.AddUser("ann", "se:cret")
@@ -144,7 +145,7 @@ func TestAccessLists(t *testing.T) {
 	}
 }
 
-// No time to wait is a try, as with flock.
+// --wait 0 is a try, as with flock.
 func TestNoTimeToWaitIsATry(t *testing.T) {
 	t.Parallel()
 	type waits struct {
@@ -171,8 +172,8 @@ func TestNoTimeToWaitIsATry(t *testing.T) {
 	}
 }
 
-// Before there is a session all warnings are shown, and afterwards what no event tells,
-// that servers leave a lock waiting.
+// Before the first session, all warnings are shown. Later only the warning that servers
+// leave a lock waiting, since no event reports that.
 func TestWhichWarningsAreShown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

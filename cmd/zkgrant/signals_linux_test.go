@@ -16,24 +16,24 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// signalTable says what becomes of zkgrant and its command at each signal that zkgrant is
-// sent. The first row that fits counts. The phases:
+// signalTable is what each signal to zkgrant does to zkgrant and its command. The first
+// matching row counts. The phases:
 //
 //	waiting  it is in the queue
 //	holding  it holds the lock, and the command works
-//	losing   there is no contact, the command was asked to end, and ignores that
+//	losing   the servers are unreachable; the command was asked to end, and ignores that
 //
-// What comes of it:
+// The outcomes:
 //
-//	waits    it waits on, and runs the command once it is granted
-//	ends     it ends with 128 and the signal's number, and has left the queue
-//	halts    it and its command are halted, and go on at a CONT
-//	dies     it is dead, and its command is before the next holder starts
-//	passes   the command gets the signal, and works on with the lock
-//	holds    the command gets nothing, and works on with the lock
-//	stops    it is halted, not the command, which is dead before the next holder starts;
-//	         after a CONT it ends with 123
-//	loses    it ends with 123, and the command is dead before the next holder starts
+//	waits    it keeps waiting, and runs the command once granted
+//	ends     it exits with 128 plus the signal's number, and has left the queue
+//	halts    it and its command are halted, and continue on CONT
+//	dies     it dies, and its command is dead before the next holder starts
+//	passes   the command gets the signal, and keeps working under the lock
+//	holds    the command gets nothing, and keeps working under the lock
+//	stops    only zkgrant is halted; the command is dead before the next holder starts;
+//	         after CONT it exits with 123
+//	loses    it exits with 123, and the command is dead before the next holder starts
 const signalTable = `
 signal  where           waiting  holding  losing
 INT     background      waits    holds    loses
@@ -89,8 +89,8 @@ func cells() (all []cell) {
 	return all
 }
 
-// Each cell of the table: all of them at full length, else each signal once, in another
-// cell each day.
+// TestEachSignal tries all cells of the table at full length, otherwise one cell for each
+// signal, a different one each day.
 func TestEachSignal(t *testing.T) {
 	t.Parallel()
 	all := cells()
@@ -153,7 +153,7 @@ func (c cell) holding(t *testing.T) {
 		case "passes":
 			run.Await(t, got, 1)
 		case "holds":
-			run.Send(syscall.SIGWINCH) // is passed on later
+			run.Send(syscall.SIGWINCH) // it is forwarded later
 			run.Await(t, "command got "+syscall.SIGWINCH.String(), 1)
 			prints(t, run.String(), got, false)
 		case "halts":
@@ -198,14 +198,14 @@ func (c cell) losing(t *testing.T) {
 	}
 }
 
-// chance is a random run: its seed.
+// chance is the seed of a random run.
 type chance uint64
 
 func (c chance) String() string { return strconv.FormatUint(uint64(c), 10) }
 
-// In random runs of the table the session ends, and whatever signal comes before,
-// meanwhile or afterwards: the command is dead before the next holder starts. Half of the
-// commands ignore what asks them to end. ZKGRANT_SEED plays one run.
+// In random runs the session ends, with a random signal before, during or after that. The
+// command is always dead before the next holder starts. Half of the commands ignore the
+// request to end. ZKGRANT_SEED repeats one run.
 func TestALossKillsFirst(t *testing.T) {
 	t.Parallel()
 	seed, n := uint64(time.Now().UnixNano()), eventstest.Amount(20, 200)
@@ -252,7 +252,7 @@ func (c chance) play(t *testing.T) {
 	})
 	sends.Stop()
 	run.send(syscall.SIGCONT)
-	const dumped = 2 // what the Go runtime makes of QUIT
+	const dumped = 2 // the Go runtime's exit code for QUIT
 	codes := []int{codeLost, -1, 0, codeSignal + int(cell.number()), dumped}
 	if code := run.ExitCode(); !slices.Contains(codes, code) {
 		t.Errorf("exit code %d, want one of %v", code, codes)

@@ -20,7 +20,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// situations are those in which zkgrant runs. process-1 and below-init are Linux's.
+// situations returns the environments in which the tests run zkgrant. process-1 and
+// below-init need Linux.
 func situations() []string {
 	return []string{
 		"job", "session-leader", "process-1", "background", "nohup", "pipe-full", "pipe-gone", "tty-stopped",
@@ -40,7 +41,7 @@ func (s *situated) stop() error { return s.in.Close() }
 // send sends the signal to zkgrant, which may have ended.
 func (s *situated) send(sig syscall.Signal) { _ = s.cmd.Process.Signal(sig) }
 
-// situate starts zkgrant with an input that goes on.
+// situate starts zkgrant in a situation, with an input that stays open.
 func (g *rig) situate(where, line string, more ...string) *situated {
 	g.t.Helper()
 	line = "zkgrant " + line
@@ -51,7 +52,7 @@ func (g *rig) situate(where, line string, more ...string) *situated {
 	case "session-leader":
 		cmd = g.command(line, more...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	case "background": // of a script
+	case "background": // in the background of a script
 		cmd = g.shell(`trap '' INT QUIT; exec "$@"`, line, more...)
 	case "nohup":
 		cmd = g.shell(`trap '' HUP; exec "$@"`, line, more...)
@@ -67,7 +68,7 @@ func (g *rig) situate(where, line string, more ...string) *situated {
 	return g.fed(cmd)
 }
 
-// fed starts the command with an input that goes on.
+// fed starts the command with an input that stays open.
 func (g *rig) fed(cmd *exec.Cmd) *situated {
 	g.t.Helper()
 	cmd.Stdin = nil
@@ -76,8 +77,8 @@ func (g *rig) fed(cmd *exec.Cmd) *situated {
 	return &situated{eventstest.Begin(g.t, cmd), cmd, in}
 }
 
-// holds is situate, and waits until the command works. On a busy machine zkgrant may lose
-// its session of a second before that: then it starts again.
+// holds is situate, but waits until the command works. On a busy machine, zkgrant may
+// lose its session of one second before that. Then holds starts it again.
 func (g *rig) holds(where, line string) (run *situated, command int) {
 	g.t.Helper()
 	const most = 10
@@ -96,21 +97,21 @@ func (g *rig) holds(where, line string) (run *situated, command int) {
 	}
 }
 
-// shell is command, whose line the script runs as "$@".
+// shell is command, run by the script as "$@".
 func (g *rig) shell(script, line string, more ...string) *exec.Cmd {
 	cmd := g.command(line, more...)
 	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", script, "sh"}, cmd.Args...)
 	return cmd
 }
 
-// onFile is command, whose output or errors, 1 or 2, go to the file.
+// onFile is command with its output (1) or errors (2) redirected to the file.
 func (g *rig) onFile(output string, file *os.File, line string, more ...string) *exec.Cmd {
 	cmd := g.shell(`exec "$@" `+output+`>&3 3>&-`, line, more...)
 	cmd.ExtraFiles = []*os.File{file}
 	return cmd
 }
 
-// fullPipe returns a pipe that has no room left, and that nobody reads.
+// fullPipe returns a full pipe that nobody reads.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	in, out := pipe(t)
@@ -126,7 +127,7 @@ func fullPipe(t *testing.T) *os.File {
 	return out
 }
 
-// brokenPipe returns a pipe whose reader has ended.
+// brokenPipe returns a pipe whose reading end is closed.
 func brokenPipe(t *testing.T) *os.File {
 	t.Helper()
 	in, out := pipe(t)
@@ -134,7 +135,7 @@ func brokenPipe(t *testing.T) *os.File {
 	return out
 }
 
-// pipe returns a pipe, whose writing end the end of the test closes.
+// pipe returns a pipe, whose writing end is closed with the test.
 func pipe(t *testing.T) (in, out *os.File) {
 	t.Helper()
 	in, out, err := os.Pipe()
@@ -152,7 +153,7 @@ func stoppedTerminal(t *testing.T) *os.File {
 	return tty
 }
 
-// openTerminal returns both sides of a terminal, which the end of the test closes.
+// openTerminal returns both sides of a terminal, which are closed with the test.
 func openTerminal(t *testing.T) (master, tty *os.File) {
 	t.Helper()
 	master, tty, err := pty.Open()
@@ -161,7 +162,7 @@ func openTerminal(t *testing.T) (master, tty *os.File) {
 	return master, tty
 }
 
-// together runs a test for each of many, a few at the same time.
+// together runs a test for each of many, a few at a time.
 func together[T fmt.Stringer](t *testing.T, many []T, test func(T, *testing.T)) {
 	t.Helper()
 	const atOnce = 6
@@ -177,8 +178,8 @@ func together[T fmt.Stringer](t *testing.T, many []T, test func(T, *testing.T)) 
 	all.Wait()
 }
 
-// maskOf returns a set of signals of a process, as SigIgn or SigBlk. Systems without
-// /proc skip the test.
+// maskOf returns a signal mask of a process, such as SigIgn or SigBlk. Without /proc it
+// skips the test.
 func maskOf(t *testing.T, pid int, name string) uint64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -194,8 +195,8 @@ func maskOf(t *testing.T, pid int, name string) uint64 {
 	return mask
 }
 
-// Signals that zkgrant inherits as ignored or blocked mean nothing to it, whether it
-// waits or holds, and the command inherits them so.
+// Signals that zkgrant inherits as ignored or blocked have no effect on it, whether it
+// waits or holds, and the command inherits them unchanged.
 func TestSignalsThatAreIgnoredStayIgnored(t *testing.T) {
 	t.Parallel()
 	type signals []syscall.Signal
@@ -245,7 +246,7 @@ func TestSignalsThatAreIgnoredStayIgnored(t *testing.T) {
 			}
 		}
 		g.stop(holder, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
-		g.pid(waiter, "command") // so it was not ended while it waited
+		g.pid(waiter, "command") // so the signals did not end it while it waited
 		g.stop(waiter, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
 	})
 }

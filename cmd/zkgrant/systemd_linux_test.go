@@ -16,7 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// systemd is a manager of its own, for one test, with the units of a page, and a server.
+// systemd is a systemd instance for one test, with the units of docs/systemd.md, and a
+// server.
 type systemd struct {
 	*rig
 
@@ -25,9 +26,9 @@ type systemd struct {
 	quicker time.Duration
 }
 
-// startSystemd starts `systemd --user` as a child, in name spaces and a cgroup of its
-// own: it wants a machine that systemd has booted, and leaves nothing behind. The script
-// ends with its standard input.
+// startSystemd starts `systemd --user` as a child, in its own namespaces and cgroup,
+// because it expects a machine that was booted with systemd, and so that nothing is left
+// behind. The script ends with its standard input.
 func startSystemd(t *testing.T, work string, more ...string) *systemd {
 	t.Helper()
 	for _, program := range []string{"/usr/lib/systemd/systemd", "/usr/bin/systemctl", "/usr/bin/unshare"} {
@@ -35,8 +36,8 @@ func startSystemd(t *testing.T, work string, more ...string) *systemd {
 			t.Skip(err)
 		}
 	}
-	needsRoot(t)                         // to give systemd a cgroup of its own
-	folder, err := os.MkdirTemp("", "s") //nolint:usetesting // a socket's name is short
+	needsRoot(t)                         // to give systemd its own cgroup
+	folder, err := os.MkdirTemp("", "s") //nolint:usetesting // a socket's path must be short
 	eventstest.Must(t, err)
 	t.Cleanup(func() { eventstest.Check(t, os.RemoveAll(folder)) })
 	quicker := time.Duration(eventstest.Amount(5, 1))
@@ -87,15 +88,15 @@ func (s *systemd) environment() []string {
 	return []string{"XDG_RUNTIME_DIR=" + s.runtime, "SYSTEMD_UNIT_PATH=" + s.units, "HOME=" + s.runtime}
 }
 
-// control runs systemctl, and returns what it prints.
+// control runs systemctl and returns its output.
 func (s *systemd) control(args ...string) string {
 	cmd := exec.Command("/usr/bin/systemctl", append([]string{"--user"}, args...)...)
 	cmd.Env = s.environment()
-	out, _ := cmd.CombinedOutput() // the code of is-active is not 0 for what is not active
+	out, _ := cmd.CombinedOutput() // is-active exits with an error for an inactive unit
 	return strings.TrimSpace(string(out))
 }
 
-// must is control for what prints nothing.
+// must is control for commands that print nothing.
 func (s *systemd) must(args ...string) {
 	s.t.Helper()
 	if said := s.control(args...); said != "" {
@@ -103,8 +104,8 @@ func (s *systemd) must(args ...string) {
 	}
 }
 
-// install writes the units of the page, with other servers and programs, and with every
-// time divided by quicker.
+// install writes the units of the page, with the test's servers and programs, and with
+// all times divided by quicker.
 func (s *systemd) install(work string, more ...string) {
 	s.t.Helper()
 	page, err := os.ReadFile("../../docs/systemd.md")
@@ -137,14 +138,14 @@ func (s *systemd) install(work string, more ...string) {
 	s.must("daemon-reload")
 }
 
-// starts starts the unit, and waits for its work.
+// starts starts the unit and waits until it works.
 func (s *systemd) starts(unit string) {
 	s.t.Helper()
 	s.must("start", "--no-block", unit)
 	s.works(unit)
 }
 
-// works waits for the unit's work, which writes to the file.
+// works waits until the unit's work writes to the file.
 func (s *systemd) works(unit string) {
 	s.t.Helper()
 	eventstest.Eventually(s.t, "the work of "+unit, func() bool { return count(s.t, s.file, "work") > 0 }, s.status(unit))
@@ -157,8 +158,7 @@ func (s *systemd) status(unit string) func() string {
 const indexer, disk = "indexer.service", "disk-lock.service"
 
 // TestUnits runs the units of the page on systemd. Whatever ends the lock of a unit, its
-// work is dead before the next holder starts. Then the unit queues again, and works
-// again.
+// work is dead before the next holder starts. Then the unit queues and works again.
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	signal := func(sig syscall.Signal, supervisor bool) func(*rig, int) {
@@ -179,7 +179,7 @@ func TestUnits(t *testing.T) {
 		ends             func(*rig, int)
 		more             []string
 	}{
-		// These two are tried without ZKGRANT_FULL, too.
+		// These two also run without ZKGRANT_FULL.
 		{"one unit, the lease runs out, deaf", indexer, deaf, mutes, nil},
 		{"two units, the lease runs out, deaf", disk, deaf, mutes, nil},
 
@@ -228,15 +228,15 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// A unit that waits: the one unit is active, and so holds nothing up; of two units
-// neither is, and the work starts at the grant.
+// A single unit is active while it waits, so it delays nothing. A pair of units is not
+// active while it waits, and the work starts at the grant.
 func TestUnitsThatWait(t *testing.T) {
 	t.Parallel()
 	s := startSystemd(t, "part work FILE obedient")
 	for unit, want := range map[string]string{indexer: "active", disk: "activating"} {
 		first := s.rig.works("run --session-timeout 10s " + lockPath + " -- part wait")
 		if unit == indexer {
-			s.must("start", unit) // which waits until the unit is active
+			s.must("start", unit) // this waits until the unit is active
 		} else {
 			s.must("start", "--no-block", unit)
 		}
@@ -252,7 +252,7 @@ func TestUnitsThatWait(t *testing.T) {
 		first.Send(syscall.SIGUSR2)
 		first.Exits(5)
 		s.works(unit)
-		s.must("stop", unit) // the unit gives the lock back once the work has ended
+		s.must("stop", unit) // the unit releases the lock once the work has ended
 		s.nodes(0, "when the unit is stopped")
 		eventstest.Must(t, os.Remove(s.file))
 	}

@@ -24,12 +24,12 @@ import (
 // terminal is a program with a terminal of its own.
 type terminal struct {
 	t      *testing.T
-	master *os.File // a write is typed
+	master *os.File // what is written to it is typed
 	cmd    *exec.Cmd
 	ended  chan struct{}
 
 	mu     sync.Mutex
-	screen *vt.Emulator    // its own SafeEmulator leaves String and IsAltScreen without its mutex
+	screen *vt.Emulator    // guarded by mu: vt.SafeEmulator does not lock String and IsAltScreen
 	raw    strings.Builder // all output
 }
 
@@ -47,7 +47,7 @@ func (g *rig) terminal(line string, more ...string) *terminal {
 	}
 	var pumps sync.WaitGroup
 	pumps.Go(func() { _, _ = io.Copy(term, master) })        // ends with the program
-	pumps.Go(func() { _, _ = io.Copy(master, term.screen) }) // the terminal's own output; ends with it
+	pumps.Go(func() { _, _ = io.Copy(master, term.screen) }) // the terminal's replies; ends with it
 	go func() {
 		_ = cmd.Wait() // ProcessState has the result
 		close(term.ended)
@@ -59,7 +59,7 @@ func (g *rig) terminal(line string, more ...string) *terminal {
 			g.t.Logf("%v shows\n%s", cmd.Args, term.text())
 		}
 		_ = master.Close()
-		_ = term.screen.InputPipe().(io.Closer).Close() // the pump reads without a mutex whether the screen is closed
+		_ = term.screen.InputPipe().(io.Closer).Close() // not screen.Close, which would race with the pump
 		pumps.Wait()
 	})
 	return term
@@ -127,7 +127,7 @@ func (term *terminal) exits(code int) {
 	}
 }
 
-// A terminal that shows no colours can be typed on all the same.
+// The command can read from a terminal without colours.
 func TestADumbTerminal(t *testing.T) {
 	g := double(parallel(t))
 	run := g.terminal("env TERM=dumb zkgrant run --stdin --shell "+lockPath+" --", `echo name?; read name; echo "hello $name"`)
@@ -137,8 +137,8 @@ func TestADumbTerminal(t *testing.T) {
 	run.exits(0)
 }
 
-// On a terminal a waiter shows how many are ahead, a loss is red, and NO_COLOR removes
-// the colours. With --stdin the command has the terminal.
+// On a terminal, a waiter shows how many contenders are ahead, a loss is red, and
+// NO_COLOR removes the colours. With --stdin the command has the terminal.
 func testTerminals(t *testing.T, g *rig) {
 	for _, colours := range []bool{true, false} {
 		g := *g
@@ -181,8 +181,8 @@ func testTerminals(t *testing.T, g *rig) {
 	without.exits(0)
 }
 
-// A command in the background is halted when it reads from the terminal, or writes to it
-// after `stty tostop`. It gets the terminal if zkgrant has it.
+// The kernel halts a background command that reads from the terminal, or writes to it
+// after `stty tostop`. zkgrant then passes it the terminal, if it has that itself.
 func TestAHaltedCommandGetsTheTerminal(t *testing.T) {
 	t.Parallel()
 	const reads = `read name < /dev/tty; echo "hello $name"`
@@ -199,9 +199,9 @@ func TestAHaltedCommandGetsTheTerminal(t *testing.T) {
 	})
 }
 
-// In the background zkgrant takes the terminal from nobody. It says once that the command
-// needs it, and hands it on in the foreground. Ctrl-Z there halts both, and the shell
-// continues both.
+// In the background, zkgrant takes the terminal from nobody. It reports once that the
+// command needs it. In the foreground it passes it on. Ctrl-Z then halts both, and the
+// shell continues both.
 func TestTheTerminalInAShell(t *testing.T) {
 	g := double(parallel(t))
 	g.env = append(g.env, "PS1=prompt> ", "ENV=")
@@ -228,15 +228,15 @@ func TestTheTerminalInAShell(t *testing.T) {
 	term.exits(0)
 }
 
-// Where no shell would continue them, Ctrl-Z halts neither zkgrant nor its command.
-// Either of them may have the terminal. Without a terminal, the kernel halts the command
-// as little as without zkgrant.
+// If no shell would continue them, Ctrl-Z halts neither zkgrant nor its command,
+// whichever of them has the terminal. Without a terminal, the kernel does not halt the
+// command either, as it would not without zkgrant.
 func TestCtrlZWhereNobodyContinues(t *testing.T) {
 	t.Parallel()
 	flags := map[string]string{"zkgrant": "--stdin=false", "the command": "--stdin"}
 	inParallel(t, flags, func(t *testing.T, _, flag string) {
-		// A shell that starts a process at that moment may wait for it, halted as it
-		// is, and not be halted itself.
+		// A shell that is just starting a process may wait for that halted process,
+		// without being halted itself.
 		term := double(t).terminal("zkgrant run -v "+flag+" --shell "+lockPath+" --",
 			`trap 'echo went on' CONT; trap 'kill $! 2>/dev/null; exit 5' USR2; `+
 				`sleep 600 & echo ready; while :; do wait $!; done`)
@@ -253,8 +253,8 @@ func TestCtrlZWhereNobodyContinues(t *testing.T) {
 	over(t, run.Process, 0, "went on")
 }
 
-// The live view shows holders and waiters, asks a lock back, survives a cut and a small
-// terminal, and leaves the terminal as it was.
+// The live view shows holders and waiters, revokes a lock, survives a broken connection
+// and a small terminal, and restores the terminal.
 func testTop(t *testing.T, g *rig) {
 	one, _, _ := strings.Cut(g.servers, ",")
 	proxy := ensemble.StartProxy(t, one)
@@ -270,7 +270,7 @@ func testTop(t *testing.T, g *rig) {
 
 	view := g.terminal("zkgrant top --interval 50ms --grace 1m /top --servers " + proxy.Addr())
 	view.shows("2 locks, 1 waiter", "connected", "> /top/a", "  /top/b      semaphore     3     1", "the �[31mfirst", "waits  lock")
-	prints(t, view.printed(), "\x1b[31mfirst", false) // what a server says is made harmless
+	prints(t, view.printed(), "\x1b[31mfirst", false) // data from the servers is made safe
 	for _, step := range [][]string{
 		{"/b\r", "1 of 2 locks, filter b", "> /top/b"},
 		{"\x1b", "2 locks, 1 waiter"},
@@ -284,7 +284,7 @@ func testTop(t *testing.T, g *rig) {
 	view.shows("revoking /top/a, with a grace of 1m0s")
 	holder.Release()
 	view.shows("/top/a is no longer held by the holders that were asked", "2 locks, 0 waiters")
-	view.types("ry") // the second holder has not agreed
+	view.types("ry") // the second holder is not revocable
 	view.shows("is not revocable")
 
 	view.resizes(40, 10)
@@ -304,7 +304,7 @@ func testTop(t *testing.T, g *rig) {
 	view.isLeft()
 }
 
-// isLeft checks that a terminal is as a new one.
+// isLeft checks that the terminal was restored.
 func (term *terminal) isLeft() {
 	t := term.t
 	t.Helper()
@@ -320,8 +320,8 @@ func (term *terminal) isLeft() {
 	prints(t, term.printed(), "\x1b[?25h", true) // the cursor is shown
 }
 
-// q and TERM end the view and its session as Ctrl-C does. NO_COLOR removes the colours,
-// whatever its value. Flags that cannot be right end it at once.
+// q and TERM end the view and its session, like Ctrl-C. NO_COLOR removes the colours,
+// whatever its value. With invalid flags, top exits at once.
 func TestTopEnds(t *testing.T) {
 	g := double(parallel(t))
 	for _, colours := range []bool{true, false} {
@@ -348,14 +348,14 @@ func TestTopEnds(t *testing.T) {
 	}
 }
 
-// onTerminal returns a console on a terminal of that many columns, and what it has
-// printed.
+// onTerminal returns a console on a terminal with that many columns. printed returns its
+// output.
 func onTerminal(t *testing.T, columns uint16) (c *console, printed func() string) {
 	t.Helper()
 	master, tty := openTerminal(t)
 	eventstest.Must(t, pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: columns}))
 	c = newConsole(tty, &settings{})
-	c.terminal, c.color = true, false // whatever TERM is here
+	c.terminal, c.color = true, false // regardless of TERM
 	return c, func() string {
 		_, err := tty.WriteString("end")
 		eventstest.Must(t, err)

@@ -26,10 +26,10 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// certificate is one for zk.example, which is its own authority, and its key, in files.
+// certificate is a self-signed certificate for zk.example and its key, in files.
 type certificate struct{ cert, key string }
 
-// flags are those for a client that has the certificate and trusts it.
+// flags returns the flags for a client that has the certificate and trusts it.
 func (c certificate) flags() string {
 	return " --tls-ca " + c.cert + " --tls-cert " + c.cert + " --tls-key " + c.key + " --tls-server-name zk.example "
 }
@@ -42,7 +42,7 @@ func newCertificate(t *testing.T) certificate {
 	return c
 }
 
-// renew replaces the files by new ones.
+// renew replaces the files with a new certificate and key.
 func (c certificate) renew(t *testing.T) {
 	t.Helper()
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -64,7 +64,7 @@ func (c certificate) renew(t *testing.T) {
 	}
 }
 
-// copied copies the files into those of another certificate.
+// copied copies the files over those of another certificate.
 func (c certificate) copied(t *testing.T, to certificate) {
 	t.Helper()
 	for from, to := range map[string]string{c.cert: to.cert, c.key: to.key} {
@@ -74,8 +74,8 @@ func (c certificate) copied(t *testing.T, to certificate) {
 	}
 }
 
-// front listens with the certificate, admits clients that have it, too, and relays to the
-// server. It reads the files for each connection, as a server does that was restarted.
+// front listens with the certificate, admits only clients that have the same one, and
+// relays to the server. It reads the files for each connection, like a restarted server.
 func (c certificate) front(t *testing.T, server string) string {
 	t.Helper()
 	config := func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -115,8 +115,8 @@ func accepts(t *testing.T, listener net.Listener, serve func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// relay passes on what is read from a connection to the server, and the answers. The end
-// of either side ends both.
+// relay copies data between a client's connection and the server. The end of either side
+// ends both.
 func relay(near net.Conn, read io.Reader, server string) {
 	far, err := net.Dial("tcp", server)
 	if err != nil {
@@ -133,8 +133,8 @@ func relay(near net.Conn, read io.Reader, server string) {
 	back.Wait()
 }
 
-// A TLS listener that asks for a certificate stands before a server. The flags, and their
-// variables, hold what a client needs.
+// A TLS listener in front of the server requires a client certificate. The flags, or
+// their variables, provide what a client needs.
 func testEncrypted(t *testing.T, g *rig) {
 	server, _, _ := strings.Cut(g.servers, ",")
 	c := newCertificate(t)
@@ -148,9 +148,9 @@ func testEncrypted(t *testing.T, g *rig) {
 	g.ends(3, "run /tls -- part exit 3")
 }
 
-// The servers take only the new certificate, and have only that, from a moment on. The
-// command that runs then keeps its lock, and the identity that has made the node. Before,
-// the files are broken for a while, and what was read before is used.
+// From some moment on, the servers have and accept only the new certificate. A running
+// command keeps its lock, and the identity that created the node. Before that, the files
+// are broken for a while, and zkgrant uses what it has read earlier.
 func TestRenewedCertificatesAreRead(t *testing.T) {
 	g := double(parallel(t))
 	theirs, ours := newCertificate(t), newCertificate(t)
@@ -173,8 +173,8 @@ func TestRenewedCertificatesAreRead(t *testing.T) {
 	g.stop(p, syscall.SIGTERM, 0)
 }
 
-// The servers take only the new certificate from a moment on, and show a lock only to the
-// new identity. The exporter that runs has the lock at its next connection.
+// From some moment on, the servers accept only the new certificate, and show a lock only
+// to the new identity. A running exporter sees the lock after its next connection.
 func TestTheExporterReadsRenewedFiles(t *testing.T) {
 	g := double(parallel(t))
 	admin := client(t, g.servers)

@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A column is as wide as its widest cell if there is room. If not, the last columns get
-// less, those that may be dropped are, and a cut cell shows that it is cut.
+// A column is as wide as its widest cell if there is room. If not, the last columns
+// become narrower, columns with a Drop are left out, and cut cells are marked.
 func TestAlign(t *testing.T) {
 	all := []columns.Column{
 		{Name: "PATH", Least: 6, Tail: true}, {Name: "N", Least: 2, Right: true, Drop: 1}, {Name: "WHO", Least: 4, Drop: 2},

@@ -14,8 +14,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const refusal = "conf is not executed because it is not in the whitelist.\n"
 
-// healthy is what is seen of an ensemble of three, and of a lock with a holder and a
-// waiter.
+// healthy returns the observation of an ensemble of three, and of a lock with a holder
+// and a waiter.
 func healthy() Observation {
 	o := Observation{Asked: 10 * time.Second, Granted: 10 * time.Second, Tick: 2 * time.Second}
 	for i, mode := range []string{"follower", "leader", "follower"} {
@@ -42,7 +42,7 @@ func healthy() Observation {
 	return o
 }
 
-// What the names of contenders begin with.
+// Prefixes of contenders' names.
 const (
 	ours    = "_c_4f1c0a52-7c39-80aa-9a3c-d2b1c5a7e9f0-"
 	curator = "_c_4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0-"
@@ -53,7 +53,8 @@ const (
 
 func named(whose, form string) string { return whose + form + "0000000007" }
 
-// Each fault is found, with its level and subject. TestHealthyIsOK has none of them.
+// Each fault is found, with its level and subject. TestHealthyIsOK checks that none is
+// found without a fault.
 func TestFaultsAreFound(t *testing.T) {
 	each := func(f func(s *Server)) func(*Observation) {
 		return func(o *Observation) {
@@ -166,8 +167,7 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// Servers older than 3.6 bear the end of any session. A version that is not known may be
-// a newer one.
+// Servers older than 3.6 survive the end of any session. An unknown version may be newer.
 func TestTheEndOfASessionBeforeOldServers(t *testing.T) {
 	for versions, want := range map[[3]string]Level{
 		{"3.5.10", "3.4.13", "3.5.7"}: OK, {"3.5.10", "", "3.5.10"}: Bad, {"3.10.1", "3.10.1", "3.10.1"}: Bad,
@@ -183,7 +183,7 @@ func TestTheEndOfASessionBeforeOldServers(t *testing.T) {
 	}
 }
 
-// says changes what a server answers.
+// says changes a server's answer to srvr.
 func says(s *Server, from, to string) {
 	s.Answers["srvr"] = strings.Replace(s.Answers["srvr"], from, to, 1)
 }
@@ -202,7 +202,7 @@ func TestHealthyIsOK(t *testing.T) {
 	}
 }
 
-// The pairs of the interop table, as bench/interop/MATRIX.md has them.
+// The pairs of the interop table, as in bench/interop/MATRIX.md.
 func TestForms(t *testing.T) {
 	const none = Level("")
 	for _, c := range []struct {

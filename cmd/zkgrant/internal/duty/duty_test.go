@@ -11,12 +11,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// story is a play of a Duty with a session timeout of 10 s and a lease until 9 s. What
-// happens at a time is a function; the acts are collected until the command is dead.
+// story plays a Duty with a session timeout of 10 s and a lease until 9 s. at has what
+// happens at each time. The acts are collected until the command is dead.
 type story struct {
 	grace time.Duration
 	at    map[time.Duration]func(d *Duty)
-	deaf  bool // the command does not end when it is asked to
+	deaf  bool // the command does not end when asked to
 	tough bool // nor by KILL
 
 	leaves bool
@@ -31,8 +31,8 @@ type step struct {
 
 func (s step) String() string { return fmt.Sprint(s.at, " ", s.act) }
 
-// play calls Next at each time that Next has named, and when something happens. The clock
-// shows the time meanwhile.
+// play calls Next at each time that Next has returned, and whenever something happens.
+// clock has the current time.
 func (s story) play(clock *time.Duration) (d *Duty, did []step) {
 	d = &Duty{Grace: s.grace, Timeout: 10 * time.Second, Leaves: s.leaves, Lease: origin(9 * time.Second)}
 	if s.until > 0 {
@@ -78,7 +78,8 @@ func origin(at time.Duration) time.Time {
 	return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(at)
 }
 
-// Each way in which a lock ends, each command, each grace: the command is dead in time.
+// For each way in which a lock ends, each command and each grace, the command is dead in
+// time.
 func TestEachEnd(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	type events = map[time.Duration]func(d *Duty)
@@ -162,7 +163,7 @@ func TestEachEnd(t *testing.T) {
 	}
 }
 
-// The end of a command has begun once it was asked for, or follows what was to cause it.
+// A command is ending once it was asked to end, or if it has ended because of a signal.
 func TestEnding(t *testing.T) {
 	at := origin(2 * time.Second)
 	for _, test := range []struct {
@@ -187,8 +188,8 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// A caller that was halted for longer than the lease kills at once: there is no time to
-// ask.
+// A caller that was halted past the end of the lease kills at once: there is no time left
+// to ask.
 func TestAfterAHaltThereIsNoTimeToAsk(t *testing.T) {
 	d := &Duty{Grace: time.Second, Timeout: 10 * time.Second, Lease: origin(9 * time.Second)}
 	if do, _ := d.Next(origin(time.Hour)); fmt.Sprint(do) != "[kill lose]" {
@@ -196,8 +197,8 @@ func TestAfterAHaltThereIsNoTimeToAsk(t *testing.T) {
 	}
 }
 
-// In every order of what can happen, KILL comes no later than the lease and the deadline
-// of a revocation, unless the command is dead, and the signal comes once at most.
+// For every order of events: unless the command is dead, KILL comes no later than the end
+// of the lease and the deadline of a revocation. The signal is sent at most once.
 func TestKillIsNeverLate(t *testing.T) {
 	const ends, due, renewed, every = 9 * time.Second, 8 * time.Second, 10 * time.Second, 500 * time.Millisecond
 	happen := []func(d *Duty){
@@ -227,7 +228,7 @@ func TestKillIsNeverLate(t *testing.T) {
 		} else if d.Lease.After(origin(ends)) {
 			latest = renewed
 		}
-		late := max(latest, a, b) // what comes after its own deadline
+		late := max(latest, a, b) // an event may come after its own deadline
 		if killed < 0 || killed > late || asked > 1 {
 			t.Errorf("grace %v, %d at %v, %d at %v: KILL at %v after %d signals, want it at %v at the latest",
 				grace, first, a, second, b, killed, asked, late)
@@ -245,7 +246,7 @@ func TestKillIsNeverLate(t *testing.T) {
 	}
 }
 
-// Not begun is not done: the record of an earlier crash stays, and no other one is left.
+// NotBegun is not Done: the record of an earlier crash stays, and no new one is left.
 func TestWhichEndReleases(t *testing.T) {
 	for end, want := range map[End][2]bool{Done: {true, true}, NotBegun: {true, false}, Broken: {false, false}} {
 		if got := [2]bool{end.Releases(false), end.Releases(true)}; got != want {

@@ -15,10 +15,10 @@ const (
 	task  = 30 // the command's group
 )
 
-// child is a process of zkgrant's group whose parent is the shell.
+// child returns a process of zkgrant's group whose parent is the shell.
 func child() Member { return Member{Parent: shell, ParentGroup: shell, ParentSession: shell} }
 
-// Each situation in which nobody would continue zkgrant, and its neighbors in which
+// Each situation in which nobody would continue zkgrant, next to similar ones in which
 // somebody would.
 func TestWhoWouldContinueUs(t *testing.T) {
 	with := func(change func(*Job)) Job {
@@ -116,9 +116,9 @@ func TestWhatToDoWhenTheCommandIsHalted(t *testing.T) {
 	}
 }
 
-// The command has a session of its own where nobody would continue it, unless zkgrant can
-// hand it the terminal. The command of an inner zkgrant has none, so that the outer one
-// reaches it.
+// The command gets its own session if nobody would continue it, unless zkgrant can give
+// it the terminal. The command of an inner zkgrant does not get one, so that the outer
+// zkgrant can reach it.
 func TestASessionOfItsOwn(t *testing.T) {
 	for _, test := range []struct {
 		watched    bool

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const guid = "_c_00000000-0000-0000-0000-00000000000"
 
-// at is a contender: its session, which is also the last digit of its name, and its kind.
+// at returns a contender with the session, which is also in its name, and the kind.
 func at(session int64, kind events.Kind) events.Contender {
 	return events.Contender{Node: fmt.Sprintf("/a/%s%d-x-%010d", guid, session, session), Session: session, Kind: kind}
 }
@@ -71,7 +71,7 @@ func TestWhatIsInTheWay(t *testing.T) {
 	}
 }
 
-// Each zkgrant passes on what it has found, and the newest come last.
+// Each zkgrant passes on the nodes that it was given, and adds its own at the end.
 func TestOuter(t *testing.T) {
 	first := []string{"HOME=/", "ZKGRANT_NODE=/a/1", "ZKGRANT_SESSION=0x1"}
 	second := append(Environment(Outer(first)), "ZKGRANT_NODE=/b/2", "ZKGRANT_SESSION=0x2", `ZKGRANT_MEMBERS=[{"path":"/b","node":"/b/2"},{"path":"/c","node":"/c/2"}]`)

@@ -9,8 +9,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A character that steers a terminal, reverses a line or is invisible reaches no
-// terminal, and --json keeps it escaped.
+// Characters that control a terminal, change the text direction or are invisible never
+// reach a terminal. --json escapes them.
 func TestNothingHiddenReachesATerminal(t *testing.T) {
 	for _, r := range "\x00\x1b\x1f\x7f\u0080\u009b\u009f\u00ad\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202e\u2060\u2066\u2069\ufeff" {
 		text := "ann" + string(r)

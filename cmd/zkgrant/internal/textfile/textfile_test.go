@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// values are the lines of a file that are no comments, without the beginnings of their
-// names.
+// values returns the lines of a file, without comments and without the common prefix of
+// the names.
 func values(text []byte) string {
 	var all []string
 	for line := range strings.Lines(string(text)) {
@@ -31,7 +31,7 @@ func values(text []byte) string {
 
 func at(second int64) time.Time { return time.UnixMilli(second*1000 + 500) }
 
-// A success and the number of losses outlive the runs after them.
+// The latest success and the number of losses survive later runs.
 func TestFigures(t *testing.T) {
 	var text []byte
 	for _, step := range []struct {
@@ -45,7 +45,7 @@ func TestFigures(t *testing.T) {
 			`end_timestamp_seconds 200.5, exit_code 0, waited_seconds 1, held_seconds 60, losses_total 0`},
 		{Run{Path: "/a", Ended: at(300), Code: 123, Held: time.Second, Lost: true}, "200.5",
 			`end_timestamp_seconds 300.5, exit_code 123, waited_seconds 0, held_seconds 1, losses_total 1`},
-		{Run{Path: "/a", Ended: at(400), Lost: true}, "200.5", // a conflict code of 0 is no success of the command
+		{Run{Path: "/a", Ended: at(400), Lost: true}, "200.5", // --conflict-code 0 does not count as a success
 			`end_timestamp_seconds 400.5, exit_code 0, waited_seconds 0, held_seconds 0, losses_total 2`},
 		{Run{Path: `/b"\`, Ended: at(500), Code: 1, Ran: true}, "",
 			`end_timestamp_seconds{P} 500.5, exit_code{P} 1, waited_seconds{P} 0, held_seconds{P} 0, losses_total{P} 0`},
@@ -66,7 +66,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// The file is replaced as a whole, and nothing is left beside it, also if that fails.
+// The file is replaced atomically. No temporary file is left, even after a failure.
 func TestTheFileIsReplaced(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "backup.prom")
@@ -74,7 +74,7 @@ func TestTheFileIsReplaced(t *testing.T) {
 	for range 2 {
 		before, _ := os.Open(file)
 		eventstest.Must(t, run.Write(file))
-		if before != nil { // who has it open still reads all of the old one
+		if before != nil { // a reader that has it open still sees all of the old file
 			text := make([]byte, 10_000)
 			n, _ := before.Read(text)
 			if !bytes.Equal(text[:n], run.Text(nil)) {

@@ -23,15 +23,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestScreens plays the scripts of testdata: what the model hears, asks for and shows.
-// -rewrite writes them.
+// TestScreens plays the scripts of testdata: the messages, effects and screens of the
+// model. -rewrite updates them.
 //
-//	hear  a message in each line; prints the effects. Messages:
-//	      size WIDTH HEIGHT | beat SECONDS STATE | due | said TEXT | revoked PATH [ERROR] | paste TEXT | invalid
-//	      look SECONDS, followed by indented lines: PATH KIND [size=N], and with more indent holds|keeps|waits SECONDS NODE [DATA], or error TEXT
-//	type  keys, apart by blanks; prints the effects
+//	hear  one message per line; prints the effects. Messages:
+//	      size WIDTH HEIGHT | beat SECONDS STATE | due | said TEXT | invalid |
+//	      revoked PATH [ERROR] | paste TEXT
+//	      look SECONDS, followed by indented lines: PATH KIND [size=N], and with more
+//	      indent holds|keeps|waits SECONDS NODE [DATA], or error TEXT
+//	type  keys, separated by blanks; prints the effects
 //	show  prints the screen as text; checks that every line fits
-//	looks prints it with its colours
+//	looks prints the screen with its colours
 func TestScreens(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, file string) {
 		m, _ := begin(Options{Root: "/locks", Interval: time.Second, Grace: 10 * time.Second}, second(0))
@@ -116,7 +118,7 @@ func pressing(key string) tea.Msg {
 	return tea.KeyPressMsg{Code: []rune(key)[0], Text: key}
 }
 
-// messages reads a script's messages.
+// messages parses a script's messages.
 func messages(t *testing.T, script string) (all []tea.Msg) {
 	t.Helper()
 	for line := range strings.Lines(script) {
@@ -190,7 +192,7 @@ func lockOf(t *testing.T, words []string) row {
 	return r
 }
 
-// unquoted replaces each \x with the byte that it stands for.
+// unquoted replaces each \x escape with its byte.
 func unquoted(t *testing.T, text string) string {
 	t.Helper()
 	out, err := strconv.Unquote(`"` + text + `"`)
@@ -208,7 +210,7 @@ func contenderOf(t *testing.T, path string, words []string) events.Contender {
 	}
 }
 
-// The manual shows a screen of manual.txt.
+// The manual shows a screen from manual.txt.
 func TestManualShowsTop(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/command.md")
 	eventstest.Must(t, err)
@@ -221,7 +223,7 @@ func TestManualShowsTop(t *testing.T) {
 	}
 }
 
-// No size of the terminal breaks the screen.
+// The screen fits into a terminal of any size.
 func TestEverySizeFits(t *testing.T) {
 	m, _ := begin(Options{Root: "/locks", Interval: time.Second, Grace: time.Second}, second(0))
 	walk := looked{at: second(0)}
