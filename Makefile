@@ -1,10 +1,11 @@
-# `make` explains itself; `make test` is what has to pass. CONTRIBUTING.md explains the tiers.
+# `make` lists the targets; `make test` must pass before a merge. CONTRIBUTING.md explains
+# the tiers.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# The steps are ordered from quick to slow, and each uses all cores by itself.
+# Run the steps one at a time, quick ones first: each uses all cores by itself.
 .NOTPARALLEL:
 
 GO ?= go
@@ -12,26 +13,29 @@ FUZZTIME ?= 30s
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .deps/bin/golangci-lint-$(GOLANGCI_VERSION)
 
-# RELEASES of ZooKeeper that make versions runs; without it all of .ci/releases.txt, and the upgrade.
+# RELEASES are the ZooKeeper releases for make versions. By default it runs all of
+# .ci/releases.txt and the upgrade.
 RELEASES ?=
 OLDEST := 3.5.10
 NEWEST := $(shell tail -n 1 .ci/releases.txt)
 
 FIGURES := .deps/figures.jsonl
 
-# The library and bench are built as users get them: without go.work.
+# Build the library and bench as users get them: without go.work.
 export GOWORK := off
 
-# The same source is compiled once, whatever folder a clone is in.
+# -trimpath lets clones in different folders share the build cache.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
-# bench is its own module, so that the compared libraries never enter a user's go.sum.
+# bench is a separate module, so that the compared libraries never enter a user's go.sum.
 BENCH := $(wildcard bench/go.mod)
 
-# Its own tests are left out of make test as long as its code is what make test-all has tested.
+# make test skips bench's own tests while its code is unchanged since the last make
+# test-all.
 BENCH_CHANGED = $(and $(BENCH),$(or $(filter 1,$(ZKGRANT_FULL)),$(shell .ci/since 'bench/*.go' 'bench/go.*' && echo changed)))
 
-# MODULES are the other modules. go.work builds them with this library, and one go command takes all of them.
+# MODULES are the other modules. go.work builds them with this library, so one go command
+# can handle all of them.
 MODULES := $(patsubst %/go.mod,%,$(wildcard cmd/*/go.mod coordinator/telemetry/*/go.mod coordinator/bridge/*/go.mod session/sasl/*/go.mod))
 in-modules = GOWORK='$(CURDIR)/go.work' $(1) $(MODULES:%=./%/...)
 
@@ -40,16 +44,16 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: ## what has to pass before a change goes in: five minutes on two idle cores, eight the first time
+test: ## what must pass before a change is merged: five minutes on two idle cores, eight the first time
 	@ZKGRANT_REAL=1 ZKGRANT_TURN=$${ZKGRANT_TURN-$$(git rev-parse HEAD 2>/dev/null)} MAKE='$(MAKE)' .ci/steps test fetch check meters tests newest race mutants interop
 
 .PHONY: test-all
-test-all: ## everything at full length, in less than an hour: before an issue is called resolved, and nightly
+test-all: ## everything at full length, in less than an hour: before an issue is closed, and nightly
 	@ZKGRANT_REAL=1 ZKGRANT_FULL=1 MAKE='$(MAKE)' .ci/steps test-all fetch build vet platforms lint meters tests race oldest-newest mutants interop kills flakes
 	@git diff --quiet HEAD && git rev-parse HEAD >.ci/last-full && echo 'test-all: commit .ci/last-full, so that make test leaves out what has not changed since'
 
 .PHONY: fetch
-fetch: deps ## fetch what the tests need; go fetches modules when it compiles them
+fetch: deps ## fetch what the tests need; go itself fetches the modules
 ifneq ($(BENCH),)
 	bench/deps $(if $(BENCH_CHANGED),,curator writelock kazoo prometheus)
 endif
@@ -59,7 +63,7 @@ deps: ## make Java and ZooKeeper available for the tests that need real servers
 	@.ci/deps
 
 .PHONY: build
-build: ## compile everything, the examples and bench included
+build: ## compile everything, including the examples and bench
 	$(GO) build -o /dev/null ./...
 ifneq ($(BENCH),)
 	cd bench && $(GO) build -o /dev/null ./...
@@ -67,14 +71,14 @@ endif
 	$(call in-modules,$(GO) build -o /dev/null)
 
 .PHONY: vet
-vet: ## go vet where an int has 32 bits; where it has 64, lint does it, and the steps of tests leave it out
+vet: ## go vet with 32-bit ints; lint does it with 64-bit ints, and the test steps skip it
 	GOARCH=386 $(GO) vet ./...
 
-# PURE are the packages that run wherever Go does, and the server inside the process.
+# PURE are the packages that run wherever Go does, and the in-process server.
 PURE := ./events ./recipes/... ./session/internal/... ./session/zktest
 
 .PHONY: platforms
-platforms: ## the tests of the pure packages where an int has 32 bits; everything compiled for arm64, and the library vetted, with its tests, and the command compiled for Windows and macOS
+platforms: ## test the pure packages with 32-bit ints; compile everything for arm64; vet the library and compile the command for Windows and macOS
 	GOARCH=386 ZKGRANT_REAL= ZKGRANT_FULL= $(GO) test -vet=off -count=1 -timeout 20m -skip '^TestReal' $(PURE)
 	GOARCH=arm64 $(GO) build -o /dev/null ./...
 	GOARCH=arm64 $(call in-modules,$(GO) build -o /dev/null)
@@ -87,9 +91,9 @@ platforms: ## the tests of the pure packages where an int has 32 bits; everythin
 lint: $(GOLANGCI) ## golangci-lint on all modules, built from source on the first run
 	$(call in-modules,$(GOLANGCI) run --allow-parallel-runners ./...) $(BENCH:%/go.mod=./%/...)
 
-# Building golangci-lint takes more processor time than all that make test compiles.
+# Building golangci-lint takes more CPU time than everything that make test compiles.
 .PHONY: check
-check: ## make lint if golangci-lint is built already, else go vet
+check: ## make lint if golangci-lint is already built, otherwise go vet
 ifneq ($(wildcard $(GOLANGCI)),)
 	@$(MAKE) --no-print-directory lint
 else
@@ -99,21 +103,26 @@ else
 endif
 
 .PHONY: meters
-meters: ## what a lock passes on its way, and the lines of each room; for reading, fails nothing
+meters: ## how many functions and files a lock passes through, and the lines of each room; never fails
 	-@$(GO) run ./coordinator/reliability/meters
 
-# The version is part of the name, so that another version is another file.
+# The version is part of the file name, so a new version is a new file.
 $(GOLANGCI):
 	@echo 'lint: building golangci-lint $(GOLANGCI_VERSION), which takes a minute or two, once'
 	GOBIN='$(CURDIR)/.deps/bin' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	@mv .deps/bin/golangci-lint $@
 
-# RACED are the packages with their own goroutines, but for the one that starts real servers. make test runs all of their tests without
-# the race detector, which makes them several times slower, and one in three under it, by turns; make test-all runs each of them under it.
-# The rest has no goroutines: the explorer is pure. GOGC=400: the clients' large buffers keep the collector busy, and there is memory
-# enough. MANY are coordinator's tests with up to 100,000 locks, for which the detector has too little memory. The tests that it slows
-# most, those with real servers or with many locks and lost frames, run under it at full length only. Nothing is taken from Go's cache
-# of results (-count=1): it does not know what a server has answered.
+# RACED are the packages with their own goroutines, except the one that starts real
+# servers. The race detector makes their tests several times slower. So make test runs all
+# of them without it and, in turns, one in three with it; make test-all runs all of them
+# with it. The other packages have no goroutines: the explorer is pure.
+#
+# MANY are coordinator's tests with up to 100,000 locks, for which the detector needs too
+# much memory. UNRACED are the tests that it slows most, those with real servers or with
+# many locks and lost frames. They run under it only at full length.
+#
+# GOGC=400: the clients' large buffers keep the collector busy, and there is enough
+# memory. -count=1: Go's test cache does not know what a server has answered.
 FULL := $(filter 1,$(ZKGRANT_FULL))
 RACED = ./coordinator ./actors/... $$($(GO) list ./session/... | grep -v '/zktest/ensemble$$') ./coordinator/reliability/schedules
 MANY := HandoffDoesNotWaitForABurst|CloseOfManyLocks|ATryInAnOutage|ShareAListing
@@ -121,7 +130,7 @@ UNRACED := $(if $(FULL),,^TestReal|ShareAListing|WhichOfManyIsGone|AnAnswerToMan
 APART := ./coordinator/reliability/mutants
 
 .PHONY: tests
-tests: ## the tests without the race detector, but at full length (ZKGRANT_FULL=1) those that run under it
+tests: ## the tests without the race detector; at full length (ZKGRANT_FULL=1) except those that run under it
 	GOGC=400 $(GO) test -vet=off -shuffle=on -count=1 -timeout 60m $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(APART) $(if $(FULL),$(filter-out %/schedules,$(RACED))) | sort))
 ifneq ($(FULL),)
 	GOGC=400 $(GO) test -vet=off -count=1 -timeout 60m -run '$(MANY)' ./coordinator
@@ -129,11 +138,11 @@ endif
 	$(call in-modules,$(GO) test -vet=off -shuffle=on -count=1 -timeout 60m) $(if $(BENCH_CHANGED),$$($(GO) -C bench list ./... | grep -v '/interop$$'))
 
 .PHONY: race
-race: ## the tests under the race detector: one in three, by turns, and each at full length
+race: ## the tests under the race detector: one in three, in turns; at full length all of them
 	GOGC=400 GO='$(GO)' .ci/race -vet=off -shuffle=on -count=1 -timeout 60m -run="$$(.ci/turn 3 $$($(GO) list -f '{{.Dir}}' $(RACED)))" $(if $(UNRACED),-skip='$(UNRACED)') $(RACED)
 
 .PHONY: mutants
-mutants: ## put the seeded bugs that a change touches into the library and see that their tests find them; at full length, each bug and each of its tests
+mutants: ## check that tests find the seeded bugs that a change touches; at full length, every bug with each of its tests
 	GOGC=400 ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_TURN= ZKGRANT_MUTANTS=$(if $(filter 1,$(ZKGRANT_FULL)),every,$(or $(shell .ci/since),1)) $(GO) test -count=1 -v -timeout 60m -run 'TestEverySeededBugIsFound' ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS|mutants_test.go:[0-9]+: .* after [0-9.]+m?s$$)'
 
 .PHONY: kills
@@ -142,31 +151,31 @@ kills: ## the kill matrix, .deps/kills.txt: which tests find which seeded bug; s
 	GOGC=400 ZKGRANT_REAL= ZKGRANT_FULL= ZKGRANT_KILLS='$(CURDIR)/.deps/kills.txt' $(GO) test -count=1 -v -timeout 60m -run TestKillMatrix ./coordinator/reliability/mutants | grep --line-buffered -avE '^ *(=== |--- PASS)'
 
 .PHONY: flakes
-flakes: ## the tests that have changed, 30 times beside two busy loops, for ten minutes at most
+flakes: ## run the changed tests 30 times next to two busy loops, for at most ten minutes
 	GO='$(GO)' .ci/flakes
 
 .PHONY: interop
-interop: ## one queue with locks of other libraries, run by themselves: Curator, go-zookeeper, kazoo, WriteLock
+interop: ## share one queue with the locks of other libraries: Curator, go-zookeeper, kazoo, WriteLock
 ifneq ($(BENCH),)
 	cd bench && ZKGRANT_REAL=1 $(GO) test -shuffle=on -count=1 -timeout 60m -parallel 4 -skip '^TestNeighbours$$' ./interop
 endif
 
 .PHONY: versions
-versions: deps ## real servers of several releases, got by Maven coordinates: locks, faults of three servers, an upgrade; an hour, RELEASES=3.9.5 for some
+versions: deps ## test real servers of several releases, fetched from Maven: locks, faults of three servers, an upgrade; an hour; RELEASES=3.9.5 for some
 	@GO='$(GO)' .ci/versions $(RELEASES)
 
 .PHONY: neighbours
-neighbours: deps ## releases of other libraries in one queue with zkgrant, beside releases of ZooKeeper; RELEASES=3.9.5 for some
+neighbours: deps ## releases of other libraries in one queue with zkgrant, on releases of ZooKeeper; RELEASES=3.9.5 for some
 ifneq ($(BENCH),)
 	bench/deps
 	@GO='$(GO)' PARTS=neighbours .ci/versions $(RELEASES)
 endif
 
 .PHONY: oldest-newest
-oldest-newest: ## the conformance script and the locks, on the oldest release with all that locks need, and on the newest
+oldest-newest: ## the conformance script and the locks, on the oldest supported release and on the newest
 	@GO='$(GO)' PARTS='conformance locks' .ci/versions $(OLDEST) $(NEWEST)
 
-# It is quick, and runs only where the release is there already.
+# Quick, but runs only if the release was fetched already.
 .PHONY: newest
 newest: ## a smoke test of the newest release of ZooKeeper, if make versions has fetched it
 ifneq ($(wildcard .deps/releases/$(NEWEST)),)
@@ -188,7 +197,7 @@ soak: ## random schedules until stopped
 	ZKGRANT_SOAK=1 $(GO) test -count=1 -timeout 0 -v -run Schedules ./coordinator/reliability/schedules
 
 .PHONY: reliability
-reliability: deps ## measure the promises at full length and print the table; takes a while, and wants a quiet machine
+reliability: deps ## measure the promises at full length and print the table; takes a while, and needs an idle machine
 	@mkdir -p $(dir $(FIGURES)) && rm -f $(FIGURES)
 	@status=0; \
 	ZKGRANT_REAL=1 ZKGRANT_RELIABILITY=1 ZKGRANT_FIGURES='$(CURDIR)/$(FIGURES)' \
@@ -197,38 +206,38 @@ reliability: deps ## measure the promises at full length and print the table; ta
 	exit $$status
 
 .PHONY: timeline
-timeline: ## measure and draw a partition's time line: Curator, go-zookeeper, zkgrant
+timeline: ## measure and draw the timeline of a partition: Curator, go-zookeeper, zkgrant
 	bench/deps
 	cd bench && $(GO) run ./timeline
 
 .PHONY: bench
-bench: ## measure locks of five libraries side by side; half an hour, and wants a quiet machine
+bench: ## measure the locks of five libraries side by side; half an hour, and needs an idle machine
 	bench/deps
 	cd bench && $(GO) run ./locks
 
 .PHONY: bench-distance
-bench-distance: ## the part of it that is measured by distance, in five minutes; the other results are kept
+bench-distance: ## measure only the part about distance, in five minutes; the other results are kept
 	bench/deps
 	cd bench && $(GO) run ./locks -distance
 
 .PHONY: bench-cached
-bench-cached: ## the part of it that is about cached locks, in six minutes; the other results are kept
+bench-cached: ## measure only the part about cached locks, in six minutes; the other results are kept
 	bench/deps
 	cd bench && $(GO) run ./locks -cached
 
 .PHONY: bench-quick
-bench-quick: ## the same with less of everything, in less than five minutes; the results go to bench/quick
+bench-quick: ## a shorter bench, in less than five minutes; the results go to bench/quick
 	bench/deps
 	mkdir -p bench/quick
 	cd bench && $(GO) run ./locks -quick -o quick
 
 .PHONY: bench-crowd
-bench-crowd: ## 1,000 sessions with a lock each on three servers, in eight minutes; wants a quiet machine
+bench-crowd: ## 1,000 sessions with a lock each on three servers, in eight minutes; needs an idle machine
 	bench/deps
 	cd bench && $(GO) run ./crowd
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME (30s)
+fuzz: ## run every fuzz target for FUZZTIME (30s)
 	@for package in $$($(GO) list ./...); do \
 		listed=$$($(GO) test -list '^Fuzz' "$$package"); \
 		for target in $$(grep '^Fuzz' <<<"$$listed" || true); do \
