@@ -28,20 +28,20 @@ import (
 
 const (
 	module   = "github.com/zkgrant/zkgrant"
-	overview = "coordinator/doc.go" // its blocks are those of its comment
+	overview = "coordinator/doc.go" // its blocks are in its doc comment
 )
 
-// shape is what a block of Go is by itself.
+// shape is the syntactic form of a block of Go.
 type shape int
 
 const (
 	fragment shape = iota + 1 // the body of a function
 	program
 	tests
-	programTests // a file of tests for the program before it
+	programTests // a test file for the program before it
 )
 
-// block is a piece of Go on a page.
+// block is a code block of Go on a page.
 type block struct {
 	at     string // page:line
 	number int
@@ -49,8 +49,8 @@ type block struct {
 	shape  shape
 }
 
-// label is the first line, if that is a comment: on the page about moving it says whose
-// code it is.
+// label returns the first line if it is a comment. In docs/moving.md it names the library
+// that the code uses.
 func (b *block) label() string {
 	first, _, _ := strings.Cut(b.text, "\n")
 	if name, comment := strings.CutPrefix(first, "// "); comment {
@@ -66,11 +66,11 @@ func (b *block) asks() bool {
 
 func (b *block) chroot() string { return fmt.Sprintf("/block%d", b.number) }
 
-// folderOf is where the go command finds a program, and the beginning of a file's name
-// for others. It exists in its overlay only.
+// folderOf returns the folder of a program, or the prefix of the file name for other
+// blocks. It exists only in the go command's overlay.
 func folderOf(number int) string { return fmt.Sprintf("docs/testdata/block%d", number) }
 
-// folder is that of the block, and tested that of the program before it.
+// folder returns the block's folder, and tested that of the program before it.
 func (b *block) folder() string { return folderOf(b.number) }
 func (b *block) tested() string { return folderOf(b.number - 1) }
 
@@ -103,13 +103,12 @@ func blocksOf(t *testing.T) (all []*block) {
 	return all
 }
 
-// callsOf returns a function with the calls that the tables of docs/moving.md name as
-// ours.
+// callsOf returns a function with zkgrant's calls in the tables of docs/moving.md.
 func callsOf(t *testing.T) string {
 	t.Helper()
 	tables, _, _ := strings.Cut(read(t, "docs/moving.md"), "## Side by side")
 	calls := regexp.MustCompile("`(?:\\w+ := )?([^`]+\\([^`]*)`")
-	receivers := map[string]string{ // of what is named without one
+	receivers := map[string]string{ // for calls without a receiver
 		"Acquire": "l.", "Queue": "l.", "Watch": "l.", "Revocable": "coordinator.", "Reentrant": "coordinator.",
 		"Terms": "e.", "Observe": "e.",
 	}
@@ -154,8 +153,8 @@ func (b *block) source(t *testing.T, addr string) string {
 	}
 }
 
-// imported returns the clause and the declarations with the imports that these need
-// between them.
+// imported returns the package clause and the declarations, with the imports that they
+// need in between.
 func imported(t *testing.T, clause, declarations string) string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "", clause+declarations, parser.SkipObjectResolution)
@@ -184,8 +183,8 @@ func imported(t *testing.T, clause, declarations string) string {
 	return clause + strings.Join(slices.Compact(needed), "") + declarations
 }
 
-// overlay tells the go command of files that are not there: what the blocks become, and
-// what runs them.
+// overlay writes the go command's overlay, which adds the files for the blocks and those
+// that run them.
 func overlay(t *testing.T, blocks []*block, addr string) string {
 	t.Helper()
 	home, err := filepath.Abs(root)
@@ -231,14 +230,14 @@ func goCommand(t *testing.T, args ...string) {
 	}
 }
 
-// TestBlocksOfGo compiles and vets every block of Go on the pages, and runs its tests. A
-// block that asks for a lock is run, too: when it is sent SIGTERM while it works under
-// the lock it ends, and leaves no node.
+// TestBlocksOfGo compiles and vets every block of Go on the pages, and runs its tests. It
+// also runs the blocks that take a lock: on SIGTERM under the lock, they exit and leave
+// no node.
 func TestBlocksOfGo(t *testing.T) {
 	t.Parallel()
 	srv := zktest.Start(t)
 	blocks := slices.DeleteFunc(blocksOf(t), func(b *block) bool {
-		return b.label() == "etcd" // its client is no dependency of this module
+		return b.label() == "etcd" // this module does not depend on etcd's client
 	})
 	file, bin := overlay(t, blocks, srv.Addr()), t.TempDir()
 
@@ -280,11 +279,11 @@ func TestBlocksOfGo(t *testing.T) {
 		"%d blocks, %d ask for a lock, %d have tests; want 20, 15 and 1", len(blocks), run, withTests)
 }
 
-// endsOnSignal runs the block, sends it SIGTERM when it has said something, and waits for
-// its end.
+// endsOnSignal runs the block, sends it SIGTERM once it has printed something, and waits
+// until it exits.
 func endsOnSignal(t *testing.T, srv *zktest.Server, b *block, bin string) {
 	t.Helper()
-	for _, node := range []string{"/total", "/balance"} { // that blocks write to
+	for _, node := range []string{"/total", "/balance"} { // nodes that blocks write to
 		eventstest.Must(t, srv.Create(b.chroot()+node, nil))
 	}
 	name := "testdata" // the program of all fragments
@@ -304,7 +303,7 @@ func endsOnSignal(t *testing.T, srv *zktest.Server, b *block, bin string) {
 	err = command.Start()
 	in.Close()
 	eventstest.Must(t, err)
-	said, _ := bufio.NewReader(out).ReadString('\n') // empty: it has come to an end by itself
+	said, _ := bufio.NewReader(out).ReadString('\n') // empty if it exited by itself
 	if said != "" {
 		if err := command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Error(err)
@@ -318,7 +317,7 @@ func endsOnSignal(t *testing.T, srv *zktest.Server, b *block, bin string) {
 	}
 }
 
-// TestBlocksAreFormatted: what is copied from a page needs no gofmt.
+// TestBlocksAreFormatted checks that code copied from a page is gofmt-clean.
 func TestBlocksAreFormatted(t *testing.T) {
 	t.Parallel()
 	for _, b := range blocksOf(t) {

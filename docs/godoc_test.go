@@ -16,8 +16,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestGodocIsShort: what a user reads of the front door at one go, and of each symbol. It
-// names no type of a package that may change.
+// TestGodocIsShort limits the length of coordinator's documentation, as a whole and for
+// each symbol. The documentation names no type of a package that may change.
 func TestGodocIsShort(t *testing.T) {
 	const mostWords, mostLines = 5000, 10
 	text := goDoc(t, "-all")
@@ -38,7 +38,7 @@ func TestGodocIsShort(t *testing.T) {
 	}
 }
 
-// Each name of a package that a page uses is exported by it.
+// Each name that a page qualifies with a package is exported by that package.
 func TestPagesNameWhatExists(t *testing.T) {
 	t.Parallel()
 	exported := map[string]bool{}
@@ -54,8 +54,8 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestNamesAreFew: what a reader of the first pages has to learn, what go doc lists, and
-// what there is.
+// TestNamesAreFew limits the number of names: on the first pages, in the output of go
+// doc, and in total.
 func TestNamesAreFew(t *testing.T) {
 	t.Parallel()
 	const mostOnPages, mostLines, mostNames = 45, 60, 100
@@ -66,7 +66,7 @@ func TestNamesAreFew(t *testing.T) {
 				continue // a method
 			}
 			exported[filepath.Base(room)+"."+name] = true
-			if room == "coordinator" || filepath.Base(room) == "hooks" { // the latter was split from it
+			if room == "coordinator" || filepath.Base(room) == "hooks" { // hooks was split from coordinator
 				count++
 			}
 		}
@@ -98,8 +98,8 @@ func goDoc(t *testing.T, how string) string {
 	return string(text)
 }
 
-// namesOn returns the names that a page may have from our packages: qualified ones, and
-// words between backticks.
+// namesOn returns the names on a page that may come from our packages: qualified names,
+// and words in backticks.
 func namesOn(page string) (all []string) {
 	prose, _ := split(page)
 	for _, m := range regexp.MustCompile(`\b(?:coordinator|events|bridge)\.([A-Z]\w*)`).FindAllStringSubmatch(page, -1) {
@@ -113,16 +113,16 @@ func namesOn(page string) (all []string) {
 	return all
 }
 
-// roomsThatMayChange returns the names in the declarations of `go doc -all` that are of
-// packages without a promise. The value of a constant or a variable is no declaration of
-// its type.
+// roomsThatMayChange returns the names from packages without a compatibility promise in
+// the declarations of `go doc -all`. The value of a constant or a variable does not
+// count.
 func roomsThatMayChange(text string) []string {
-	declarations := regexp.MustCompile(`(?m)//.*|^(    .*|\t?(const |var )?\w+ += .*)$`).ReplaceAllString(text, "") // but for comments
+	declarations := regexp.MustCompile(`(?m)//.*|^(    .*|\t?(const |var )?\w+ += .*)$`).ReplaceAllString(text, "") // without comments
 	return regexp.MustCompile(`\b(session|actors|recipes)\.[A-Z]\w*`).FindAllString(declarations, -1)
 }
 
-// comments returns those of the exported types, functions, methods, constants and
-// variables of a package. A group's comment is that of each name in it that has none.
+// comments returns the doc comments of a package's exported types, functions, methods,
+// constants and variables. Names in a group without their own comment get the group's.
 func comments(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

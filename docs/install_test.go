@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestInstall runs the lines with which pages install the library and its other modules,
-// and then the first program of README. The repository that they clone is this one.
+// TestInstall runs the commands from the pages that install the library and its other
+// modules, and then README's first program. They clone this repository.
 func TestInstall(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
 		t.Skipf("this is no clone, run the tests in one: %v", err)
@@ -23,7 +23,7 @@ func TestInstall(t *testing.T) {
 		file     string
 		packages []string
 	}{
-		{"README.md", []string{"coordinator"}}, // the others follow it
+		{"README.md", []string{"coordinator"}}, // first, because the others need it
 		{"docs/bridges.md", []string{"coordinator/bridge/gocronlock"}},
 		{"docs/observability.md", []string{"coordinator/telemetry/zkprom", "coordinator/telemetry/zkotel"}},
 		{"docs/kerberos.md", []string{"session/sasl/gssapi"}},
@@ -45,8 +45,7 @@ func TestInstall(t *testing.T) {
 		"%v, want the program's line:\n%s\n%s", err, strings.Join(script, "\n"), out)
 }
 
-// blockWith returns the first block of the page that has the text in it, without its
-// language.
+// blockWith returns the first code block of the page that contains the text.
 func blockWith(t *testing.T, page, text string) string {
 	t.Helper()
 	_, fences := split(read(t, page))
@@ -57,7 +56,7 @@ func blockWith(t *testing.T, page, text string) string {
 	return fences[i].text
 }
 
-// cloning is env, and an environment in which a clone of the library's address is one of
+// cloning returns an environment with env, in which cloning the library's address clones
 // this repository.
 func cloning(t *testing.T, env ...string) []string {
 	t.Helper()
@@ -66,6 +65,6 @@ func cloning(t *testing.T, env ...string) []string {
 	return slices.Concat(os.Environ(), env, []string{
 		"GOWORK=", "GOFLAGS=-trimpath", "GIT_CONFIG_COUNT=2",
 		"GIT_CONFIG_KEY_0=url." + home + ".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/zkgrant/zkgrant",
-		"GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*", // the clone may be another user's
+		"GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*", // the clone may belong to another user
 	})
 }

@@ -1,5 +1,5 @@
-// Package docs_test holds the pages to what they say: their Go compiles and ends when it
-// is told to, their links lead somewhere, and README stays short.
+// Package docs_test checks the pages: their Go code compiles and exits on a signal, their
+// links work, and README stays short.
 package docs_test
 
 import (
@@ -41,16 +41,15 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// fence is a block of a page between ``` and ```, without the indentation of its first
-// line.
+// fence is a fenced code block on a page, without the indentation of its first line.
 type fence struct {
 	language string
 	text     string
 	line     int // of its first line
 }
 
-// split takes a page apart: its prose, in which the blocks are empty lines, and its
-// blocks.
+// split separates a page into its prose, where code blocks become empty lines, and its
+// code blocks.
 func split(text string) (prose string, fences []fence) {
 	var out strings.Builder
 	var open *fence
@@ -77,8 +76,7 @@ func split(text string) (prose string, fences []fence) {
 	return out.String(), fences
 }
 
-// anchors lists the names that the headings of a page have for links, as GitHub makes
-// them.
+// anchors returns the anchors that GitHub generates for the headings of a page.
 func anchors(prose string) map[string]bool {
 	dropped := regexp.MustCompile(`[^\p{L}\p{N}\- _]`)
 	found, count := map[string]bool{}, map[string]int{}
@@ -105,8 +103,8 @@ func testsOf(source string) map[string]bool {
 	return found
 }
 
-// TestLinks: what a page links to exists, headings included, and a test that is a link's
-// text is in the file that the link leads to.
+// TestLinks checks that all link targets exist, including headings. If a link's text is
+// the name of a test, the linked file must contain that test.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
@@ -145,8 +143,8 @@ func TestLinks(t *testing.T) {
 		"%d links, %d to tests and %d to headings were looked at, want 200, 80 and 20 or more", links, tests, parts)
 }
 
-// TestNamesOfTests: a test that a page names without a link exists somewhere in the
-// repository.
+// TestNamesOfTests checks that a test that a page names without a link exists somewhere
+// in the repository.
 func TestNamesOfTests(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{"TestMain": true}
@@ -171,7 +169,7 @@ func TestNamesOfTests(t *testing.T) {
 	}
 }
 
-// TestEachPageIsLinked: a reader of README finds every page.
+// TestEachPageIsLinked checks that README links to every page.
 func TestEachPageIsLinked(t *testing.T) {
 	t.Parallel()
 	readme := read(t, "README.md")
@@ -189,8 +187,8 @@ func TestReadmeIsShort(t *testing.T) {
 		"README has %d lines and %d words, want %d and %d: use docs", lines, words, mostLines, mostWords)
 }
 
-// TestTableCellsAreShort: what needs more words is a paragraph. Targets of links do not
-// count.
+// TestTableCellsAreShort limits the words in a table cell; longer text belongs in a
+// paragraph. Link targets do not count.
 func TestTableCellsAreShort(t *testing.T) {
 	t.Parallel()
 	const most = 20
@@ -217,9 +215,9 @@ func TestTableCellsAreShort(t *testing.T) {
 	eventstest.Expect(t, cells >= 500, "only %d cells were looked at, want 500 or more", cells)
 }
 
-// TestEachLogLineIsExplained: docs/operate.md has each line of level Warn or Error, and
-// the source has each line of that page. A message in a variable is whatever its
-// function, or else its package, assigns to that name.
+// TestEachLogLineIsExplained checks that docs/operate.md explains each log line of level
+// Warn or Error, and that the source has each line on that page. For a message in a
+// variable, it takes the assignments to that name in the function or else in the package.
 func TestEachLogLineIsExplained(t *testing.T) {
 	t.Parallel()
 	call := regexp.MustCompile(`(?i:logger)\.(?:Warn|Error|Check\(zap\.WarnLevel)(?:\(|, )(?:"([^"]+)"|([\w.]+))`)

@@ -19,9 +19,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestTutorial follows the tutorial from an empty folder: it saves the files that the
-// page says to save, types each command into one shell, and compares what is printed,
-// except for numbers. Ports of the page become free ones.
+// TestTutorial follows the tutorial in an empty folder: it saves the files of the page,
+// types each command into a shell, and compares the output, except for numbers. The
+// page's ports are replaced by free ones.
 func TestTutorial(t *testing.T) {
 	eventstest.NeedsServers(t)
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestTutorial(t *testing.T) {
 	eventstest.Expect(t, commands >= 20 && files >= 2, "only %d commands and %d files", commands, files)
 }
 
-// portsOf replaces the first three digits of the page's ports by those of free ports.
+// portsOf returns a replacer for the first three digits of the page's ports.
 func portsOf(t *testing.T) *strings.Replacer {
 	t.Helper()
 	var pairs []string
@@ -58,8 +58,8 @@ func portsOf(t *testing.T) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// freePrefix returns all digits but the last one of three ports that are free. They are
-// below those that operating systems give to outgoing connections.
+// freePrefix returns the digits, except the last one, of three free ports. They are below
+// the range that operating systems use for outgoing connections.
 func freePrefix(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -78,7 +78,7 @@ func freePrefix(t *testing.T) string {
 	return ""
 }
 
-// shell is a bash that is typed into.
+// shell is a bash that the test types into.
 type shell struct {
 	*eventstest.Process
 
@@ -88,9 +88,9 @@ type shell struct {
 	lines int
 }
 
-// newShell starts a shell in an empty folder. A clone of the library's address is one of
-// this repository, and ZOOKEEPER_HOME is a folder like that of a release. What the shell
-// has started ends with the test.
+// newShell starts a shell in an empty folder. Cloning the library's address clones this
+// repository, and ZOOKEEPER_HOME looks like a release's folder. Processes that the shell
+// has started are ended with the test.
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	zookeeper := ensemble.Installed(t)
@@ -129,8 +129,8 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
-// follow types a command of the page, and compares its output with what the page shows
-// after it. A command that only looks is repeated until both are equal.
+// follow types a command of the page, and compares its output with the page. A command
+// that only reads is repeated until both are equal.
 func (s *shell) follow(t *testing.T, entry string) {
 	t.Helper()
 	command, shown, _ := strings.Cut(entry, "\n")
@@ -157,7 +157,7 @@ func alike(one, other string) bool {
 	return blurred(one) == blurred(other)
 }
 
-// run types a command, and returns what it prints.
+// run types a command and returns its output.
 func (s *shell) run(t *testing.T, command string) string {
 	t.Helper()
 	s.lines++

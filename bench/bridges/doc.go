@@ -1,3 +1,3 @@
-// Package bridges tests the adapters of package bridge, and gocronlock, within the
-// libraries for which they are made.
+// Package bridges tests the adapters of package bridge, and gocronlock, with the
+// libraries that they are made for.
 package bridges

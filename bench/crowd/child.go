@@ -15,14 +15,14 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// patience is how long an order may take.
+// patience is how long carrying out an order may take.
 const patience = time.Minute
 
 // gate dials for a process, unless it is shut.
 type gate struct {
 	mu    sync.Mutex
 	shut  bool
-	conns []net.Conn // all that were ever made; to close one twice does no harm
+	conns []net.Conn // all connections so far; closing one twice is harmless
 }
 
 var errShut = errors.New("the connection is cut")
@@ -41,28 +41,28 @@ func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return conn, nil
 }
 
-// set shuts the gate, which closes every connection, or opens it.
+// set opens the gate, or shuts it and closes every connection.
 func (g *gate) set(shut bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shut = shut
 	for _, conn := range g.conns {
-		_ = conn.Close() // the client notices, whatever this returns
+		_ = conn.Close() // the client notices in any case
 	}
 	g.conns = nil
 }
 
-// child is a process with a part of the crowd.
+// child is a process that runs part of the crowd.
 type child struct {
 	gate     gate
 	first    int // the number of its first session
-	of       int // how many sessions there are in all processes
+	of       int // the number of sessions in all processes
 	sessions []*session
 	hand     chan struct{} // closed by verbHand; nil without a wish
 }
 
-// join follows the orders on the input until it ends. It is what a process with a part of
-// the crowd runs.
+// join is the main function of a child process. It carries out the orders on the input
+// until the input ends.
 func join(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	ctx, leave := context.WithCancel(ctx)
 	c := new(child)
@@ -70,7 +70,7 @@ func join(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 	defer living.Wait()
 	defer func() { err = errors.Join(err, c.close()) }()
 	defer leave()
-	answers := json.NewEncoder(output) // one a line
+	answers := json.NewEncoder(output) // one per line
 	lines := bufio.NewScanner(input)
 	for lines.Scan() {
 		var o order
@@ -132,14 +132,14 @@ func (c *child) follow(ctx context.Context, o order, living *sync.WaitGroup) err
 
 func lockPath(folder string, session int) string { return fmt.Sprintf("%s/%d", folder, session) }
 
-// open connects one session after the other. All processes do so at the same time.
+// open connects the sessions one after another. All processes do so at the same time.
 func (c *child) open(ctx context.Context, o opening, living *sync.WaitGroup) error {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c.first, c.of = o.First, o.Of
 	for range o.N {
-		// A wish waits in the channel while the session still releases the lock of the
-		// wish before.
+		// A wish waits in the channel while the session is still releasing the lock of
+		// the previous wish.
 		s := &session{wishes: make(chan wish, 1), mark: time.Now(), fates: make(map[string]int64)}
 		options := []coordinator.Option{
 			coordinator.WithSessionTimeout(o.Timeout), coordinator.WithTickTime(o.Tick), coordinator.WithDialer(c.gate.dial),

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// delivered is the part of the wanted writes that has to be answered.
+// delivered is the fraction of the requested writes that must be answered.
 const delivered = 0.9
 
-// stops says why the ensemble cannot serve that many sessions, or returns nothing if it
+// stops returns the reason why the ensemble cannot serve that many sessions, or "" if it
 // can.
 func (h Hold) stops(interval float64) string {
 	switch {
@@ -27,8 +27,8 @@ func (h Hold) stops(interval float64) string {
 	}
 }
 
-// climb lets ever larger crowds hold, until one is too large, and then looks between the
-// last two.
+// climb tries ever larger crowds until one is too large, and then bisects the range
+// between the last two.
 func (d *director) climb(ctx context.Context, r *Results) error {
 	try := func(sessions int) (bool, error) {
 		h := Hold{Sessions: sessions, Asked: d.asked(sessions), Servers: make([]float64, servers)}
@@ -75,8 +75,8 @@ func (d *director) climb(ctx context.Context, r *Results) error {
 	return nil
 }
 
-// knee returns the largest crowd that was served, and the smallest that was too large.
-// Either may be missing.
+// knee returns the largest crowd that was served and the smallest one that was too large.
+// Either may be nil.
 func (r *Results) knee() (served, stopped *Hold) {
 	for i := range r.Rungs {
 		h := &r.Rungs[i]
@@ -88,16 +88,16 @@ func (r *Results) knee() (served, stopped *Hold) {
 	return served, nil
 }
 
-// cost is what a write costs, in seconds of processor time.
+// cost is the cost of a write in seconds of CPU time.
 type cost struct{ leader, follower, client float64 }
 
-// perWrite is the cost of a write in this hold. A write costs more if fewer come
-// together.
+// perWrite returns the cost of a write in this hold. A write costs more when the load is
+// low, because fewer are batched.
 func (h Hold) perWrite() cost {
 	return cost{h.Servers[h.Leader] / h.Writes, h.followers() / h.Writes, h.Clients / h.Writes}
 }
 
-// followers is the processor time of a follower, on average.
+// followers returns the average CPU time of a follower.
 func (h Hold) followers() float64 {
 	var sum float64
 	for i, used := range h.Servers {
@@ -108,10 +108,10 @@ func (h Hold) followers() float64 {
 	return sum / float64(len(h.Servers)-1)
 }
 
-// writesOf is how many writes a second that many sessions cost while each holds a lock;
-// timeout is in seconds.
+// writesOf returns how many writes per second that many sessions cause while each holds a
+// lock. timeout is in seconds.
 func writesOf(sessions int, timeout float64) float64 { return float64(sessions) * probePart / timeout }
 
-// timeoutOf is the shortest timeout, in seconds, with which that many sessions cost at
-// most that many writes a second.
+// timeoutOf returns the shortest timeout, in seconds, with which that many sessions cause
+// at most that many writes per second.
 func timeoutOf(sessions int, writes float64) float64 { return float64(sessions) * probePart / writes }

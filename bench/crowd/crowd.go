@@ -11,15 +11,17 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// lookEvery is the time between two looks at a crowd. The crowd's own processes stamp
-// what it does. A look wakes hundreds of processes, on the processors that the servers
-// share. After a look there is none for lookRest times as long as it took.
+// lookEvery is the time between two looks at a crowd. The crowd's processes timestamp
+// their own events, so looks may be rare. A look wakes up to hundreds of processes that
+// share the CPUs with the servers. So after each look there is a rest of lookRest times
+// its duration.
 const (
 	lookEvery = 100 * time.Millisecond
 	lookRest  = 3
 )
 
-// crowd is sessions in several processes. After the first error its methods do nothing.
+// crowd is a set of sessions in several processes. After the first error its methods do
+// nothing.
 type crowd struct {
 	ctx       context.Context
 	err       error
@@ -30,7 +32,7 @@ type crowd struct {
 
 type size struct{ sessions, processes int }
 
-// gather starts the processes, and returns when all sessions are connected. The caller
+// gather starts the processes, and returns once all sessions are connected. The caller
 // must close the crowd.
 func gather(ctx context.Context, command func() *exec.Cmd, of size, as opening) *crowd {
 	c := &crowd{ctx: ctx, sessions: of.sessions}
@@ -51,7 +53,7 @@ func gather(ctx context.Context, command func() *exec.Cmd, of size, as opening) 
 	return c
 }
 
-// tell gives all processes the order, and returns the sum of their reports.
+// tell sends the order to all processes, and returns the sum of their reports.
 func (c *crowd) tell(o order) report { return c.each(func(int) order { return o }) }
 
 // each is tell with an order for each process.
@@ -70,7 +72,7 @@ func (c *crowd) each(orderOf func(i int) order) (all report) {
 	return all
 }
 
-// do does something else, unless there was an error.
+// do calls f unless there was an error.
 func (c *crowd) do(f func() error) {
 	if c.err == nil {
 		c.err = f()
@@ -97,7 +99,7 @@ func ask(ctx context.Context, p *peers.Dialogue, o order) (r report, _ error) {
 	return r, nil
 }
 
-// until looks at the crowd until the condition holds, and returns the last report.
+// until polls the crowd until the condition holds, and returns the last report.
 func (c *crowd) until(what string, done func(report) bool) (r report) {
 	for start := time.Now(); ; {
 		began := time.Now()
@@ -134,7 +136,7 @@ func (c *crowd) close() error {
 	return peers.Together(len(c.processes), func(i int) error { return c.processes[i].Close() })
 }
 
-// pause lets time pass, unless ctx ends first.
+// pause waits for d, unless ctx ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -7,21 +7,21 @@
 //	go run ./crowd -draw             # writes CROWD.md and crowd.svg again, without measuring
 //
 // The sessions run in as many processes as fit into half of the free memory, or in
-// -processes; with 1,000 sessions, T is 10 s and the tick 2 s. Servers and sessions share
+// -processes. With 1,000 sessions, T is 10 s and the tick 2 s. Servers and sessions share
 // the machine. The command refuses to start if a server could run out of file
 // descriptors.
 //
 //   - Writes: the answered transactions that a session's hook reports, which are probes
 //     while a lock is held. Their time is from the first byte sent to the last one
 //     received.
-//   - Processor time: of each server's process and of all processes of the crowd, as the
-//     kernel reports it.
-//   - Gap: the longest time between two answered writes of a session that holds. It
-//     contains up to one probe interval.
-//   - Killed leader: it is started again when every session has received an answer
-//     without it.
-//   - Rolling restart: each server is killed and started again at once, the leader last.
-//     The next one follows when all servers serve and every session has received an
+//   - CPU time: of each server's process and of all processes of the crowd, as reported
+//     by the kernel.
+//   - Gap: the longest time between two answered writes of a holding session. It includes
+//     up to one probe interval.
+//   - Killed leader: it is restarted once every session has received an answer without
+//     it.
+//   - Rolling restart: each server is killed and restarted at once, the leader last. The
+//     next one follows once all servers serve again and every session has received an
 //     answer.
 //   - Storm: each process closes its connections, and refuses to dial until the nodes of
 //     all sessions are gone, as a client close to the servers sees it. The losses that
@@ -30,7 +30,7 @@
 //     expire, and queue again: for a lock each, and all for one lock, which is then
 //     handed on from the first to the last.
 //   - Knee: ever larger crowds hold, in 20 processes, until one is not served. Then the
-//     range between the last two is halved, twice.
+//     range between the last two is bisected twice.
 //
-// words.go has the commands and the reports of the processes.
+// words.go defines the orders to the processes and their reports.
 package main

@@ -13,7 +13,7 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// joinCommand, as the first argument, makes the program a part of the crowd.
+// joinCommand, as the first argument, makes the program join the crowd.
 const joinCommand = "join"
 
 func main() { figures.Main("crowd", run) }

@@ -19,7 +19,7 @@ type Results struct {
 	Cores       int               `json:"cores"`
 	RAMDisk     bool              `json:"ram_disk"`
 	Versions    map[string]string `json:"versions"`
-	Descriptors uint64            `json:"descriptors"` // that a process may have
+	Descriptors uint64            `json:"descriptors"` // the limit per process
 	Sessions    int               `json:"sessions"`
 	Processes   int               `json:"processes"`
 	Timeout     time.Duration     `json:"timeout_ns"`
@@ -27,14 +27,14 @@ type Results struct {
 	Interval    time.Duration     `json:"interval_ns"` // between two probes of a session
 	Bound       time.Duration     `json:"bound_ns"`    // the longest outage that costs no lock
 	Memory      int64             `json:"memory_per_session"`
-	Holds       []Hold            `json:"holds"` // when the sessions had come, and after a storm
+	Holds       []Hold            `json:"holds"` // after the sessions were started, and after a storm
 	Faults      []Fault           `json:"faults"`
 	Storms      []Storm           `json:"storms"`
-	Rungs       []Hold            `json:"rungs"` // by their number of sessions
+	Rungs       []Hold            `json:"rungs"` // ordered by number of sessions
 }
 
-// Hold is what was measured of sessions that hold a lock each. Times are in milliseconds,
-// processor time in cores.
+// Hold has the measurements of sessions that hold a lock each. Times are in milliseconds,
+// CPU time in cores.
 type Hold struct {
 	Sessions int       `json:"sessions"`
 	Seconds  float64   `json:"seconds"`
@@ -42,36 +42,36 @@ type Hold struct {
 	Writes   float64   `json:"writes_per_second"`
 	P50      float64   `json:"p50_ms"`
 	P99      float64   `json:"p99_ms"`
-	Gap      float64   `json:"gap_ms"` // the longest time that a session had no write answered
+	Gap      float64   `json:"gap_ms"` // the longest time in which a session had no write answered
 	Lost     int       `json:"lost"`
-	Broken   string    `json:"broken,omitempty"` // why nothing was measured
+	Broken   string    `json:"broken,omitempty"` // the reason if nothing was measured
 	Leader   int       `json:"leader"`           // its index in Servers
 	Servers  []float64 `json:"server_cores"`
 	Clients  float64   `json:"client_cores"`
 }
 
-// Fault is what was measured of a server that was killed and started again. Times are in
+// Fault has the measurements of a server that was killed and restarted. Times are in
 // milliseconds since the kill.
 type Fault struct {
 	What   string  `json:"what"`
-	First  float64 `json:"first_ms"`  // until a write was answered that was sent after the kill
+	First  float64 `json:"first_ms"`  // until the first answer to a write that was sent after the kill
 	Last   float64 `json:"last_ms"`   // until every session had such an answer
-	Gap    float64 `json:"gap_ms"`    // the longest time that a session had no write answered
+	Gap    float64 `json:"gap_ms"`    // the longest time in which a session had no write answered
 	Outage float64 `json:"outage_ms"` // until every server served again, and every session was served
 	Lost   int     `json:"lost"`
 }
 
-// Storm is what was measured of sessions that all expired at once. Times are in
+// Storm has the measurements of sessions that all expired at once. Times are in
 // milliseconds.
 type Storm struct {
 	What    string  `json:"what"`
 	Held    int     `json:"held"`       // locks
-	Told    int     `json:"told"`       // losses, while the connections were cut
-	Before  int     `json:"before"`     // the losses before the holder's node was gone
-	Sooner  float64 `json:"sooner_ms"`  // how long before, at least
+	Told    int     `json:"told"`       // losses reported while the connections were cut
+	Before  int     `json:"before"`     // losses reported before the holder's node was gone
+	Sooner  float64 `json:"sooner_ms"`  // the minimum time by which they were earlier
 	Expired float64 `json:"expired_ms"` // from the cut until the last node was gone
-	Again   float64 `json:"again_ms"`   // from the heal until every session stood in its queue, or held
-	Handed  float64 `json:"handed_ms"`  // until the queue was handed on from the first to the last; 0 for a lock each
+	Again   float64 `json:"again_ms"`   // from the heal until every session queued or held
+	Handed  float64 `json:"handed_ms"`  // until the lock was handed on to the last session; 0 if each has its own lock
 }
 
 func (r *Results) intervalMillis() float64 { return millis(r.Interval.Nanoseconds()) }
@@ -143,7 +143,7 @@ func (r *Results) holds(p func(string, ...any), all []Hold) {
 	}
 }
 
-// extrapolate writes what the measured costs say about crowds that were not measured.
+// extrapolate writes what the measured costs imply for crowds that were not measured.
 func (r *Results) extrapolate(p func(string, ...any), served *Hold) {
 	if served == nil {
 		return

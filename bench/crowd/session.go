@@ -11,24 +11,25 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// wish is a lock to ask for after some time, and to hold until hand is closed.
+// wish is a lock to request after some time, and to hold until hand is closed.
 type wish struct {
 	path  string
 	after time.Duration
 	hand  <-chan struct{}
 }
 
-// session is one session of the crowd. As a hook of its coordinator it counts.
+// session is one session of the crowd. As a hook of its coordinator, it counts requests
+// and events.
 type session struct {
 	c      *coordinator.Coordinator
 	wishes chan wish // one at a time
 
 	mu       sync.Mutex
-	err      error // a wish that ended in an unforeseen way
+	err      error // the unexpected error of a wish
 	node     string
 	holding  bool
 	resting  bool
-	answered time.Time // when the last answer to a write came
+	answered time.Time // when a write was last answered
 	losses   int
 	fates    map[string]int64
 
@@ -39,7 +40,7 @@ type session struct {
 	times                []int64
 }
 
-// writeOp is the hooks' name for a probe, and for the request that enters a queue.
+// writeOp is the hooks' name for a probe, and for the request that joins a queue.
 const writeOp = "multi"
 
 // OnRequest is called by the coordinator; see package hooks.
@@ -57,7 +58,7 @@ func (s *session) OnRequest(info hooks.Request) {
 	}
 }
 
-// silent is the longest time without an answer so far. It is called with mu held.
+// silent returns the longest time without an answer so far. s.mu is held.
 func (s *session) silent(now time.Time) time.Duration {
 	if s.answered.IsZero() || !s.holding {
 		return s.gap
@@ -86,14 +87,14 @@ func (s *session) OnEvent(event events.Event) {
 	}
 }
 
-// stand notes that the session stands in the queue. It is called with mu held.
+// stand records that the session is in the queue. s.mu is held.
 func (s *session) stand(now time.Time) {
 	if s.stood.IsZero() {
 		s.stood = now
 	}
 }
 
-// live takes wishes until ctx ends.
+// live fulfils wishes until ctx ends.
 func (s *session) live(ctx context.Context) {
 	for {
 		select {
@@ -112,7 +113,8 @@ func (s *session) live(ctx context.Context) {
 	}
 }
 
-// contend asks for the lock and holds it. It reports whether to ask again, after a loss.
+// contend requests the lock and holds it. It returns true if the lock was lost and must
+// be requested again.
 func (s *session) contend(ctx context.Context, w wish) (again bool) {
 	a := s.c.Mutex(w.path).Acquire(ctx)
 	var hand <-chan struct{} // closed to end the holding
@@ -136,7 +138,7 @@ func (s *session) contend(ctx context.Context, w wish) (again bool) {
 	}
 }
 
-// rest notes whether the session has no wish.
+// rest records whether the session has no wish.
 func (s *session) rest(resting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +153,7 @@ func (s *session) begin(now time.Time) {
 	s.times, s.fates = nil, make(map[string]int64)
 }
 
-// report returns the counts, and the lists that the verb asks for.
+// report returns the counts, and the lists that belong to the verb.
 func (s *session) report(with verb) report {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,19 +17,19 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// probePart is the part of the session timeout between two probes, by default.
+// probePart is the number of probes per session timeout, by default.
 const probePart = 10
 
 type effort struct {
 	sessions  int
-	processes int           // of the crowd, at most; 0 for as many as fit
+	processes int           // maximum for the crowd; 0 for as many as fit
 	timeout   time.Duration // of the sessions
 	tick      time.Duration // of the servers
 	window    time.Duration // of holding
-	rung      time.Duration // of holding with another number of sessions
-	ladder    []int         // these numbers
-	climbers  int           // their processes
-	halves    int           // how often the range between the last two is halved
+	rung      time.Duration // of holding with each number of sessions in the ladder
+	ladder    []int         // numbers of sessions
+	climbers  int           // processes of the crowds on the ladder
+	halves    int           // how often to bisect the range between the last two
 }
 
 func effortOf(quick bool) effort {
@@ -53,12 +53,12 @@ func (e effort) bound() time.Duration { return e.timeout*95/100 - 2*e.interval()
 
 const (
 	servers = 3
-	// arrivals is how many sessions a second ask for their first lock, which costs more
+	// arrivals is how many sessions per second request their first lock, which costs more
 	// than a probe.
 	arrivals = 500
-	// spareDescriptors are a server's, besides those for clients.
+	// spareDescriptors is a server's need for descriptors other than for clients.
 	spareDescriptors = 500
-	// processMemory is reserved for a process of the crowd, and sessionMemory for a
+	// processMemory is reserved for each process of the crowd, and sessionMemory for each
 	// session in it.
 	processMemory = 24 << 20
 	sessionMemory = 512 << 10
@@ -70,7 +70,7 @@ var errNeverHeld = errors.New("the sessions do not come to hold")
 type director struct {
 	effort
 	e       *ensemble.Ensemble
-	command func() *exec.Cmd // runs a process of the crowd
+	command func() *exec.Cmd // starts a process of the crowd
 	say     func(format string, args ...any)
 	folders int
 }
@@ -100,8 +100,9 @@ func measure(ctx context.Context, e effort, quick bool, command func() *exec.Cmd
 	}
 	d.say("starting %d servers", servers)
 	d.e, err = ensemble.Launch(ctx, installation, folder, servers, ensemble.Tick(e.tick), ensemble.Heap("1g"),
-		ensemble.Line("maxClientCnxns", "0"), // all clients have one address
-		// The setting for tests would remove empty containers every moment.
+		ensemble.Line("maxClientCnxns", "0"), // all clients have the same address
+		// With ensemble's setting for tests, the server would keep removing empty
+		// containers.
 		ensemble.Property("znode.container.checkIntervalMs", "60000"))
 	if err != nil {
 		return nil, err
@@ -119,9 +120,9 @@ func measure(ctx context.Context, e effort, quick bool, command func() *exec.Cmd
 	return r, d.climb(ctx, r)
 }
 
-// room checks that the largest crowd fits into memory. It also checks that one server has
-// room for it, as it may be alone when the others restart. It returns how many
-// descriptors a server may have.
+// room checks that the largest crowd fits into memory, and into one server's descriptors,
+// since that server may be alone while the others restart. It returns a server's limit of
+// descriptors.
 func (d *director) room() (uint64, error) {
 	largest := max(d.sessions, slices.Max(d.ladder))
 	free, err := peers.FreeMemory()
@@ -141,8 +142,8 @@ func (d *director) room() (uint64, error) {
 	return limit, nil
 }
 
-// fit returns the size of a crowd in that many processes, or with 0 in as many as fit.
-// Half of the free memory is for the crowd.
+// fit returns the size of a crowd in that many processes, or for 0 in as many as fit. The
+// crowd may use half of the free memory.
 func fit(sessions, processes int, free int64) (size, error) {
 	most := min(int64(sessions), (free/2-int64(sessions)*sessionMemory)/processMemory)
 	if most < int64(max(processes, 1)) {
@@ -173,7 +174,7 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 	} else {
 		f(c)
 	}
-	// A server that no longer serves does not hear that sessions end: they expire.
+	// If no server hears that the sessions end, wait until they have expired.
 	if left := c.close(); left != nil {
 		d.say("closing: %.300v", left)
 		c.err = errors.Join(c.err, pause(ctx, d.timeout+2*d.tick))
@@ -181,8 +182,8 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 	return c.err
 }
 
-// spread is a whole number of intervals, in which that many sessions come at no more than
-// arrivals a second. So their probes are spread over the interval.
+// spread returns a whole number of intervals in which that many sessions can start, at no
+// more than arrivals per second. So their probes are spread over the interval.
 func (d *director) spread(sessions int) time.Duration {
 	each := float64(arrivals) * d.interval().Seconds()
 	return d.interval() * time.Duration(math.Ceil(float64(sessions)/each))
@@ -225,14 +226,14 @@ func (d *director) leader(c *crowd) (leader int) {
 	return leader
 }
 
-// holdNow measures the crowd of all stages while it holds.
+// holdNow measures the crowd while it holds, and adds the result to r.
 func (d *director) holdNow(c *crowd, r *Results) {
 	d.say("holding for %v", d.window)
 	r.Holds = append(r.Holds, d.hold(c, d.window))
 }
 
-// hold measures a crowd while every session holds. Probes begin one interval after the
-// grant.
+// hold measures a crowd while every session holds. It first waits for one interval, until
+// the probes have begun.
 func (d *director) hold(c *crowd, window time.Duration) (h Hold) {
 	c.rest(d.interval())
 	h.Leader = d.leader(c)
@@ -257,10 +258,10 @@ func (d *director) hold(c *crowd, window time.Duration) (h Hold) {
 	return h
 }
 
-// asked is how many writes a second that many sessions ask for.
+// asked returns how many writes per second that many sessions request.
 func (d *director) asked(sessions int) float64 { return float64(sessions) / d.interval().Seconds() }
 
-// used is the processor time so far of each server and, last, of the crowd.
+// used returns the CPU time so far of each server and, last, of the crowd.
 func (d *director) used(c *crowd) (all []time.Duration) {
 	for i := range servers {
 		c.do(func() error {
@@ -279,13 +280,13 @@ func (d *director) used(c *crowd) (all []time.Duration) {
 
 func millis(nanos int64) float64 { return float64(nanos) / 1e6 }
 
-// restart kills a server and starts it again: at once, or, if late, when every session
-// has had an answer without it.
+// restart kills a server and starts it again, either at once or, if late is set, once
+// every session has had an answer without it.
 func (d *director) restart(c *crowd, r *Results, name string, server int, late bool) {
 	d.say("%s", name)
 	before, start := c.tell(order{Verb: verbLook}), time.Now()
 	c.do(func() error { return d.e.Kill(server) })
-	c.tell(order{Verb: verbMark}) // from here on the server answers nothing; a gap that has begun counts on
+	c.tell(order{Verb: verbMark}) // the server answers nothing from now on; a gap that has begun continues
 	back := func() {
 		c.until("every session is served", func(r report) bool { return r.Back == c.sessions && r.Holding == c.sessions })
 	}
@@ -298,7 +299,7 @@ func (d *director) restart(c *crowd, r *Results, name string, server int, late b
 		back()
 	}
 	f := Fault{What: name, Outage: millis(time.Since(start).Nanoseconds())}
-	c.rest(2 * d.interval()) // for a loss that is on its way
+	c.rest(2 * d.interval()) // for losses that are not reported yet
 	ended := c.holding()
 	f.First, f.Last = millis(ended.FirstBack-start.UnixNano()), millis(ended.LastBack-start.UnixNano())
 	f.Gap, f.Lost = millis(ended.Gap), ended.Lost-before.Lost

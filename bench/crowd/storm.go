@@ -44,7 +44,7 @@ func (d *director) hand(c *crowd) float64 {
 	return millis(r.LastGrant - start.UnixNano())
 }
 
-// departures are the nodes at some locks, and when they were deleted.
+// departures records when the nodes at some locks were deleted.
 type departures struct {
 	nodes int
 
@@ -81,8 +81,8 @@ func (d *departures) all() bool {
 	return len(d.gone) == d.nodes
 }
 
-// storm cuts every connection until all nodes at the locks are gone, and waits until all
-// sessions stand in their queues again.
+// storm cuts every connection until all nodes at the locks are gone, then heals them, and
+// waits until all sessions are in their queues again.
 func (d *director) storm(c *crowd, name string, locks []string) (s Storm) {
 	if c.err != nil {
 		return s

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// verb is an order to a process of the crowd. It answers each order with one report.
+// verb is the kind of an order to a process of the crowd, which answers each order with
+// one report.
 type verb string
 
 const (
 	// verbOpen connects the sessions.
 	verbOpen verb = "open"
-	// verbHold makes every session ask for its lock, and ask anew after each loss.
+	// verbHold makes every session request its lock, again after each loss.
 	verbHold verb = "hold"
 	// verbHand makes every session release its lock once it is granted, and then rest.
 	verbHand verb = "hand"
-	// verbMark starts anew all counts that are since the mark.
+	// verbMark resets all counts since the mark.
 	verbMark verb = "mark"
 	// verbCut closes every connection, and refuses new ones until verbHeal.
 	verbCut verb = "cut"
@@ -23,24 +24,24 @@ const (
 	verbHeal verb = "heal"
 	// verbLook only reports.
 	verbLook verb = "look"
-	// verbTimes reports with the time that each write took.
+	// verbTimes reports, with the duration of each write.
 	verbTimes verb = "times"
-	// verbFates reports with the nodes that were lost.
+	// verbFates reports, with the lost nodes.
 	verbFates verb = "fates"
 )
 
 // order is an order to a process: a line of JSON.
 type order struct {
 	Verb    verb     `json:"verb"`
-	Opening *opening `json:"opening,omitempty"` // of verbOpen
-	Path    string   `json:"path,omitempty"`    // of verbHold: the folder of a lock for each session
-	Shared  bool     `json:"shared,omitempty"`  // of verbHold: the path is one lock for all
+	Opening *opening `json:"opening,omitempty"` // for verbOpen
+	Path    string   `json:"path,omitempty"`    // for verbHold: the parent of each session's lock
+	Shared  bool     `json:"shared,omitempty"`  // for verbHold: Path is one lock for all sessions
 
-	// Spread, of verbHold, is the time within which the sessions ask one after the other.
+	// Spread, for verbHold, is the time over which the sessions' requests are spread.
 	Spread time.Duration `json:"spread,omitempty"`
 }
 
-// opening says which sessions to open.
+// opening describes the sessions to open.
 type opening struct {
 	Servers string        `json:"servers"`
 	First   int           `json:"first"` // the number of the first one, among all processes
@@ -53,23 +54,23 @@ type opening struct {
 // report is a process's answer: a line of JSON. Instants are nanoseconds of Unix time,
 // which all processes of a machine share.
 type report struct {
-	Err     string `json:"err,omitempty"` // what went wrong; nothing else counts then
+	Err     string `json:"err,omitempty"` // if not empty, the other fields are meaningless
 	Holding int    `json:"holding"`       // sessions that hold a lock now
-	Resting int    `json:"resting"`       // sessions that neither hold a lock nor ask for one
+	Resting int    `json:"resting"`       // sessions that neither hold nor request a lock
 	Lost    int    `json:"lost"`          // losses so far
 
 	// Since the mark:
-	Writes    int   `json:"writes"`     // that were answered
-	Gap       int64 `json:"gap"`        // the longest time that a session had no write answered, in nanoseconds
+	Writes    int   `json:"writes"`     // answered writes
+	Gap       int64 `json:"gap"`        // the longest time in which a session had no write answered, in nanoseconds
 	Stood     int   `json:"stood"`      // sessions that queued up or were granted
-	LastStood int64 `json:"last_stood"` // when the last one of them did
+	LastStood int64 `json:"last_stood"` // when the last one of them did so
 	LastGrant int64 `json:"last_grant"` // when the last session was granted; 0 if none was
 	Back      int   `json:"back"`       // sessions with an answer to a write that was sent after the mark
 	FirstBack int64 `json:"first_back"` // when the first one of them had it; 0 if there is none
 	LastBack  int64 `json:"last_back"`  // when the last one had
 
-	Times []int64          `json:"times,omitempty"` // verbTimes: how long each answered write took, in microseconds
-	Fates map[string]int64 `json:"fates,omitempty"` // verbFates: by node, when its holder was told of the loss
+	Times []int64          `json:"times,omitempty"` // verbTimes: duration of each answered write, in microseconds
+	Fates map[string]int64 `json:"fates,omitempty"` // verbFates: by node, when its holder was notified of the loss
 }
 
 func (r *report) add(other report) {

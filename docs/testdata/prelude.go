@@ -1,5 +1,5 @@
-// Command fragments runs one block of a page: the one that its argument names. The test
-// adds a file for each block, and the table of them.
+// Command fragments runs one code block of a page, named by its argument. The test adds a
+// file for each block, and a table of the blocks.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 )
 
-// servers takes the place of what a block names as its servers.
+// servers replaces the servers that a block names.
 var servers = os.Getenv("ZKGRANT_SERVERS")
 
 func main() {
@@ -47,8 +47,8 @@ var (
 	tenant = "acme/eu"
 )
 
-// work is what is done under a lock. It says so, and goes on until its context ends;
-// without one it is done at once.
+// work is the work under a lock. It prints "held" and lasts until its context ends.
+// Without a context it returns at once.
 func work(args ...any) error {
 	said.Do(func() { fmt.Println("held") })
 	for _, arg := range args {
@@ -77,7 +77,7 @@ func startJob(_ string, token int64) *worker {
 func printf(string, ...any) {}
 func total() []byte         { return []byte("1") }
 
-// worker is work that goes on until it is stopped, and is never done.
+// worker is work that lasts until it is stopped. It never finishes by itself.
 type worker struct{ done chan struct{} }
 
 func (w *worker) Cancel() {}

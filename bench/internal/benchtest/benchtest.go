@@ -1,4 +1,4 @@
-// Package benchtest has what the tests of the programs that measure share.
+// Package benchtest has helpers for the tests of the benchmark programs.
 package benchtest
 
 import (
@@ -16,8 +16,8 @@ import (
 // commandEnv, in its environment, makes the test binary the command itself.
 const commandEnv = "ZKGRANT_TEST_COMMAND"
 
-// Main runs the tests of a command or, in a process of Command, the command. TestMain
-// calls it.
+// Main runs the tests of a command or, in a process started by Command, the command
+// itself. TestMain calls it.
 func Main(m *testing.M, run func(ctx context.Context, args []string, input io.Reader, output io.Writer) error) {
 	if os.Getenv(commandEnv) == "" {
 		goleak.VerifyTestMain(m)
@@ -46,8 +46,8 @@ func Refuses(t *testing.T, run func(ctx context.Context, args []string, input io
 	}
 }
 
-// Compare fails the test unless the file, which is relative to the test's folder and
-// which the flag -draw of the command writes, holds what the test got.
+// Compare fails the test unless the file, which the command's flag -draw writes, has the
+// content got. file is relative to the test's folder.
 func Compare(tb testing.TB, file, got string) {
 	tb.Helper()
 	text, err := os.ReadFile(file)

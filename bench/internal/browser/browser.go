@@ -17,15 +17,15 @@ import (
 
 var shared chromium
 
-// chromium is a process that starts when it is needed.
+// chromium is a Chromium process, started on first use.
 type chromium struct {
 	mu  sync.Mutex
 	ctx context.Context // of the browser; nil before the start
 	end func() error
 }
 
-// Main runs the tests of a package, ends Chromium, and exits. A goroutine that is left is
-// a failure. TestMain calls it.
+// Main runs the tests of a package, ends Chromium, and exits. A leaked goroutine is a
+// failure. TestMain calls it.
 func Main(m *testing.M) {
 	code := m.Run()
 	err := shared.close()
@@ -56,7 +56,7 @@ func program(tb testing.TB) string {
 	return found
 }
 
-// context returns the browser's context. It starts the browser if need be.
+// context returns the browser's context. It starts the browser if necessary.
 func (c *chromium) context(tb testing.TB) context.Context {
 	tb.Helper()
 	c.mu.Lock()
@@ -76,7 +76,7 @@ func (c *chromium) context(tb testing.TB) context.Context {
 		flags = append(flags, chromedp.Flag(name, true))
 	}
 	flags = append(flags, chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-GB"))
-	allocator, gone := chromedp.NewExecAllocator(context.Background(), flags...) // it makes the kernel end Chromium with this process
+	allocator, gone := chromedp.NewExecAllocator(context.Background(), flags...) // the kernel ends Chromium with this process
 	ctx, cancel := chromedp.NewContext(allocator)
 	end := func() error {
 		err := chromedp.Cancel(ctx) // an orderly end

@@ -24,12 +24,12 @@ import (
 // limit is how long a page may take for one action.
 const limit = 2 * time.Minute
 
-// View is a way to look at a page.
+// View is how the browser shows a page.
 type View struct {
 	Width, Height int64 // in CSS pixels; 1280 and 800 by default
 	Dark          bool  // the user prefers dark colours
 	Still         bool  // the user prefers reduced motion
-	Phone         bool  // a touch screen with three pixels a CSS pixel
+	Phone         bool  // a touch screen with a device pixel ratio of 3
 }
 
 // Page is an open page. Its methods fail the test if the page does not answer.
@@ -42,7 +42,7 @@ type Page struct {
 	errors   []string
 }
 
-// Open opens a page and waits until it is loaded. The end of the test closes it.
+// Open opens a page and waits until it is loaded. It is closed when the test ends.
 func Open(tb testing.TB, url string, view View) *Page {
 	tb.Helper()
 	ctx, cancel := chromedp.NewContext(shared.context(tb), chromedp.WithNewBrowserContext())
@@ -81,7 +81,7 @@ func emulate(view View) chromedp.Action[chromedp.Void] {
 	)
 }
 
-// call makes an action of a protocol command.
+// call wraps a protocol command as an action.
 func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, command, params)
@@ -118,7 +118,7 @@ func (p *Page) hear(event any) {
 	}
 }
 
-// run lets the page do something.
+// run runs actions on the page. what names them in the failure.
 func (p *Page) run(what string, actions ...chromedp.Action[chromedp.Void]) {
 	p.tb.Helper()
 	if err := p.try(actions...); err != nil {
@@ -141,24 +141,24 @@ func (p *Page) try(actions ...chromedp.Action[chromedp.Void]) error {
 	return nil
 }
 
-// Requests lists the addresses of all requests of the page: itself, files, fetches, event
-// streams and sockets, data: included.
+// Requests returns the URLs of all requests of the page: itself, files, fetches, event
+// streams and sockets, including data: URLs.
 func (p *Page) Requests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.requests...)
 }
 
-// Errors lists the page's errors: exceptions, console.error, refused requests, violations
-// of its policy.
+// Errors returns the page's errors: exceptions, console.error, refused requests, and
+// violations of its content security policy.
 func (p *Page) Errors() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.errors...)
 }
 
-// Eval evaluates an expression into a pointer, as JSON, and awaits a promise. A nil
-// pointer drops the value.
+// Eval evaluates an expression, awaiting a promise, and decodes its value as JSON into
+// value. A nil value discards it.
 func (p *Page) Eval(expression string, value any) {
 	p.tb.Helper()
 	if err := p.eval(expression, value); err != nil {
@@ -204,7 +204,7 @@ func (p *Page) Text(selector string) string {
 	return text
 }
 
-// Press presses keys one after the other. Each is a rune of a text, or one of package
+// Press presses keys one by one. Each is a rune of a text, or one from package
 // chromedp/kb, such as kb.ArrowDown.
 func (p *Page) Press(keys string) {
 	p.tb.Helper()
@@ -240,7 +240,7 @@ func (p *Page) Screenshot() []byte {
 	return picture
 }
 
-// get keeps the value of an action.
+// get stores the result of an action.
 func get[T any](action chromedp.Action[T], value *T) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) (err error) {
 		*value, err = action(ctx, t)
@@ -248,8 +248,8 @@ func get[T any](action chromedp.Action[T], value *T) chromedp.Action[chromedp.Vo
 	})
 }
 
-// strokes are what a keyboard does. Pressing a key types its text, so a page that
-// prevents the press prevents the text.
+// strokes returns the events that a real keyboard causes. Pressing a key types its text,
+// so a page that prevents the press also prevents the text.
 func strokes(key rune) (all []*input.DispatchKeyEventParams) {
 	for _, event := range kb.Encode(key) {
 		if event.Type == kb.KeyChar {

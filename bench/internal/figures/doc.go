@@ -1,3 +1,3 @@
-// Package figures provides what the programs that measure have in common: statistics,
-// files of results, and the style of tables and plots.
+// Package figures provides what the benchmark programs share: statistics, result files,
+// and the style of tables and plots.
 package figures

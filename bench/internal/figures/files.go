@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Store writes results. Only what was measured differs between the files of two runs.
+// Store writes results. The files of two runs differ only in the measurements.
 func Store(file string, r any) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -15,7 +15,7 @@ func Store(file string, r any) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// Load reads what Store has written into r. The error wraps [fs.ErrNotExist] if there is
+// Load reads a file written by Store into r. The error wraps [fs.ErrNotExist] if there is
 // no file.
 func Load(file string, r any) error {
 	text, err := os.ReadFile(file)

@@ -73,8 +73,8 @@ func AddLine(p *plot.Plot, name string, c color.Color, points plotter.XYs) error
 	return nil
 }
 
-// Logarithmic makes both scales logarithmic, each between two powers of ten: both ends
-// have numbers, and the legend has room.
+// Logarithmic makes both scales logarithmic, from one power of ten to another, so that
+// both ends are labelled and the legend has room.
 func Logarithmic(p *plot.Plot) {
 	p.X.Min, p.X.Max = decades(p.X.Min, p.X.Max)
 	p.Y.Min, p.Y.Max = decades(p.Y.Min, 2*p.Y.Max)
@@ -82,7 +82,7 @@ func Logarithmic(p *plot.Plot) {
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
 }
 
-// decades are the powers of ten around the range.
+// decades returns the powers of ten around the range.
 func decades(least, most float64) (below, above float64) {
 	return math.Pow(10, math.Floor(math.Log10(least))), math.Pow(10, math.Ceil(math.Log10(most)))
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Percentile is the nearest-rank value at or below which that share of the values lies,
-// from 0 to 1. It is not a number if there are no values.
+// Percentile returns the nearest-rank percentile of the values. share is from 0 to 1.
+// Without values it returns NaN.
 func Percentile(values []int64, share float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -16,7 +16,7 @@ func Percentile(values []int64, share float64) float64 {
 	return float64(sorted[min(max(rank, 1), len(sorted))-1])
 }
 
-// Median is the middle value, or the mean of the two middle values.
+// Median returns the middle value, or the mean of the two middle values.
 func Median(values []float64) float64 {
 	n := len(values)
 	if n == 0 {
@@ -26,7 +26,7 @@ func Median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// Slope is how much y grows with x, by least squares. It is not ok if x is constant.
+// Slope returns the least-squares slope of y over x, and false if x is constant.
 func Slope(x, y []float64) (float64, bool) {
 	var meanX, meanY, products, squares float64
 	for i := range x {

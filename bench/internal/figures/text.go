@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// Number writes a number with two or three significant digits, and a large one whole.
+// Number formats a number with two or three significant digits, or a large one as an
+// integer.
 func Number(v float64) string {
 	if math.Abs(v) >= 100 || v == math.Trunc(v) {
 		return strconv.FormatFloat(math.Round(v), 'f', 0, 64)
@@ -17,7 +18,7 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// ModuleVersion is the version of a module in this program, or a question mark.
+// ModuleVersion returns the version of a module in this program, or a question mark.
 func ModuleVersion(path string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
