@@ -1,10 +1,10 @@
 // Command crowd measures many sessions that hold a lock each, on an ensemble of three
 // real servers.
 //
-//	bench/deps                       # Java and ZooKeeper, if they are missing
-//	cd bench && go run ./crowd       # eight minutes; writes CROWD.md, crowd.json and crowd.svg
-//	go run ./crowd -quick -o quick   # 100 sessions instead of 1,000, in less than two minutes
-//	go run ./crowd -draw             # writes CROWD.md and crowd.svg again, without measuring
+//	bench/deps                      # Java and ZooKeeper, if they are missing
+//	cd bench && go run ./crowd      # eight minutes; writes CROWD.md, crowd.json, crowd.svg
+//	go run ./crowd -quick -o quick  # 100 sessions instead of 1,000; two minutes
+//	go run ./crowd -draw            # writes CROWD.md and crowd.svg without measuring
 //
 // The sessions run in as many processes as fit into half of the free memory, or in
 // -processes. With 1,000 sessions, T is 10 s and the tick 2 s. Servers and sessions share

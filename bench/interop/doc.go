@@ -2,11 +2,11 @@
 // libraries can share a queue: at the same path on the same real server, with each
 // contender run by its own library.
 //
-//	make interop                                    # fetches the other libraries, and runs everything
-//	cd bench && go test ./interop                   # what needs no other library
-//	ZKGRANT_REAL=1 go test ./interop                # one workload, and one scene of each kind
-//	ZKGRANT_FULL=1 ZKGRANT_REAL=1 go test ./interop # everything
-//	make neighbours                                 # other versions of the libraries and of ZooKeeper
+//	make interop                                     # fetches the libraries, runs all
+//	cd bench && go test ./interop                    # needs no other library
+//	ZKGRANT_REAL=1 go test ./interop                 # one scene of each kind
+//	ZKGRANT_FULL=1 ZKGRANT_REAL=1 go test ./interop  # everything
+//	make neighbours                                  # other versions of the libraries
 //
 // A missing library is a failure.
 //

@@ -29,7 +29,7 @@ func (a *act) say(q question) (values []int64) {
 	return values
 }
 
-// one asks a question that is answered with one number.
+// one asks a question whose answer is one number.
 func (a *act) one(verb string, n, also int) float64 {
 	values := a.ask(verb, n, also)
 	if a.err == nil && len(values) != 1 {
@@ -64,7 +64,7 @@ func (a *act) counted() (now counts) {
 	return now
 }
 
-// queued waits until the server has that many watches armed, and rests.
+// queued waits until the server has that many watches and is idle.
 func (a *act) queued(watches float64) {
 	if a.err == nil {
 		a.err = a.at.queued(a.ctx, a.c.library, watches)
@@ -82,7 +82,8 @@ func (a *act) rest(d time.Duration) {
 	}
 }
 
-// during runs f and returns the server's counts meanwhile, less what counting costs.
+// during runs f and returns what the server counted meanwhile, minus the requests for
+// counting.
 func (a *act) during(f func()) counts {
 	first, before := a.counted(), a.counted()
 	f()
@@ -93,8 +94,8 @@ func (a *act) during(f func()) counts {
 	}
 }
 
-// work notes the processor time of f's cycles and, for clients in Go, their system calls
-// and allocations.
+// work records the CPU time of f's cycles and, for clients in Go, their system calls and
+// allocations.
 func (a *act) work(locks, cycles int, f func()) {
 	inGo := a.m.Key != keyCurator && a.m.Key != keyKazoo
 	var before, after []int64
@@ -112,8 +113,8 @@ func (a *act) work(locks, cycles int, f func()) {
 	}
 }
 
-// compute notes the processor time that the server and the contestant take for each of
-// f's cycles, if the system tells.
+// compute records the CPU time that the server and the contestant use for each of f's
+// cycles, if the system reports it.
 func (a *act) compute(server, client string, cycles int, f func()) {
 	serverBefore, clientBefore, told := a.computed()
 	f()
@@ -125,8 +126,8 @@ func (a *act) compute(server, client string, cycles int, f func()) {
 	a.note(client, float64((clientNow-clientBefore).Microseconds())/float64(cycles))
 }
 
-// computed is the processor time so far of the server and of the contestant, if the
-// system tells.
+// computed returns the CPU time so far of the server and the contestant, if the system
+// reports it.
 func (a *act) computed() (server, client time.Duration, told bool) {
 	if a.err != nil {
 		return 0, 0, false
@@ -144,5 +145,5 @@ func (a *act) computed() (server, client time.Duration, told bool) {
 
 func micros(nanos float64) float64 { return nanos / 1e3 }
 
-// median is in microseconds.
+// median returns the median in microseconds.
 func median(nanos []int64) float64 { return micros(figures.Percentile(nanos, 0.50)) }

@@ -8,15 +8,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// chain knows the last contender of each path, among all bare clients of a process. Each
-// contender watches the one before it, which a real lock would have to find out.
+// chain knows the last contender at each path among all bare clients of a process. Each
+// contender watches the one before it, which a real lock would have to find.
 type chain struct {
 	mu   sync.Mutex
 	last map[string]string
 }
 
-// bare is no lock: it makes the fewest requests with which a lock could be made, on a
-// client that does nothing else. What a lock costs beyond that is the lock's own cost.
+// bare is not a lock. It sends the fewest requests that a lock could do with, on a client
+// that does nothing else. Everything beyond that is the cost of the lock itself.
 type bare struct {
 	stock
 	chain *chain
@@ -51,8 +51,8 @@ func (m *bareMutex) acquire(context.Context) error {
 
 func (m *bareMutex) release() error { return m.conn.Delete(m.own, -1) }
 
-// contender waits for the one before it to be deleted, and then checks that its own node
-// is there.
+// contender waits until the previous contender's node is deleted, and then checks that
+// its own node exists.
 func (b bare) contender(path string) (mutex, error) {
 	if err := makePath(b.conn, path); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ type bareContender struct {
 	chain *chain
 }
 
-// enter creates the node and watches the one before it; the answer is nil if there is
+// enter creates the node and watches the previous one. The channel is nil if there is
 // none.
 func (m *bareContender) enter() (<-chan zk.Event, error) {
 	m.chain.mu.Lock()

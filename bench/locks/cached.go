@@ -9,11 +9,11 @@ import (
 
 const (
 	crowded = 1000 // goroutines that share a lock
-	busy    = 64   // goroutines that use a lock while another session comes for it, or that use a lock each
+	busy    = 64   // goroutines that use a lock when another session requests it, or that use a lock each
 )
 
-// runs are how many times in succession a session has the lock before the other one's
-// turn.
+// runs returns how many times in a row a session acquires the lock before it is the other
+// one's turn.
 func runs() []int { return []int{1, 2, 4, 8} }
 
 func effortCached(quick bool) effort {
@@ -36,8 +36,8 @@ func measureCached(ctx context.Context, quick bool, progress io.Writer) (section
 	})
 }
 
-// cachedStages are the stages for cached locks. The last one leaves thousands of
-// directories, which the server removes.
+// cachedStages returns the stages for cached locks. The last one leaves thousands of
+// directories, which the server then removes.
 func cachedStages() []stage {
 	both := only(keyCached, keyOurs)
 	all := []stage{
@@ -60,7 +60,7 @@ func cachedStages() []stage {
 	return append(all, stage{name: "locks in turn", who: both, run: runWalk})
 }
 
-// runKept is runMany with locks that are kept when it begins.
+// runKept is runMany with locks that are cached from the start.
 func runKept(a *act) {
 	a.open(1, use{})
 	a.ask(askMany, busy, 2)
@@ -89,14 +89,14 @@ func runTurns(run int) func(*act) {
 	return func(a *act) {
 		n := a.d.effort.turns / run
 		a.open(2, use{})
-		a.ask(askTurns, 20, run) // the first cycles make the directory, and show a cache how it is used
+		a.ask(askTurns, 20, run) // the first cycles create the directory, and let the cache learn
 		a.note(figureTurns(run), micros(a.one(askTurns, n, run))/float64(n*run))
 		a.close()
 	}
 }
 
-// runWalk lets another session make the directories. A session that has used a lock
-// before might keep it.
+// runWalk lets another session create the directories. A session that has used a lock
+// before might have cached it.
 func runWalk(a *act) {
 	n := a.d.effort.walked
 	a.open(1, use{})

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Cached is everything that was measured of cached locks in one run.
+// Cached has the measurements of cached locks from one run.
 type Cached struct{ Results }
 
-// The figures of cached locks, in microseconds, besides those of every lock.
+// The figures that only cached locks have, in microseconds.
 const (
 	figureCrowd = "crowd_us_per_cycle"
 	figureWalk  = "walk_us_per_lock"
@@ -22,10 +22,10 @@ func figureArrival(using int) string { return "arrival_p50_us_" + strconv.Itoa(u
 func figureLongest(using int) string { return "arrival_longest_us_" + strconv.Itoa(using) }
 func figureTurns(run int) string     { return "turns_us_per_cycle_" + strconv.Itoa(run) }
 
-// defaultCacheFor is the cached locks' time without an option.
+// defaultCacheFor is the default time for which cached locks are kept.
 const defaultCacheFor = 50 * time.Millisecond
 
-// goals are the goals of cached locks, in the order of the table.
+// goals returns the goals of cached locks, in the order of the table.
 func (r *Cached) goals() []goal {
 	idle, _ := r.value(keyCached, figureArrival(0))
 	goals := []goal{
@@ -70,7 +70,7 @@ func (r *Cached) rows() []row {
 	return append(all, row{"locks in turn, each once", figureWalk, "µs"})
 }
 
-// write writes the part of the page that is about cached locks.
+// write writes the section about cached locks.
 func (r *Cached) write(output io.Writer) error {
 	var b strings.Builder
 	b.WriteString("\n## Cached locks\n\n")

@@ -37,7 +37,7 @@ func startContestant(l library, cmd *exec.Cmd) (*contestant, error) {
 	return &contestant{library: l, process: p}, err
 }
 
-// ask waits for the answer. It must not be called before the last call has returned, nor
+// ask asks a question and waits for the answer. It must not be called concurrently or
 // after an error.
 func (c *contestant) ask(ctx context.Context, q question) ([]int64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
@@ -52,16 +52,16 @@ func (c *contestant) ask(ctx context.Context, q question) ([]int64, error) {
 	return nil, fmt.Errorf("%s, asked %q: %w", c.Name, q, err)
 }
 
-// arena is a place with standalone servers, and the commands of contestants.
+// arena is a place with standalone servers, and the commands that start contestants.
 type arena struct {
 	place
 	commands map[string]func(addr string) *exec.Cmd
-	leftOut  map[string]error // libraries by key, and why
+	leftOut  map[string]error // by key, the reason why a library is missing
 	versions map[string]string
-	disk     string // the RAM disk, if there is one
+	disk     string // the RAM disk; empty if there is none
 }
 
-// openArena starts every server that can be found. The caller must close the arena.
+// openArena starts every server that is installed. The caller must close the arena.
 func openArena(ctx context.Context) (a *arena, err error) {
 	a = &arena{
 		commands: make(map[string]func(string) *exec.Cmd),

@@ -8,14 +8,15 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// serverSettings are those of the ZooKeeper server. Where package ensemble has other
-// settings for tests, they restore the defaults. They also give it room for all data.
+// serverSettings returns the settings of the ZooKeeper server. They restore ZooKeeper's
+// defaults where package ensemble has other settings for tests, and give it memory for
+// all data.
 func serverSettings() []ensemble.Setting {
 	return []ensemble.Setting{
 		ensemble.Tick(serverTick),
 		ensemble.Heap("1g"),
-		// The setting for tests would remove empty containers every moment: here the
-		// directory of a lock that is taken in a loop.
+		// With ensemble's setting for tests, the server would keep removing empty
+		// containers: here the directory of a lock that is taken in a loop.
 		ensemble.Property("znode.container.checkIntervalMs", "60000"),
 	}
 }
@@ -23,8 +24,8 @@ func serverSettings() []ensemble.Setting {
 // counts are a server's counters so far.
 type counts struct {
 	requests float64
-	watches  float64 // armed now
-	fired    float64 // watches that were told of an event
+	watches  float64 // currently armed
+	fired    float64 // watches that have fired
 }
 
 func (p *place) counted(ctx context.Context, l library) (counts, error) {
@@ -32,14 +33,14 @@ func (p *place) counted(ctx context.Context, l library) (counts, error) {
 		c, err := p.etcd.Counters(ctx)
 		return counts{
 			requests: c["grpc_server_started_total"],
-			// A watch on a past revision, as a waiting mutex has, is told nothing for up
-			// to a tenth of a second, until it has caught up. A contender that has waited
-			// for longer is handed the lock at once.
+			// A watch on a past revision, as a waiting mutex has, gets no events for up
+			// to 100 ms, until it has caught up. A contender that has waited longer is
+			// notified at once.
 			watches: c["etcd_debugging_mvcc_watcher_total"] - c["etcd_debugging_mvcc_slow_watcher_total"],
 		}, err
 	}
 	var err error
-	for range 20 { // a server that sends long listings may be too busy to answer in time
+	for range 20 { // a server that is sending long listings may not answer in time
 		var c map[string]float64
 		if c, err = p.zookeeper.Counters(ctx); err == nil {
 			return counts{
@@ -56,12 +57,11 @@ func (p *place) counted(ctx context.Context, l library) (counts, error) {
 	return counts{}, err
 }
 
-// queued waits until the server has that many watches armed, and then until no client
-// asks it for anything any more: every waiter watches the contender before it, and has
-// nothing left to do.
+// queued waits until the server has that many watches, and then until no client sends
+// requests any more: every waiter watches the contender before it, and is idle.
 func (p *place) queued(ctx context.Context, l library, watches float64) error {
-	// A busy server may answer with an error, or not at all. That passes, or the time
-	// runs out.
+	// Ignore errors: a busy server may answer with one, or not at all. If that does not
+	// pass, the time runs out.
 	late := fmt.Errorf("%s: not all contenders queue up within %v", l.Name, patience)
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, late)
 	defer cancel()

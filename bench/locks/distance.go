@@ -13,25 +13,25 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// distances are the lengths of the way to the servers, as round trips in milliseconds.
+// distances returns the distances to the servers, as round trips in milliseconds.
 func distances() []int { return []int{0, 1, 5, 20} }
 
-// What is measured at a distance is measured at two places.
+// Everything is measured at two places.
 const (
-	placeAlone    = "standalone" // everything goes to a distant server
-	placeFollower = "follower"   // a server is near, and its leader distant from it
+	placeAlone    = "standalone" // a distant server
+	placeFollower = "follower"   // a nearby server with a distant leader
 )
 
-// errand is what is measured at each distance.
+// errand is an operation that is measured at each distance.
 type errand struct {
 	key   string   // in figures
 	name  string   // in tables
 	short string   // in plots
-	has   []string // the libraries with such a lock
+	has   []string // the libraries that support it
 	run   func(*act, effortFar) [][]int64
 }
 
-// errands are all errands, in the order of the tables.
+// errands returns all errands, in the order of the tables.
 func errands() []errand {
 	permit, eight, election := use{kindSemaphore, 4}, use{kindMulti, 8}, use{kindElection, 0}
 	all := []string{keyOurs, keyStock, keyCurator, keyKazoo, keyEtcd, keyBare}
@@ -46,7 +46,7 @@ func errands() []errand {
 	}
 }
 
-// effortFar is the amount of work at each distance, in the order of the distances.
+// effortFar is the amount of work. Its slices have a value for each of distances.
 type effortFar struct {
 	rounds   int
 	warm     int
@@ -117,7 +117,8 @@ func (s *Distance) visit(ctx context.Context, d *director, name string, at *plac
 
 func milliseconds(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// loops acquires and releases in a loop. What the first cycle makes is made nearby.
+// loops acquires and releases in a loop. The first cycles, which create directories, run
+// without a delay.
 func loops(verb string, u use) func(*act, effortFar) [][]int64 {
 	return func(a *act, e effortFar) (took [][]int64) {
 		a.open(1, u)
@@ -132,7 +133,8 @@ func loops(verb string, u use) func(*act, effortFar) [][]int64 {
 	}
 }
 
-// swings hands the lock back and forth between two sessions. They queue up nearby.
+// swings hands the lock back and forth between two sessions. They queue up without a
+// delay.
 func swings(u use) func(*act, effortFar) [][]int64 {
 	return func(a *act, e effortFar) (took [][]int64) {
 		a.open(2, u)
@@ -145,7 +147,7 @@ func swings(u use) func(*act, effortFar) [][]int64 {
 	}
 }
 
-// echo measures the real round trip of each distance.
+// echo measures the actual round trip of each distance.
 func (s *Distance) echo(e effortFar) (err error) {
 	var running sync.WaitGroup
 	defer running.Wait()

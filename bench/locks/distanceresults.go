@@ -11,19 +11,19 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// Distance is everything that was measured by distance in one run.
+// Distance has the measurements by distance from one run.
 type Distance struct {
 	Results
-	Echo map[int][]float64 `json:"echo_us"` // the time of an echo at each distance, one value for each measurement
+	Echo map[int][]float64 `json:"echo_us"` // the times of echoes by distance
 }
 
-// figureFar is the time of an errand at a place, in microseconds.
+// figureFar names the figure for the time of an errand at a place, in microseconds.
 func figureFar(place, errand string, ms int) string {
 	return fmt.Sprintf("%s_%s_p50_us_%d", place, errand, ms)
 }
 
-// trips is the cost in round trips: how much longer the errand takes for each millisecond
-// that an echo takes longer, by least squares.
+// trips returns the cost in round trips: the least-squares slope of the errand's time
+// over the time of an echo.
 func (s *Distance) trips(key, place, errand string) (float64, bool) {
 	var echoes, times []float64
 	for _, ms := range distances() {
@@ -34,7 +34,7 @@ func (s *Distance) trips(key, place, errand string) (float64, bool) {
 	return figures.Slope(echoes, times)
 }
 
-// placesFar are the places, and their names in the tables and the plots.
+// placesFar returns the places, with their names in the tables and plots.
 func placesFar() []struct{ key, name, plot string } {
 	return []struct{ key, name, plot string }{
 		{placeAlone, "standalone server", "distance.svg"},
@@ -42,7 +42,7 @@ func placesFar() []struct{ key, name, plot string } {
 	}
 }
 
-// write writes the part of the page that is about distance.
+// write writes the section about distance.
 func (s *Distance) write(output io.Writer) error {
 	var b strings.Builder
 	var asked, echoed []string
@@ -66,10 +66,10 @@ func (s *Distance) write(output io.Writer) error {
 	return err
 }
 
-// tenths writes a number of round trips. A number near zero is 0.0, whatever its sign.
+// tenths formats a number of round trips. A number near zero is 0.0, whatever its sign.
 func tenths(v float64) string { return strings.Replace(fmt.Sprintf("%.1f", v), "-0.0", "0.0", 1) }
 
-// list joins the words as a sentence does.
+// list joins words with commas and "and".
 func list(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " and " + words[last]
@@ -117,11 +117,12 @@ func (s *Distance) draw(folder string) error {
 	return nil
 }
 
-// tallest is how many round trips the plot has room for. A higher bar is cut and labelled
-// with its number.
+// tallest is the largest number of round trips in the plot. A higher bar is cut off and
+// labelled with its number.
 const tallest = 10
 
-// groups draws a group of bars for each errand, with a bar for each library that has it.
+// groups draws a group of bars for each errand, with a bar for each library that supports
+// it.
 func (s *Distance) groups(title, place string) (*plot.Plot, error) {
 	const width = 0.32 * vg.Centimeter
 	p := figures.NewPlot(title, fmt.Sprintf("round trips; bars end at %d", tallest))

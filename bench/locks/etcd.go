@@ -11,11 +11,11 @@ import (
 	"google.golang.org/grpc"
 )
 
-// etcd is a client of etcd with one lease, which it calls a session.
+// etcd is a client of etcd with one lease, which etcd's client calls a session.
 type etcd struct {
 	client  *clientv3.Client
 	session *concurrency.Session
-	others  []*concurrency.Session // of its contenders
+	others  []*concurrency.Session // one for each contender
 }
 
 func openEtcd(ctx context.Context, addr string, m *meter) (client, error) {
@@ -36,8 +36,8 @@ func openEtcd(ctx context.Context, addr string, m *meter) (client, error) {
 	return e, nil
 }
 
-// newSession makes a lease of the common session length. It lives longer than ctx, which
-// bounds only the making.
+// newSession creates a lease with the common session timeout. ctx bounds only the
+// creation.
 func (e *etcd) newSession(ctx context.Context) (*concurrency.Session, error) {
 	lease, err := e.client.Grant(ctx, int64(sessionTimeout.Seconds()))
 	if err != nil {
@@ -46,7 +46,7 @@ func (e *etcd) newSession(ctx context.Context) (*concurrency.Session, error) {
 	return concurrency.NewSession(e.client, concurrency.WithLease(lease.ID))
 }
 
-// another is a lease for a contender.
+// another returns a new lease for a contender.
 func (e *etcd) another() (*concurrency.Session, error) {
 	session, err := e.newSession(e.client.Ctx())
 	if err == nil {
@@ -59,8 +59,8 @@ func (e *etcd) lock(path string) (mutex, error) {
 	return etcdMutex{concurrency.NewMutex(e.session, path)}, nil
 }
 
-// contender has its own lease: two mutexes of one lease at one path are the same
-// contender.
+// contender creates its own lease, because two mutexes with the same lease at the same
+// path are one contender.
 func (e *etcd) contender(path string) (mutex, error) {
 	session, err := e.another()
 	if err != nil {
@@ -80,8 +80,8 @@ func (e *etcd) other(u use, path string) (mutex, error) {
 	return etcdElection{concurrency.NewElection(session, path)}, nil
 }
 
-// close revokes every lease. Unlike with ZooKeeper, the end of the connection ends no
-// lease, and a thousand leases that expire together would disturb a later measurement.
+// close revokes every lease. Unlike in ZooKeeper, closing the connection does not end a
+// lease, and a thousand leases that expire at once would disturb a later measurement.
 func (e *etcd) close() error {
 	err := e.session.Close()
 	for _, other := range e.others {

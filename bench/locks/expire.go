@@ -12,7 +12,7 @@ import (
 )
 
 // expire takes locks, ends the session, and measures the time between the first and the
-// last report of a loss. Only zkgrant reports it.
+// last report of a loss. Only zkgrant reports losses.
 func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error) {
 	if p.key != keyOurs {
 		return nil, errNotOffered
@@ -38,9 +38,9 @@ func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error
 		return nil, err
 	}
 	// A server that expires a session closes its owner's connection. This server has
-	// closed the session on the connection that took it over, and may leave the owner's
-	// open without a word. Then the owner would hear only two thirds of the timeout
-	// later, except of watched nodes.
+	// closed the session on the connection that took it over, and may silently leave the
+	// owner's open. Then the owner would notice only after two thirds of the timeout,
+	// except for watched nodes.
 	p.meter.cut(session)
 	all.Wait()
 	first, last := told[0], told[0]
@@ -55,8 +55,9 @@ func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error
 	return []int64{last.Sub(first).Nanoseconds()}, nil
 }
 
-// endSession ends the session of another connection, which began with the bytes. To the
-// owner that is an expiry. It returns when the server does not know the session any more.
+// endSession ends the session of another connection, whose handshake was opening. To the
+// owner this looks like an expiry. It returns once the server no longer knows the
+// session.
 //
 // One attempt may fail:
 //
@@ -79,8 +80,8 @@ func endSession(ctx context.Context, addr string, opening []byte) error {
 	}
 }
 
-// tryToEnd takes the session over and closes it, in one go. It reports whether there was
-// no such session.
+// tryToEnd takes the session over and closes it at once. It returns true if the session
+// no longer exists.
 func tryToEnd(ctx context.Context, addr string, opening []byte) (ended bool, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
@@ -94,16 +95,16 @@ func tryToEnd(ctx context.Context, addr string, opening []byte) (ended bool, _ e
 	defer stop()
 
 	var both bytes.Buffer
-	// Version of the protocol and last zxid seen, both zero; timeout, ID, length of the
-	// password, password.
+	// Protocol version and last zxid seen, both zero; timeout, ID, password length,
+	// password.
 	connect := append(make([]byte, 4+8, 4+8+32), opening[8:40]...)
 	appendFrame(&both, connect)
 	appendFrame(&both, []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}) // request 1, operation -11: close the session
 	if _, err := conn.Write(both.Bytes()); err != nil {
 		return false, err
 	}
-	// The server closes the connection in any case. A reset, or no answer, is one of the
-	// ways to fail.
+	// The server closes the connection in any case. A reset, or no answer, means that the
+	// attempt has failed.
 	var size [4]byte
 	if _, err := io.ReadFull(conn, size[:]); err != nil {
 		return false, nil
@@ -116,7 +117,7 @@ func tryToEnd(ctx context.Context, addr string, opening []byte) (ended bool, _ e
 	return !bytes.Equal(answer[8:16], opening[12:20]), nil
 }
 
-// appendFrame appends what ZooKeeper calls a packet.
+// appendFrame appends a length-prefixed ZooKeeper packet.
 func appendFrame(to *bytes.Buffer, body []byte) {
 	to.Write(binary.BigEndian.AppendUint32(nil, uint32(len(body))))
 	to.Write(body)

@@ -11,7 +11,7 @@ import (
 // The keys of the libraries, on the command line and in the file of results.
 const (
 	keyOurs    = "zkgrant"
-	keyCached  = "zkgrant-cached" // zkgrant again, with cached mutexes
+	keyCached  = "zkgrant-cached" // zkgrant with cached mutexes
 	keyStock   = "go-zookeeper"
 	keyCurator = "curator"
 	keyKazoo   = "kazoo"
@@ -23,15 +23,14 @@ const (
 type library struct {
 	Key  string `json:"key"`
 	Name string `json:"name"` // in tables and plots
-	API  string `json:"api"`  // what is used of the library
+	API  string `json:"api"`  // the API that is measured
 
-	crowd int // the longest queue of contenders in one process
+	crowd int // the longest queue to measure
 }
 
-// libraries are all libraries, in the order of the tables. If each waiter is a thread
-// with its own stack, or has its own lease (etcd), a queue of ten thousand takes minutes
-// to build, and is left out. It is also left out for the bare client, which knows no
-// queue.
+// libraries returns all libraries, in the order of the tables. A queue of ten thousand is
+// skipped where it takes minutes to build, because each waiter is a thread with its own
+// stack or has its own lease (etcd), and for the bare client, which has no queue.
 func libraries() []library {
 	return []library{
 		{Key: keyOurs, Name: "zkgrant", API: "Mutex", crowd: 10_000},
@@ -43,7 +42,7 @@ func libraries() []library {
 	}
 }
 
-// cachedLibraries are zkgrant with cached locks, and the locks that these are compared
+// cachedLibraries returns zkgrant with cached locks, and the libraries to compare it
 // with.
 func cachedLibraries() []library {
 	return append([]library{{Key: keyCached, Name: "zkgrant, cached", API: "Mutex, Cached"}},
@@ -51,27 +50,25 @@ func cachedLibraries() []library {
 }
 
 const (
-	// sessionTimeout is long, so that a ping or a probe hardly ever falls into a
-	// measurement.
+	// sessionTimeout is long, so that pings and probes hardly ever disturb a measurement.
 	sessionTimeout = 30 * time.Second
-	// serverTick is the default of ZooKeeper.
+	// serverTick is ZooKeeper's default.
 	serverTick = 2 * time.Second
 )
 
 // client is a connection of one of the Go libraries, with a session.
 type client interface {
-	// lock returns a mutex at the path, to be used in a loop by one goroutine.
+	// lock returns a mutex at the path, for use in a loop by one goroutine.
 	lock(path string) (mutex, error)
-	// contender returns a mutex that may be at the same path as others of the same
-	// client.
+	// contender returns a mutex that may share its path with others of the same client.
 	contender(path string) (mutex, error)
-	// close ends the session. Waiting contenders end with an error.
+	// close ends the session. Waiting contenders return an error.
 	close() error
 }
 
-// versatile is a client that has kinds of lock other than a mutex.
+// versatile is a client that offers other kinds of lock.
 type versatile interface {
-	// other returns a lock that may be at the same path as others of the same client, or
+	// other returns a lock that may share its path with others of the same client, or
 	// errNotOffered.
 	other(u use, path string) (mutex, error)
 }
@@ -79,13 +76,13 @@ type versatile interface {
 // mutex is a lock of one of the Go libraries.
 type mutex interface {
 	acquire(ctx context.Context) error
-	// release returns when the library lets its caller go on.
+	// release returns when the library's own release returns.
 	release() error
 }
 
 // awaiter is a mutex whose release returns before the node is gone.
 type awaiter interface {
-	// await returns when the node of the last release is gone.
+	// await returns once the last released node is gone.
 	await(ctx context.Context) error
 }
 
@@ -107,5 +104,5 @@ func openGo(ctx context.Context, key, addr string, m *meter, c *chain) (client, 
 	}
 }
 
-// errNotOffered is the answer to a question that makes no sense for a library.
+// errNotOffered is the answer to a question that does not apply to a library.
 var errNotOffered = errors.New("not offered by this library")

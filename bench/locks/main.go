@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// playCommand, as the first argument, makes the program one of the contestants.
+// playCommand, as the first argument, makes the program a contestant.
 const playCommand = "play"
 
 func main() { figures.Main("locks", run) }
@@ -64,20 +64,20 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	return render(*folder, output)
 }
 
-// section is the measurements of a part, as a section of the page.
+// section has the measurements of a part, which become a section of the page.
 type section interface {
 	write(page io.Writer) error
 	draw(folder string) error
 }
 
 type part struct {
-	flag, subject string // of a part that can be measured alone
+	flag, subject string // for a part that can be measured alone
 	file          string
-	results       section // none yet
+	results       section // empty, to load into
 	measure       func(ctx context.Context, quick bool, progress io.Writer) (section, error)
 }
 
-// parts are all parts, in the order of the page.
+// parts returns all parts, in the order of the page.
 func parts() []part {
 	return []part{
 		{file: "results.json", results: new(Results), measure: measure},
@@ -86,7 +86,7 @@ func parts() []part {
 	}
 }
 
-// render writes the page and the plots of the numbers in the folder. A part may be
+// render writes the page and the plots from the results in the folder. A part may be
 // missing.
 func render(folder string, output io.Writer) error {
 	var page bytes.Buffer

@@ -13,17 +13,17 @@ import (
 
 type effort struct {
 	rounds   int
-	warm     int           // cycles that do not count, once
+	warm     int           // warm-up cycles, once
 	cycles   int           // in each round
 	locks    []int         // at once
 	many     int           // cycles of all locks together
 	queues   []int         // waiters
 	handoffs int           // at most, in each round
 	cross    int           // handoffs to the only waiter, in each round
-	patient  int           // the same after a long wait
-	patience time.Duration // that wait
+	patient  int           // such handoffs after a long wait
+	patience time.Duration // the length of that wait
 	held     int           // locks, for their memory
-	heldPeer int           // the same for libraries that take locks slowly
+	heldPeer int           // the same, for libraries that take locks slowly
 	expired  int           // locks that end with their session
 	crowd    int           // cycles of each user of a shared lock
 	arrivals int           // of another session
@@ -67,7 +67,7 @@ func measure(ctx context.Context, quick bool, progress io.Writer) (section, erro
 	})
 }
 
-// inArena returns what f measures while the servers run.
+// inArena runs f while the servers are running, and returns its measurements.
 func inArena(
 	ctx context.Context, e effort, progress io.Writer, f func(*director) (section, error),
 ) (measured section, err error) {
@@ -95,7 +95,7 @@ func (d *director) playAll(ctx context.Context, r *Results, stages []stage) erro
 	})
 }
 
-// results are empty results for all libraries that take part.
+// results returns empty results for all participating libraries.
 func (d *director) results(quick bool, all []library) *Results {
 	r := &Results{
 		Quick: quick, Rounds: d.effort.rounds, Cores: runtime.NumCPU(), RAMDisk: d.arena.disk != "",
@@ -112,8 +112,8 @@ func (d *director) results(quick bool, all []library) *Results {
 	return r
 }
 
-// reason is what the page of results says about a library that was left out. The error is
-// longer, and names folders of this machine.
+// reason returns what the page says about a library that was left out. The error itself
+// is longer, and contains paths of this machine.
 func reason(why error) string {
 	for _, missing := range []error{peers.ErrNotFound, peers.ErrNoKazoo, peers.ErrNoEtcd} {
 		if errors.Is(why, missing) {
@@ -123,7 +123,7 @@ func reason(why error) string {
 	return "it was there and could not be run"
 }
 
-// contest plays with one process for each library, at the place and warmed up.
+// contest starts a process for each library at the place, warms it up, and calls play.
 func (d *director) contest(ctx context.Context, r *Results, at *place, play func(map[string]*contestant) error) (err error) {
 	contestants := make(map[string]*contestant)
 	defer func() {
@@ -145,11 +145,11 @@ func (d *director) contest(ctx context.Context, r *Results, at *place, play func
 	return play(contestants)
 }
 
-// play lets each library take part in a stage.
+// play runs a stage with each library.
 func (d *director) play(ctx context.Context, r *Results, s stage, all map[string]*contestant) error {
 	for round := range d.effort.rounds {
 		d.say("%s, round %d of %d", s.name, round+1, d.effort.rounds)
-		for i := range r.Libraries { // another library is first in each round
+		for i := range r.Libraries { // each round starts with another library
 			m := &r.Libraries[(round+i)%len(r.Libraries)]
 			if s.who != nil && !s.who(m.library) {
 				continue
@@ -163,7 +163,7 @@ func (d *director) play(ctx context.Context, r *Results, s stage, all map[string
 	return nil
 }
 
-// path returns a path that was not used before, so that no contender meets an older node.
+// path returns a fresh path, so that no contender finds older nodes.
 func (d *director) path(key string) string {
 	d.paths++
 	return fmt.Sprintf("/bench-%s/%d", key, d.paths)
@@ -204,14 +204,14 @@ func (d *director) memory(ctx context.Context, r *Results) error {
 }
 
 func hold(a *act, n int) {
-	// The first locks load code, pools and buffers that no later lock needs again.
+	// The first locks load code, and allocate pools and buffers that later locks reuse.
 	a.err = a.d.warmUp(a)
 	a.path = a.d.path(a.c.Key)
 	a.open(1, use{})
 	idle := a.counted()
 	more := a.ask(askHold, n, 0)
 	if a.m.Key == keyOurs {
-		// A node is watched some time after the grant. Until then its lock takes less
+		// A node is watched only some time after the grant. Until then its lock uses less
 		// memory.
 		a.queued(idle.watches + float64(n))
 		more = a.ask(askHeld, 0, 0)

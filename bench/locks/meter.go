@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// handshake is the length of a ZooKeeper server's answer to a new session, up to and with
-// the password.
+// handshake is the length of a ZooKeeper server's answer to a new session, up to and
+// including the password.
 const handshake = 4 + 4 + 4 + 8 + 4 + 16
 
-// meter dials, and counts the bytes on its connections, both ways. Any goroutine may use
-// it.
+// meter dials, and counts the bytes on its connections, in both directions. It is safe
+// for concurrent use.
 type meter struct {
 	bytes         atomic.Int64
 	reads, writes atomic.Int64 // calls
 
 	mu       sync.Mutex
 	openings map[int64][]byte   // the first bytes of a server's answer, by session
-	carriers map[int64]net.Conn // the youngest connection of each session
+	carriers map[int64]net.Conn // the newest connection of each session
 }
 
 func (m *meter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -33,16 +33,16 @@ func (m *meter) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return &meteredConn{Conn: conn, meter: m}, nil
 }
 
-// dialWithin is dial in the form of the ZooKeeper client.
+// dialWithin is dial with the signature that the ZooKeeper client needs.
 func (m *meter) dialWithin(network, addr string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return m.dial(ctx, network, addr)
 }
 
-// opening returns the first bytes of a connection of the session, or nil; they must not
-// be changed. A client that is being closed may dial once more, so the youngest
-// connection need not be the right one.
+// opening returns the first bytes that a connection of the session received, or nil. The
+// caller must not modify them. They are kept by session, because a closing client may
+// dial once more, so the newest connection may belong to another session.
 func (m *meter) opening(session int64) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,14 +55,14 @@ func (m *meter) cut(session int64) {
 	conn := m.carriers[session]
 	m.mu.Unlock()
 	if conn != nil {
-		_ = conn.Close() // the client notices, whatever this returns
+		_ = conn.Close() // the client notices in any case
 	}
 }
 
 type meteredConn struct {
 	net.Conn
 	meter *meter
-	head  []byte // the handshake, as far as it was read; only the reader uses it
+	head  []byte // the part of the handshake that was read so far; only used by the reader
 }
 
 // Read counts.

@@ -9,14 +9,14 @@ import (
 
 type ours struct {
 	c       *coordinator.Coordinator
-	options []coordinator.LockOption // of its mutexes
+	options []coordinator.LockOption // for its mutexes
 }
 
 func openOurs(ctx context.Context, addr string, m *meter, options []coordinator.LockOption) (client, error) {
 	c, err := coordinator.Connect(ctx, addr, coordinator.WithDialer(m.dial),
 		coordinator.WithSessionTimeout(sessionTimeout), coordinator.WithTickTime(serverTick),
-		// The memory of 100,000 locks in one session: more than a server bears that has
-		// to start again.
+		// Enough for 100,000 locks in one session, which is more than a restarting server
+		// can cope with.
 		coordinator.WithNodeBudget(32<<20))
 	if err != nil {
 		return nil, err
@@ -47,14 +47,14 @@ func (o ours) other(u use, path string) (mutex, error) {
 	}
 }
 
-// cached are the options of a mutex that is kept while no other contender wants it.
+// cached returns the options for a cached mutex.
 func cached() []coordinator.LockOption { return []coordinator.LockOption{coordinator.Cached()} }
 
 func (o ours) mutex(path string) *ourMutex {
 	return &ourMutex{ask: o.c.Mutex(path, o.options...).Acquire}
 }
 
-// ourMutex is a lock of any kind.
+// ourMutex is a zkgrant lock of any kind.
 type ourMutex struct {
 	ask     func(context.Context, ...coordinator.AcquireOption) *coordinator.Acquisition
 	current *coordinator.Acquisition

@@ -9,15 +9,15 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// place is where the servers of all libraries are.
+// place is a set of servers for all libraries.
 type place struct {
-	zookeeper, etcd endpoint // etcd has no server if it is left out
+	zookeeper, etcd endpoint // etcd has no server if it is missing
 
-	lag     func(roundTrip time.Duration) // nil if the place has no distance to set
+	lag     func(roundTrip time.Duration) // sets the distance; nil if the place has none
 	closers []func() error
 }
 
-// endpoint is a server as its clients know it.
+// endpoint is a server with the address for its clients.
 type endpoint struct {
 	server
 	addr string
@@ -44,9 +44,8 @@ func (p *place) close() (err error) {
 	return err
 }
 
-// farAway returns the place with a proxy before each of its servers, which makes the way
-// there and back as long as lag says. The caller still ends the servers, and closes the
-// returned place to end the proxies.
+// farAway returns p with a proxy in front of each server, whose round trip lag sets. The
+// caller still ends the servers, and closes the returned place to end the proxies.
 func farAway(p *place) (far *place, err error) {
 	var fronts []*ensemble.Proxy
 	far = &place{lag: func(roundTrip time.Duration) {
@@ -75,9 +74,9 @@ func farAway(p *place) (far *place, err error) {
 	return far, nil
 }
 
-// farLeaders starts three servers of each kind, and returns a place beside a follower.
-// The way between the follower and its leader is as long as lag says, and the third
-// server is beside the leader. The caller must close the place.
+// farLeaders starts three servers of each kind, and returns a place at a follower. lag
+// sets the round trip between the follower and its leader. The third server is near the
+// leader. The caller must close the place.
 func farLeaders(ctx context.Context, disk string, withEtcd bool) (p *place, err error) {
 	p = new(place)
 	defer func() {

@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// player answers for one of the Go libraries. A contestant's process runs it.
+// player answers the questions for one of the Go libraries, in a contestant's process.
 type player struct {
 	key, addr string
 	meter     meter
@@ -25,11 +25,11 @@ type player struct {
 	use      use
 	queue    *queue
 
-	kept             []mutex // by hold
+	kept             []mutex // locks kept by hold
 	heap, goroutines int64   // in use before hold
 }
 
-// play answers the questions on the input until that ends.
+// play answers the questions on the input until it ends.
 func play(ctx context.Context, key, addr string, input io.Reader, output io.Writer) error {
 	p := &player{key: key, addr: addr, chain: &chain{last: map[string]string{}}, use: use{kind: kindMutex}}
 	lines := bufio.NewScanner(input)
@@ -124,8 +124,8 @@ func (p *player) close() (err error) {
 	return err
 }
 
-// lock returns a lock of the kind in use: for a loop, or, if shared, one that may be at
-// the same path as others.
+// lock returns a lock of the kind in use: for a loop or, if shared is set, one that may
+// share its path with others.
 func (p *player) lock(c client, path string, shared bool) (mutex, error) {
 	if p.use.kind != kindMutex {
 		if various, ok := c.(versatile); ok {
@@ -167,7 +167,7 @@ func (p *player) cycle(ctx context.Context, path string, n int, awaited bool) ([
 	return took, settle(ctx, m)
 }
 
-// awaited is a mutex that waits for its release to be over before the next acquire.
+// awaited is a mutex that waits until its release has finished before the next acquire.
 type awaited struct {
 	mutex
 	awaiter
@@ -185,7 +185,7 @@ func (a *awaited) acquire(ctx context.Context) error {
 	return a.mutex.acquire(ctx)
 }
 
-// settle returns when the mutex has nothing under way.
+// settle waits until the mutex's last release has finished.
 func settle(ctx context.Context, m mutex) error {
 	if last, async := m.(awaiter); async {
 		return last.await(ctx)
@@ -193,8 +193,8 @@ func settle(ctx context.Context, m mutex) error {
 	return nil
 }
 
-// many runs the cycles of many goroutines at once, each with its own mutex. The first
-// cycle of each may make a directory, and is not counted.
+// many runs cycles in many goroutines at once, each with its own mutex. The first cycle
+// of each may create a directory, and is not counted.
 func (p *player) many(ctx context.Context, goroutines, cycles int, lock func(i int) (mutex, error)) ([]int64, error) {
 	var warm sync.WaitGroup
 	warm.Add(goroutines)
@@ -220,7 +220,7 @@ func (p *player) many(ctx context.Context, goroutines, cycles int, lock func(i i
 	return []int64{time.Since(start).Nanoseconds()}, err
 }
 
-// loop does cycles, and waits until the last one is over.
+// loop runs cycles, and waits until the last release has finished.
 func loop(ctx context.Context, m mutex, cycles int) error {
 	if err := repeat(ctx, m, cycles); err != nil {
 		return err
@@ -228,7 +228,7 @@ func loop(ctx context.Context, m mutex, cycles int) error {
 	return settle(ctx, m)
 }
 
-// repeat does cycles. The last one may not be over.
+// repeat runs cycles. The last release may not have finished.
 func repeat(ctx context.Context, m mutex, cycles int) error {
 	for range cycles {
 		if err := m.acquire(ctx); err != nil {
@@ -260,7 +260,7 @@ func (p *player) held() ([]int64, error) {
 	return []int64{heap - p.heap, goroutines - p.goroutines}, nil
 }
 
-// take acquires n locks in some goroutines.
+// take acquires n locks, in several goroutines.
 func (p *player) take(ctx context.Context, path string, n int) ([]mutex, error) {
 	const hands = 128
 	kept := make([]mutex, n)
@@ -273,7 +273,7 @@ func (p *player) take(ctx context.Context, path string, n int) ([]mutex, error) 
 			if err != nil {
 				return err
 			}
-			if ours, is := m.(*ourMutex); is { // makes the channels that a holder in a select uses
+			if ours, is := m.(*ourMutex); is { // creates the channels that a holder would use in a select
 				ours.current.Lost()
 				ours.current.Done()
 			}
@@ -283,18 +283,18 @@ func (p *player) take(ctx context.Context, path string, n int) ([]mutex, error) 
 	})
 }
 
-// allocated is the number of all objects ever allocated.
+// allocated returns the number of objects allocated so far.
 func allocated() int64 {
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.Mallocs) //nolint:gosec // it stays far below that
 }
 
-// inUse is how much of the heap is in use, and the number of goroutines.
+// inUse returns the heap memory in use, and the number of goroutines.
 func inUse() (heap, goroutines int64) {
 	var stats runtime.MemStats
-	// The second run frees what the first one finds with a finalizer, and what pools keep
-	// for one more run.
+	// The second collection frees objects with finalizers, and what pools keep for one
+	// more cycle.
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&stats)

@@ -11,8 +11,8 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// colourOf is a library's own colour, in every plot. The colours differ for people who
-// confuse red and green, too.
+// colourOf returns a library's colour, the same in every plot. The colours are
+// distinguishable for colour-blind readers, too.
 func colourOf(key string) color.Color {
 	switch key {
 	case keyOurs:
@@ -76,12 +76,12 @@ func (r *Results) bars(title, unit, figure string) (*plot.Plot, error) {
 	return p, nil
 }
 
-// barAt says where a bar is, and what stands above it.
+// barAt is the position of a bar, and the text above it.
 type barAt struct {
 	x             float64
-	width, offset vg.Length // the offset is of its middle from x
+	width, offset vg.Length // offset is from x to the bar's middle
 	text          string
-	size, lift    float64 // of the text, in points; 0 for the usual size
+	size, lift    float64 // of the text, in points; 0 for the default
 }
 
 func addBar(p *plot.Plot, at barAt, key string, value float64) (*plotter.BarChart, error) {
@@ -104,8 +104,8 @@ func addBar(p *plot.Plot, at barAt, key string, value float64) (*plotter.BarChar
 	return bar, nil
 }
 
-// lines draws a figure that exists for each length of the queue, with a line for each
-// library, on logarithmic scales.
+// lines draws a figure over the length of the queue, with a line for each library, on
+// logarithmic scales.
 func (r *Results) lines(title, unit string, figure func(queue int) string) (*plot.Plot, error) {
 	p := figures.NewPlot(title, unit)
 	p.X.Label.Text = "waiting"

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// queue is the contenders of one path, each a goroutine that acquires, waits to be told,
-// and releases.
+// queue has the contenders at one path. Each is a goroutine that acquires the lock, waits
+// for leave, and releases it.
 type queue struct {
 	path    string
 	size    int // how many were added so far
@@ -20,13 +20,13 @@ type queue struct {
 }
 
 type waiter struct {
-	at       time.Time      // of the grant
+	at       time.Time      // the time of the grant
 	leave    chan struct{}  // closed to make it release
-	released chan time.Time // when it began to release
+	released chan time.Time // receives the time at which the release began
 }
 
-// fill adds contenders. All of them are made before the first is asked to acquire, so
-// that the making does not delay the waiters.
+// fill adds contenders. It creates all of them before the first one acquires, so that
+// creating them does not delay the waiters.
 func (p *player) fill(ctx context.Context, path string, n int) error {
 	if p.queue == nil || p.queue.path != path {
 		if p.queue != nil {
@@ -35,8 +35,8 @@ func (p *player) fill(ctx context.Context, path string, n int) error {
 		p.queue = &queue{path: path, granted: make(chan *waiter), failed: make(chan error, 1)}
 	}
 	q := p.queue
-	// The last contenders of a queue never get the lock: their wait ends with their
-	// session, or with this context.
+	// The last contenders of a queue never get the lock: they wait until their session or
+	// this context ends.
 	ctx, cancel := context.WithCancel(ctx)
 	if before := q.cancel; before == nil {
 		q.cancel = cancel
@@ -83,7 +83,7 @@ func (q *queue) contend(ctx context.Context, m mutex) {
 	if err != nil {
 		select {
 		case q.failed <- err:
-		default: // one is enough
+		default: // one error is enough
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (q *queue) next(ctx context.Context) (*waiter, error) {
 	}
 }
 
-// drain hands the lock on.
+// drain hands the lock on n times.
 func (p *player) drain(ctx context.Context, n int) ([]int64, error) {
 	q := p.queue
 	if q == nil || q.holder == nil {
@@ -118,6 +118,6 @@ func (p *player) drain(ctx context.Context, n int) ([]int64, error) {
 	return took, nil
 }
 
-// stop ends the waiting of all contenders. In a call that cannot be cancelled, it ends
-// with the session.
+// stop cancels the wait of all contenders. A call that cannot be cancelled ends with the
+// session.
 func (q *queue) stop() { q.cancel() }

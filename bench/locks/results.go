@@ -6,8 +6,8 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// The figures of a library, by their names in the results. Times are in microseconds
-// unless said otherwise.
+// The names of a library's figures in the results. Times are in microseconds unless the
+// name says otherwise.
 const (
 	figureCycle      = "cycle_p50_us"
 	figureCycleTail  = "cycle_p99_us"
@@ -37,24 +37,24 @@ func figureCross(waiting int) string     { return "cross_session_p50_us_" + strc
 func figureAwaitedServer(n int) string   { return "awaited_" + figureServer(n) }
 func figureAwaitedClient(n int) string   { return "awaited_" + figureClient(n) }
 
-// Results is everything that was measured in one run.
+// Results has the measurements of one run.
 type Results struct {
 	Quick     bool              `json:"quick"`
 	Rounds    int               `json:"rounds"`
 	Cores     int               `json:"cores"`
 	RAMDisk   bool              `json:"ram_disk"`
 	Versions  map[string]string `json:"versions"`
-	LeftOut   map[string]string `json:"left_out,omitempty"` // libraries by key, and why
+	LeftOut   map[string]string `json:"left_out,omitempty"` // by key, the reason why a library is missing
 	Libraries []Measured        `json:"libraries"`
 }
 
-// Measured is what was measured of one library.
+// Measured has the measurements of one library.
 type Measured struct {
 	library
-	Rounds map[string][]float64 `json:"rounds"` // by figure; one value for each round
+	Rounds map[string][]float64 `json:"rounds"` // by figure, one value for each round
 }
 
-// value is the median over the rounds.
+// value returns the median over the rounds.
 func (r *Results) value(key, figure string) (float64, bool) {
 	for _, m := range r.Libraries {
 		if m.Key == key && len(m.Rounds[figure]) > 0 {

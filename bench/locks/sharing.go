@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// turns lets the sessions use one lock in turn, each for that many cycles in succession.
+// turns lets the sessions use one lock in turn, each for that many cycles in a row.
 func (p *player) turns(ctx context.Context, path string, n, cycles int) ([]int64, error) {
 	all := make([]mutex, len(p.sessions))
 	for i, c := range p.sessions {
@@ -35,7 +35,7 @@ func (p *player) turns(ctx context.Context, path string, n, cycles int) ([]int64
 	return []int64{took}, nil
 }
 
-// walk uses many locks, each once, one after the other.
+// walk uses many locks, each once, one after another.
 func (p *player) walk(ctx context.Context, path string, n int) ([]int64, error) {
 	var last mutex
 	start := time.Now()
@@ -53,7 +53,7 @@ func (p *player) walk(ctx context.Context, path string, n int) ([]int64, error) 
 	return []int64{took}, settle(ctx, last)
 }
 
-// arrive lets the second session acquire a cached lock of the first, and release it: n
+// arrive lets the second session acquire and release a cached lock of the first one, n
 // times.
 func (p *player) arrive(ctx context.Context, path string, n, using int) ([]int64, error) {
 	if p.key != keyCached || len(p.sessions) < 2 {
@@ -82,8 +82,9 @@ func (p *player) arrive(ctx context.Context, path string, n, using int) ([]int64
 	return took, nil
 }
 
-// keep returns a function that makes the first session keep the lock idle. A node that
-// was granted at once that many times is kept, and so is the next one.
+// keep returns a function that uses the lock in the first session until its node is
+// cached. A node that has served that many quick grants is cached, and so is the next
+// one.
 func (p *player) keep(path string) func(context.Context) error {
 	const turns, tries = 5, 1000
 	m := p.sessions[0].(ours).mutex(path)
@@ -100,8 +101,8 @@ func (p *player) keep(path string) func(context.Context) error {
 	}
 }
 
-// hammer lets goroutines use a lock of the first session until they are stopped. When
-// ready returns, they have had it often enough for another session's visit to be over.
+// hammer lets goroutines use a lock of the first session until stop is called. When ready
+// returns, they have used it often enough that another session's visit must be over.
 func (p *player) hammer(ctx context.Context, path string, n int) (ready func(context.Context) error, stop func()) {
 	const cycles = 1000
 	var all sync.WaitGroup

@@ -14,7 +14,7 @@ type stage struct {
 	run  func(*act)
 }
 
-// only is for a stage in which not every library takes part.
+// only selects the libraries with these keys.
 func only(keys ...string) func(library) bool {
 	return func(l library) bool { return slices.Contains(keys, l.Key) }
 }
@@ -22,7 +22,7 @@ func only(keys ...string) func(library) bool {
 // crossCrowd is how many contenders wait when the lock is handed on between two sessions.
 const crossCrowd = 100
 
-// stages are the parts of the contest in their order.
+// stages returns the stages of the contest, in order.
 func (d *director) stages() []stage {
 	all := []stage{{name: "uncontended cycle", run: runCycles}}
 	for _, locks := range d.effort.locks {
@@ -52,7 +52,7 @@ func (d *director) stages() []stage {
 	return append(all, stage{name: fmt.Sprintf("%d locks, and the session expires", d.effort.expired), who: only(keyOurs), run: runExpire})
 }
 
-// runCycles also does the cycles with the release awaited, in the same round: they are
+// runCycles also runs the cycles with awaited releases, in the same round: they are
 // compared with the cycles of all libraries, and the machine's speed varies over time.
 func runCycles(a *act) {
 	runCycle(a)
@@ -71,7 +71,7 @@ func runCycles(a *act) {
 func runCycle(a *act) {
 	n := a.d.effort.cycles
 	a.open(1, use{})
-	a.ask(askCycle, 20, 0) // the first cycles make the directory
+	a.ask(askCycle, 20, 0) // the first cycles create the directory
 	var took []int64
 	counted := a.during(func() { a.work(1, n, func() { took = a.ask(askCycle, n, 0) }) })
 	a.note(figureCycle, median(took))
@@ -94,17 +94,17 @@ func runMany(locks int) func(*act) {
 	}
 }
 
-// many notes how many cycles a session does with that many locks at once.
+// many records how many cycles per second a session does with that many locks at once.
 func (a *act) many(locks int) {
 	var rate float64
 	a.work(locks, locks*(a.each(locks)+1), func() { rate = a.rate(askMany, locks) })
 	a.note(figureRate(locks), rate)
 }
 
-// each is how many cycles each of that many locks does.
+// each returns how many cycles each of that many locks does.
 func (a *act) each(locks int) int { return max(a.d.effort.many/locks, 1) }
 
-// rate asks for cycles with many locks at once, and returns the cycles a second.
+// rate asks for cycles with many locks at once, and returns the cycles per second.
 func (a *act) rate(verb string, locks int) float64 {
 	return float64(locks*a.each(locks)) / (a.one(verb, locks, a.each(locks)) / 1e9)
 }
@@ -116,10 +116,10 @@ type pendulum struct {
 	add  int // how many contenders queue up next
 }
 
-func (a *act) pendulum() *pendulum { return &pendulum{a, a.counted(), 2} } // the first time a holder, too
+func (a *act) pendulum() *pendulum { return &pendulum{a, a.counted(), 2} } // the first time with a holder
 
 // swing hands the lock on n times. Before each handoff, a waiter queues up in the next
-// session; far is called after that, and near when the lock is handed on.
+// session. Then swing calls far, and after the handoff near.
 func (p *pendulum) swing(n int, far, near func()) (took []int64) {
 	for range n {
 		p.ask(askFill, p.add, 0)
@@ -139,32 +139,33 @@ func runCross(a *act) {
 }
 
 // runPatient is runCross with a waiter that has waited for more than three probe
-// intervals. The other libraries do the same after any wait, so their figures are those
-// of runCross.
+// intervals. For the other libraries the length of the wait makes no difference, so their
+// figures are those of runCross.
 func runPatient(a *act) {
 	a.open(2, use{})
 	a.note(figurePatient, median(a.pendulum().swing(a.d.effort.patient, func() { a.rest(a.d.effort.patience) }, func() {})))
 	a.close()
 }
 
-// handoffs are the figures of some handoffs, in one round.
+// handoffs are the figures of a round's handoffs.
 type handoffs struct {
 	took     float64 // median, in microseconds
-	bytes    float64 // each
-	requests float64 // each
-	wakeUps  float64 // each
+	bytes    float64 // per handoff
+	requests float64 // per handoff
+	wakeUps  float64 // per handoff
 }
 
 const (
 	// atOnce is how many contenders queue up at the same time. Each of them may list all
-	// others, and the server keeps an answer in memory until the client has read it.
+	// the others, and the server keeps an answer in memory until the client has read it.
 	atOnce = 250
-	// firstHandoffs are not counted: a queue at rest has to get going.
+	// firstHandoffs is how many handoffs do not count, because an idle queue has to get
+	// going.
 	firstHandoffs = 5
 )
 
-// runHandoff builds a queue, waits until every waiter is at rest, and hands the lock on,
-// again and again.
+// runHandoff builds a queue, waits until every waiter is idle, and hands the lock on
+// repeatedly.
 func runHandoff(queue, sessions int, note func(*act, handoffs)) func(*act) {
 	return func(a *act) {
 		n := min(queue-firstHandoffs, a.d.effort.handoffs)

@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// stock is a client with the lock that comes with go-zookeeper.
+// stock is a client with go-zookeeper's own lock.
 type stock struct{ conn *zk.Conn }
 
 func openStock(ctx context.Context, addr string, m *meter) (stock, error) {
@@ -32,7 +32,7 @@ type stockMutex struct{ lock *zk.Lock }
 func (m stockMutex) acquire(context.Context) error { return m.lock.Lock() }
 func (m stockMutex) release() error                { return m.lock.Unlock() }
 
-// makePath creates the nodes of the path that are missing.
+// makePath creates the missing nodes of the path.
 func makePath(conn *zk.Conn, path string) error {
 	for i := 1; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {

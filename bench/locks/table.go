@@ -11,22 +11,24 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// goal is a goal: one figure of the subject, as it is or divided by another figure.
+// goal is a limit for a figure of the subject, either as it is or divided by another
+// figure.
 type goal struct {
 	what    string
-	figure  string // of the subject
+	figure  string // a figure of the subject
 	over    string // the figure to divide by; empty for none
-	of      string // of this library
-	atLeast bool   // the limit is the least, not the most
+	of      string // the library of the figure to divide by
+	atLeast bool   // the limit is a minimum, not a maximum
 	limit   float64
 }
 
-// ratio is the goal that a figure is at most so many times one of another library.
+// ratio returns the goal that a figure is at most limit times a figure of another
+// library.
 func ratio(what, figure, over, of string, limit float64) goal {
 	return goal{what: what, figure: figure, over: over, of: of, limit: limit}
 }
 
-// subject is the library that the others are compared with.
+// subject returns the library that the others are compared with.
 func (r *Results) subject() string {
 	if len(r.Libraries) == 0 {
 		return keyOurs
@@ -34,8 +36,8 @@ func (r *Results) subject() string {
 	return r.Libraries[0].Key
 }
 
-// goals are zkgrant's goals, in the order of the table. The longest queue is the longest
-// that was measured.
+// goals returns zkgrant's goals, in the order of the table. "The longest queue" is the
+// longest one measured.
 func (r *Results) goals() []goal {
 	long := r.longest(keyOurs)
 	cycle := "uncontended cycle"
@@ -86,7 +88,7 @@ func (r *Results) goals() []goal {
 	)
 }
 
-// measured is the measured value of the goal; not ok if a figure is missing.
+// measured returns the measured value, or false if a figure is missing.
 func (g goal) measured(r *Results) (value float64, ok bool) {
 	value, ok = r.value(r.subject(), g.figure)
 	if !ok || g.over == "" {
@@ -103,7 +105,7 @@ func (g goal) reached(value float64) bool {
 	return value <= g.limit
 }
 
-// longest is the longest queue in which the library handed on the lock, or 0.
+// longest returns the longest queue in which the library handed on the lock, or 0.
 func (r *Results) longest(key string) int {
 	longest := 0
 	for _, queue := range r.queues() {
@@ -114,7 +116,7 @@ func (r *Results) longest(key string) int {
 	return longest
 }
 
-// queues are the lengths of the queues that were tried, in order.
+// queues returns the measured queue lengths, in order.
 func (r *Results) queues() []int {
 	var all []int
 	for _, m := range r.Libraries {
@@ -132,7 +134,7 @@ func (r *Results) queues() []int {
 	return all
 }
 
-// row is a line of the table of all figures: one figure of each library.
+// row is a line in the table of all figures, with one figure of each library.
 type row struct {
 	what, figure, unit string
 }
@@ -187,12 +189,12 @@ func (r *Results) rows() []row {
 		row{"session expires: last loss after the first", figureExpire, "ms"})
 }
 
-// title begins the page of results.
+// title is the beginning of the page.
 const title = "# Results\n\nWritten by `go run ./locks` in bench; what is measured, and how, stands in " +
 	"[locks/doc.go](locks/doc.go).\nAll figures of a part are from one run, in which all libraries used the same servers, " +
 	"and medians over its rounds.\n"
 
-// write writes the part of the page that is about locks nearby.
+// write writes the sections about locks near the servers.
 func (r *Results) write(output io.Writer) error {
 	var b strings.Builder
 	b.WriteString("\n")
@@ -251,7 +253,7 @@ func (r *Results) writeGoals(b *strings.Builder, goals []goal) {
 	}
 }
 
-// multiples explains writeTable's table.
+// multiples explains the table that writeTable writes.
 const multiples = "The first column is what zkgrant was measured at, the others are multiples of it: 2× is twice as much.\n" +
 	"Where zkgrant has no such figure, or 0, they stand as they are.\n\n"
 
@@ -291,7 +293,7 @@ func (r *Results) writeTable(b *strings.Builder, rows []row) {
 	}
 }
 
-// exact is Number with one digit more, for figures to be compared.
+// exact is figures.Number with one more digit, for figures that are compared.
 func exact(v float64) string {
 	if math.Abs(v) < 10 && v != math.Trunc(v) {
 		return strconv.FormatFloat(v, 'f', 3, 64)

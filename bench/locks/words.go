@@ -8,29 +8,36 @@ import (
 )
 
 // A contestant's process gets questions such as "cycle /bench/x 500 0", and answers each
-// with one line: "ok" and whole numbers, or "no" and the reason. Times are in
-// nanoseconds. What each question has, and what its answer:
+// with one line: "ok" and integers, or "no" and the reason. Times are in nanoseconds. The
+// questions, and what they return:
 //
 //	open - n            opens n sessions
 //	use kind size       selects a kind of lock until close
 //	cycle path n        acquires and releases in a loop: the time of each cycle
 //	awaited path n      the same, with each release awaited
-//	many path n also    n goroutines or threads do also cycles, each with its own lock: the time of all of them
+//	many path n also    n goroutines or threads do also cycles each, with their own locks:
+//	                    the total time
 //	manyawaited ...     the same, with each release awaited
-//	crowd path n also   many with one lock for all of them
-//	turns path n also   the sessions take n turns with one lock, also cycles in each: the time of all of them
-//	walk path n         acquires and releases n locks, each once, one after the other: the time of all of them
-//	arrive path n also  the second session comes n times for a cached lock of the first, which also goroutines use there, or none:
-//	                    the time of each visit, up to the grant
-//	fill path n         adds contenders to the queue at a path, in turn from each session. When the answer comes, the first contender of
-//	                    all has been granted; the others may still be on their way
-//	drain - n           hands the lock on n times: the time of each handoff, from before the release to the grant
-//	bytes               how many bytes went over the process's connections so far, both ways
-//	calls               how many system calls have read from these connections so far, how many have written, and how many objects
-//	                    the process has allocated
-//	hold path n         takes locks and keeps them: the growth of the memory in bytes, and of the number of goroutines or threads
-//	held                that anew, for the kept locks
-//	expire path n       takes locks and ends the session: the time from the first report of a loss to the last
+//	crowd path n also   many, with one lock for all of them
+//	turns path n also   the sessions take n turns with one lock, with also cycles in each:
+//	                    the total time
+//	walk path n         acquires and releases n locks once, one by one: the total time
+//	arrive path n also  the second session acquires a cached lock of the first n times,
+//	                    while also goroutines of the first use it: the time of each
+//	                    visit, up to the grant
+//	fill path n         adds contenders to the queue at a path, from each session in turn.
+//	                    It answers once the first contender of all has been granted; the
+//	                    others may not have queued up yet
+//	drain - n           hands the lock on n times: the time of each handoff, from before
+//	                    the release to the grant
+//	bytes               the bytes sent and received on the process's connections so far
+//	calls               the system calls that have read from these connections so far,
+//	                    those that have written, and the objects allocated by the process
+//	hold path n         takes locks and keeps them: the growth of the memory in bytes, and
+//	                    of the number of goroutines or threads
+//	held                the same figures again, for the kept locks
+//	expire path n       takes locks and ends the session: the time from the first report
+//	                    of a loss to the last
 //	close               ends all sessions
 const (
 	askOpen        = "open"
@@ -56,10 +63,10 @@ const (
 // The kinds of lock for askUse.
 const (
 	kindMutex     = "mutex"     // the default
-	kindCached    = "cached"    // a mutex that is kept while no other contender wants it
+	kindCached    = "cached"    // a mutex that is kept while no other contender requests it
 	kindSemaphore = "semaphore" // one of n permits
 	kindMulti     = "multi"     // n mutexes at once, at paths that begin with the one in the question
-	kindElection  = "election"  // of a leader, which resigns
+	kindElection  = "election"  // a leader's term; the release resigns
 )
 
 type use struct {
@@ -67,10 +74,10 @@ type use struct {
 	size int
 }
 
-// errRefused means that a contestant answered with a reason.
+// errRefused means that a contestant answered "no".
 var errRefused = errors.New("refused")
 
-// formatAnswer is the line for the result of a question.
+// formatAnswer returns the answer line for a result.
 func formatAnswer(values []int64, err error) string {
 	if err != nil {
 		return "no " + strings.Join(strings.Fields(err.Error()), " ")
@@ -82,7 +89,7 @@ func formatAnswer(values []int64, err error) string {
 	return string(line)
 }
 
-// parseAnswer reads a line of formatAnswer, from here or from another language.
+// parseAnswer parses a line of formatAnswer, or of a player in another language.
 func parseAnswer(line string) ([]int64, error) {
 	word, rest, _ := strings.Cut(line, " ")
 	switch word {
@@ -107,11 +114,11 @@ func parseAnswer(line string) ([]int64, error) {
 // question is a question to a contestant.
 type question struct {
 	verb    string
-	path    string // empty for questions without
+	path    string // empty if the question has none
 	n, also int
 }
 
-// String is the line that parseQuestion reads.
+// String returns the line that parseQuestion parses.
 func (q question) String() string {
 	path := q.path
 	if path == "" {
@@ -120,7 +127,7 @@ func (q question) String() string {
 	return fmt.Sprintf("%s %s %d %d", q.verb, path, q.n, q.also)
 }
 
-// parseQuestion reads a line of String.
+// parseQuestion parses a line of question.String.
 func parseQuestion(line string) (question, error) {
 	var q question
 	if _, err := fmt.Sscanf(line, "%s %s %d %d", &q.verb, &q.path, &q.n, &q.also); err != nil {

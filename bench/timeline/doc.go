@@ -2,7 +2,7 @@
 // draws it.
 //
 //	bench/deps                     # Java, ZooKeeper and Curator, if they are missing
-//	cd bench && go run ./timeline  # two minutes; writes timeline.json and timeline.svg, prints the figures
+//	cd bench && go run ./timeline  # two minutes; writes timeline.json and timeline.svg
 //	go run ./timeline -draw        # draws timeline.json again without measuring
 //
 // It shows when a holder learns that its lock is gone, compared with the grant of the
