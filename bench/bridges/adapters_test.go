@@ -15,15 +15,15 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// The tests in this file play the adapters that docs/bridges.md has as examples to copy.
+// The tests in this file exercise the adapters that docs/bridges.md offers for copying.
 
 var (
 	_ certmagic.Storage          = certificateStorage{}
 	_ certmagic.LockLeaseRenewer = certificateStorage{}
 )
 
-// TestCertificatesAreLocked: one caller has a name, in its process and beside others.
-// After a loss the next attempt locks it again.
+// TestCertificatesAreLocked: only one caller has a name, within a process and among
+// several. After a loss the next attempt locks the name again.
 func TestCertificatesAreLocked(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {
@@ -66,7 +66,7 @@ func TestCertificatesAreLocked(t *testing.T) {
 }
 
 // TestSutureLeadsAgainAfterALoss: the work stops, another process leads, and the
-// supervisor lets the first one campaign again.
+// supervisor makes the first one campaign again.
 func TestSutureLeadsAgainAfterALoss(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {
@@ -118,8 +118,8 @@ func TestSutureLeadsAgainAfterALoss(t *testing.T) {
 }
 
 // TestUploadsAreInterrupted: a second request, in this process or another one, asks the
-// holder to unlock, and then has the upload. A holder that does not unlock loses it after
-// the grace, and hears of each loss.
+// holder to unlock, and then gets the upload. A holder that does not unlock loses the
+// lock after the grace. The holder is notified of every loss.
 func TestUploadsAreInterrupted(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {

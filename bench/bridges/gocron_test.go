@@ -34,8 +34,8 @@ func schedule(s stage, when gocron.JobDefinition, job any, scheduler gocron.Sche
 	s.Cleanup(func() { eventstest.Check(s, g.Shutdown()) })
 }
 
-// TestGocronsLeaderRunsTheJobs: the leader alone runs them. After a loss the job under
-// way hears of it, and the other scheduler runs the next jobs.
+// TestGocronsLeaderRunsTheJobs: only the leader runs jobs. A loss ends the context of the
+// running job, and the other scheduler runs the next jobs.
 func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {
@@ -108,8 +108,8 @@ func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 	})
 }
 
-// TestGocronRunsAShortJobOnce: the clock of the second scheduler is behind by more than
-// the job takes. With a minimum each tick runs once. Without it, it runs on both.
+// TestGocronRunsAShortJobOnce: the second scheduler's clock is slow by more than the job
+// takes. With a minimum, each tick runs once. Without one, it runs on both schedulers.
 func TestGocronRunsAShortJobOnce(t *testing.T) {
 	t.Parallel()
 	const behind = 2 * time.Second
@@ -142,8 +142,8 @@ func TestGocronRunsAShortJobOnce(t *testing.T) {
 	}
 }
 
-// TestGocronSkipsALockedJob: it skips the job as long as the lock is kept, and the
-// listener hears which contender has the lock.
+// TestGocronSkipsALockedJob: gocron skips the job as long as the lock is held, and the
+// listener is told the holder.
 func TestGocronSkipsALockedJob(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {

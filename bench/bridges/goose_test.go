@@ -31,7 +31,7 @@ func (empty) Prepare(string) (driver.Stmt, error)          { return nil, errNoSt
 func (empty) Begin() (driver.Tx, error)                    { return nil, errNoStatements }
 func (empty) Close() error                                 { return nil }
 
-// migrate lets a provider of goose run one migration.
+// migrate runs one migration with a goose provider.
 func migrate(ctx context.Context, locker goose.ProviderOption, migration func(context.Context) error) error {
 	db := sql.OpenDB(empty{})
 	defer db.Close()

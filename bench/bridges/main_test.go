@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stage is where a test plays, in virtual time. Each coordinator stands for a process.
+// stage is a server in virtual time. Each coordinator on it represents a process.
 type stage struct {
 	*testing.T
 	server *zktest.Server
@@ -27,7 +27,7 @@ func inVirtualTime(t *testing.T, play func(s stage)) {
 	eventstest.Bubble(t, func(t *testing.T) { play(stage{t, zktest.Start(t)}) })
 }
 
-// process returns a coordinator that the end of the test closes.
+// process returns a coordinator, which is closed when the test ends.
 func (s stage) process() *coordinator.Coordinator {
 	s.Helper()
 	c, err := coordinator.Connect(s.Context(), s.server.Addr(), coordinator.WithSessionTimeout(10*time.Second), s.server.Option())

@@ -50,7 +50,7 @@ func (s *scene) town(pause func()) {
 	queue(s.other.Unfair("/locks/deploy/eu-west"), "release 4.2.0")
 }
 
-// happenings fill the timeline.
+// happenings causes events for the timeline.
 func (s *scene) happenings(pause func()) {
 	s.t.Helper()
 	invoices := s.queue(s.other.Mutex("/locks/billing/invoices"), "billing-7f9c", "billing-2b11", "billing-9d0e")
@@ -64,8 +64,8 @@ func (s *scene) happenings(pause func()) {
 	pause()
 }
 
-// flaws is a script that lists what makes the page hard to use. It checks the colours of
-// text, whether controls have names, and whether anything is wider than the screen.
+// flaws is a script that lists what makes the page hard to use: text with too little
+// contrast, controls without names, and elements wider than the screen.
 const flaws = `(() => {
 	const found = [];
 	const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -125,8 +125,8 @@ func TestBoardIsEasyToReadInEveryView(t *testing.T) {
 	s := start(t)
 	p := browser.Open(t, s.url, views["light"])
 	s.town(func() {})
-	// The timeline tells only what has changed since the page was opened: without a look
-	// in between, it may be nearly empty.
+	// The timeline only has changes since the page was opened. Without this wait it may
+	// be nearly empty.
 	p.Until("the town is shown", `document.querySelectorAll(".lock").length === 6`)
 	s.happenings(func() {})
 	p.Until("all is shown", `document.querySelectorAll(".lock").length === 7 && document.querySelectorAll("#timeline li").length > 3`)
@@ -171,7 +171,7 @@ func TestBoardIsAtTheTopOfEveryScreen(t *testing.T) {
 	p.Until("the lock is shown", shows("/locks/a", "ann", "bob"))
 	for _, view := range []browser.View{views["light"], {Width: 1000, Height: 700}, {Width: 400, Height: 800}, {Width: 1000, Height: 2000}} {
 		p.Look(view)
-		var room float64 // in the header, above and below its content
+		var room float64 // the space in the header above and below its content
 		p.Eval(`(() => {
 			const header = document.querySelector("header"), tall = (e) => e.getBoundingClientRect().height;
 			return tall(header) - Math.max(...[...header.children].map(tall));
@@ -183,8 +183,8 @@ func TestBoardIsAtTheTopOfEveryScreen(t *testing.T) {
 	s.quiet(p)
 }
 
-// TestThePictureOfTheBoard writes the picture in docs with -rewrite. The scene then takes
-// a while, so that times differ.
+// TestThePictureOfTheBoard writes the picture in docs with -rewrite. The scene takes a
+// while, so that the times on it differ.
 func TestThePictureOfTheBoard(t *testing.T) {
 	if !*rewrite {
 		t.Skip("writes the picture with -rewrite")

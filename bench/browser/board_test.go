@@ -40,7 +40,8 @@ func (s *scene) quiet(p *browser.Page) {
 	}
 }
 
-// shows is an expression: the page shows the lock, its holders, and then its waiters.
+// shows returns an expression that is true if the page shows the lock with these holders
+// and waiters.
 func shows(path, holders, waiters string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll(".lock")].some((l) =>
 		l.querySelector(".name").textContent === %q &&
@@ -77,13 +78,13 @@ func TestBoardShowsHoldersAndWaiters(t *testing.T) {
 	s.quiet(p)
 }
 
-// listener reads what the server sends to pages.
+// listener reads the updates that the server sends to pages.
 type listener struct {
 	t  *testing.T
 	in *bufio.Reader
 }
 
-// listen opens the stream until the end of the test.
+// listen opens the stream of updates until the test ends.
 func (s *scene) listen() listener {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"events", nil)
@@ -101,7 +102,7 @@ type sent struct {
 	Locks    []json.RawMessage `json:"locks"`
 }
 
-// next returns the next update, and its length.
+// next returns the next update and its length.
 func (l listener) next() (bytes int, u sent) {
 	l.t.Helper()
 	for {
@@ -114,8 +115,8 @@ func (l listener) next() (bytes int, u sent) {
 	}
 }
 
-// TestBoardShowsAChangeWithinASecond of a queue that was quiet. One that keeps changing
-// is read once in a probe interval.
+// TestBoardShowsAChangeWithinASecond is about a queue that was quiet. A queue that keeps
+// changing is read once per probe interval.
 func TestBoardShowsAChangeWithinASecond(t *testing.T) {
 	s := startReal(t)
 	const rounds = 5
@@ -132,7 +133,7 @@ func TestBoardShowsAChangeWithinASecond(t *testing.T) {
 	for i := range rounds {
 		began := time.Now()
 		first[i].Release()
-		<-first[i].Done() // its node is deleted, and is not counted below
+		<-first[i].Done() // its node is deleted, so it is not counted below
 		p.Until("the next one holds it", shows(path(i), "bob", ""))
 		took = append(took, time.Since(began))
 	}
@@ -140,7 +141,7 @@ func TestBoardShowsAChangeWithinASecond(t *testing.T) {
 	_, u := s.listen().next()
 	look := time.Duration((u.Interval + u.Took) * float64(time.Millisecond))
 	t.Logf("from a release to the page: %v; a look each %v ms takes %v ms", took, u.Interval, u.Took)
-	if median := took[rounds/2]; median > 2*look { // the second look shows one that is not watched yet
+	if median := took[rounds/2]; median > 2*look { // the second look also shows queues that are not watched yet
 		t.Errorf("from a release to the page: %v in the median, want at most two looks of %v", median, look)
 	}
 	var timeline string
@@ -218,7 +219,7 @@ func TestBoardIsUsedWithTheKeyboardAlone(t *testing.T) {
 	p.Press("?")
 	p.Until("the shortcuts are shown", `document.querySelector("#keys").open`)
 	p.Press(kb.Escape)
-	// Everything that can be clicked is reached with Tab.
+	// Everything that can be clicked can be reached with Tab.
 	p.Eval(`document.activeElement.blur(), window.reached = new Set(), addEventListener("focusin", (e) => reached.add(e.target)), 0`, nil)
 	p.Press(strings.Repeat(kb.Tab, 12))
 	var missed []string
@@ -255,8 +256,8 @@ func TestBoardAsksForALockBack(t *testing.T) {
 	s.quiet(p)
 }
 
-// TestBoardOffersNoRevocationThatIsRefused. If it is requested all the same, the timeline
-// says that it was refused and not that a holder was asked.
+// TestBoardOffersNoRevocationThatIsRefused: if a revocation is requested anyway, the
+// timeline says that it was refused, not that a holder was asked.
 func TestBoardOffersNoRevocationThatIsRefused(t *testing.T) {
 	s := start(t, board.WithRevoke(func(*http.Request) error { return nil }))
 	s.queue(s.other.Mutex("/locks/a"), "ann")
@@ -265,12 +266,12 @@ func TestBoardOffersNoRevocationThatIsRefused(t *testing.T) {
 	p.Click(".name")
 	p.Until("the dialog says why it cannot be revoked", `document.querySelector("#contenders tr") &&
 		document.querySelector("#firm").checkVisibility() && !document.querySelector("#revoke").checkVisibility()`)
-	var lines []string // that end the list of contenders
+	var lines []string // the lines at the end of the list of contenders
 	p.Eval(`[...document.querySelectorAll("#contenders tr:last-child, #contenders tr:last-child td")].map((e) => getComputedStyle(e).borderBottomWidth)`, &lines)
 	if slices.ContainsFunc(lines, func(width string) bool { return width != "0px" }) {
 		t.Errorf("below the last contender there are lines of %q, want none: the request has one above it", lines)
 	}
-	p.Eval(`document.querySelector("#ask").requestSubmit(), 0`, nil) // as from a page of an older look
+	p.Eval(`document.querySelector("#ask").requestSubmit(), 0`, nil) // as from an outdated page
 	p.Until("the page says so", `document.querySelector("#answer").textContent.includes("not revocable")`)
 	p.Until("the timeline has the refusal", `document.querySelector("#timeline [data-what=refused]")`)
 	var text string
@@ -283,8 +284,8 @@ func TestBoardOffersNoRevocationThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestBoardSaysWhatItHasNotSeen: the kind of two kinds with the same nodes, and the time
-// of a grant before the page was open.
+// TestBoardSaysWhatItHasNotSeen: the page does not guess between two kinds of lock with
+// the same nodes, nor the time of a grant from before it was opened.
 func TestBoardSaysWhatItHasNotSeen(t *testing.T) {
 	s := start(t)
 	first := s.queue(s.other.Election("/locks/a"), "ann", "bob", "eve")

@@ -20,8 +20,8 @@ import (
 // beginDemo builds and starts examples/demo, and returns the URL of its page.
 func beginDemo(t *testing.T, args ...string) (url string, p *eventstest.Process) {
 	t.Helper()
-	// The go command runs a test again if a file has changed that the test itself has
-	// read.
+	// The go command caches a test's result until a file changes that the test has
+	// accessed, so access the sources.
 	for _, pattern := range []string{"*.go", "page/*"} {
 		sources, err := filepath.Glob("../../examples/demo/" + pattern)
 		if err != nil || len(sources) == 0 {
@@ -42,8 +42,8 @@ func beginDemo(t *testing.T, args ...string) (url string, p *eventstest.Process)
 	return regexp.MustCompile(`http://\S+`).FindString(p.String()), p
 }
 
-// TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly presses its buttons with the keyboard.
-// With -rewrite it takes the picture of the README.
+// TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly presses the buttons with the keyboard.
+// With -rewrite it takes the README's picture.
 func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	t.Parallel() // it waits for lost sessions most of the time
 	url, program := beginDemo(t)
@@ -101,7 +101,7 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 		eventstest.Must(t, os.WriteFile("../../docs/demo.png", p.Screenshot(), 0o600))
 		t.Logf("%s | %s | notified %.1f s before", p.Text("#score-naive .count"), p.Text("#score-zkgrant .behind"), margin)
 	}
-	var sides []string // of the bracket where the label is while it scrolls out of the picture, or how it is cut
+	var sides []string // the sides of the bracket where the label is while it scrolls out of the picture, or how it is cut
 	p.Eval(`(() => {
 		const left = document.querySelector("#lanes").getBoundingClientRect().left + layout().left, seen = [], t = picture.Sides[1].Margins[0].Granted / 1e9 + 1;
 		for (let later = 0; later < 60; later++) {
@@ -171,7 +171,8 @@ func TestTheDemoShowsWhatEveryDisconnectCosts(t *testing.T) {
 	program.Exits(130)
 }
 
-// TestTheDemoShowsShardsMove away from a member that is killed or paused, and back.
+// TestTheDemoShowsShardsMove: the shards move away from a killed or paused member, and
+// back.
 func TestTheDemoShowsShardsMove(t *testing.T) {
 	t.Parallel()
 	url, program := beginDemo(t)

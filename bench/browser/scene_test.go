@@ -19,24 +19,25 @@ import (
 
 func TestMain(m *testing.M) { browser.Main(m) }
 
-// scene is a ZooKeeper, a process with a board, and others that use locks.
+// scene is a ZooKeeper server, a process with a board, and other processes that use
+// locks.
 type scene struct {
 	t       *testing.T
 	servers string
-	c       *coordinator.Coordinator // of the process with the board
-	other   *coordinator.Coordinator // of the others
+	c       *coordinator.Coordinator // the process with the board
+	other   *coordinator.Coordinator // the other processes
 	url     string
 }
 
-// start starts a ZooKeeper inside the test, and a board of all locks. The test runs
-// beside others.
+// start starts a server inside the test, and a board of all locks. The test runs in
+// parallel.
 func start(t *testing.T, options ...board.Option) *scene {
 	t.Helper()
 	t.Parallel()
 	return startOn(t, zktest.Start(t).Addr(), options...)
 }
 
-// startReal does the same with a real ZooKeeper, with ZKGRANT_REAL=1.
+// startReal does the same, on a real server if ZKGRANT_REAL=1.
 func startReal(t *testing.T) *scene {
 	t.Helper()
 	if os.Getenv("ZKGRANT_REAL") != "1" {
@@ -83,7 +84,7 @@ type asking interface {
 	Queue(ctx context.Context) ([]events.Contender, error)
 }
 
-// queue has contenders ask for a lock, each behind the other.
+// queue makes contenders request the lock, one after another.
 func (s *scene) queue(lock asking, names ...string) (all []*coordinator.Acquisition) {
 	s.t.Helper()
 	for _, name := range names {

@@ -58,7 +58,7 @@ func TestKnee(t *testing.T) {
 	}
 }
 
-// near reports whether two numbers are equal but for rounding.
+// near reports whether two numbers are equal except for rounding errors.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 
 func TestTheFormula(t *testing.T) {
@@ -89,7 +89,7 @@ func TestTheFormula(t *testing.T) {
 	}
 }
 
-// TestTheCommittedPageIsOfTheCommittedResults, as go run ./crowd -draw writes it.
+// TestTheCommittedPageIsOfTheCommittedResults: go run ./crowd -draw writes the page.
 func TestTheCommittedPageIsOfTheCommittedResults(t *testing.T) {
 	t.Parallel()
 	r, folder := new(Results), t.TempDir()
@@ -111,7 +111,7 @@ func TestFit(t *testing.T) {
 	for _, f := range []struct {
 		sessions, processes int
 		free                int64
-		want                int // 0 for an error
+		want                int // 0 means an error
 	}{
 		{1000, 0, 2 * (1000*sessionMemory + 77*processMemory), 77},
 		{10, 0, 1 << 40, 10},

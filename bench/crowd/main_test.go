@@ -110,8 +110,8 @@ func TestRealCrowd(t *testing.T) {
 		}
 	}
 	for i, s := range r.Storms {
-		// A holder that hears of its loss too late is a finding on a busy machine, not a
-		// defect of the measurement.
+		// On a busy machine, a holder that is notified of its loss too late is a result,
+		// not a defect of the measurement.
 		if held := []int{6, 1}[i]; s.Held != held || s.Told != held || s.Expired <= 0 || s.Again <= 0 {
 			t.Errorf("%s: %+v; want %d told of the loss, and every session back", s.What, s, held)
 		}

@@ -27,7 +27,7 @@ func TestCommandLine(t *testing.T) {
 	eventstest.Check(t, run(t.Context(), []string{"-h"}, strings.NewReader(""), &strings.Builder{}))
 }
 
-// inProcess is the server of a test, asked as the others are.
+// inProcess is a test's server, with the counters of the others.
 type inProcess struct {
 	*zktest.Server
 	requests *atomic.Int64
@@ -41,8 +41,8 @@ func (s inProcess) Counters(context.Context) (map[string]float64, error) {
 
 func (inProcess) ProcessorTime() (time.Duration, error) { return 0, nil }
 
-// directorOf is a director with the in-process server, and the libraries that need no
-// other one.
+// directorOf returns a director with the in-process server, and the libraries that need
+// no other server.
 func directorOf(t *testing.T, e effort) *director {
 	t.Helper()
 	srv, requests := zktest.Start(t), new(atomic.Int64)
@@ -61,8 +61,8 @@ func directorOf(t *testing.T, e effort) *director {
 	return &director{arena: a, effort: e, say: func(string, ...any) {}}
 }
 
-// TestStages plays each stage of locks nearby, once and short. Every figure is there, and
-// the page says what is not.
+// TestStages plays each stage of nearby locks once, briefly. All figures must be there,
+// and the page must list what is missing.
 func TestStages(t *testing.T) {
 	t.Parallel()
 	d := directorOf(t, effort{
@@ -116,8 +116,8 @@ func TestCachedStages(t *testing.T) {
 	asks(t, &r.Results, map[string]float64{keyCached: 0, keyOurs: 2, keyStock: 4})
 }
 
-// asks checks how many requests a cycle takes at most, but for a ping, and at least half
-// as many.
+// asks checks that a cycle takes at most that many requests, allowing for a ping, and at
+// least half as many.
 func asks(t *testing.T, r *Results, requests map[string]float64) {
 	t.Helper()
 	for key, most := range requests {
@@ -127,7 +127,8 @@ func asks(t *testing.T, r *Results, requests map[string]float64) {
 	}
 }
 
-// TestErrands runs each errand at each distance. None takes less than its round trips.
+// TestErrands runs each errand at each distance. None may take less time than its round
+// trips.
 func TestErrands(t *testing.T) {
 	t.Parallel()
 	least := map[string]map[string]int{
@@ -160,8 +161,8 @@ func TestErrands(t *testing.T) {
 	eventstest.Check(t, errors.Join(s.write(&strings.Builder{}), s.draw(t.TempDir())))
 }
 
-// The loss of a session that is ended on a real server is heard of on its own connection,
-// long before its silence is noticed.
+// When a session is ended on a real server, its owner is notified on its own connection,
+// long before it would notice the silence.
 func TestRealExpiryIsHeardOf(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -181,7 +182,7 @@ func TestRealExpiryIsHeardOf(t *testing.T) {
 	}
 }
 
-// Each measurement compiles the player in Java. This test only finds errors earlier.
+// Each measurement compiles the Java player anyway. This test finds errors earlier.
 func TestThePlayerInJavaCompiles(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// ErrNotFound is what [FindCurator] returns, wrapped with what is missing, on a machine
-// without Apache Curator.
+// ErrNotFound means that this machine has no Apache Curator. [FindCurator] wraps it with
+// what is missing.
 var ErrNotFound = errors.New("peers: no Apache Curator to run")
 
 // howToGet is the end of every message about a missing Curator.
@@ -24,22 +24,22 @@ const howToGet = "run bench/deps, or set CURATOR_HOME to a folder with its jars 
 
 const (
 	systemJars = "/usr/share/java" // where Debian installs them
-	compiler   = "jdk.compiler"    // the module of a Java that compiles; Debian's headless runtime has it
+	compiler   = "jdk.compiler"    // the compiler module; Debian's headless runtime has it
 	separator  = string(os.PathListSeparator)
 )
 
-// Curator is an Apache Curator that can run.
+// Curator is an installation of Apache Curator.
 type Curator struct {
 	Java      string   // the java program
 	Classpath []string // jars of Curator and of ZooKeeper's client; an element may be a folder followed by /*
 	Version   string   // such as 5.4.0
 }
 
-// FindCurator looks for a Curator to run on the Java, and with the client, of the
-// ZooKeeper: in CURATOR_HOME, which must then have one; as Debian's packages install it;
-// in .deps of the project of the working directory. If CURATOR_HOME has a ZooKeeper
-// client as well, that one is used. The error wraps [ErrNotFound] and says how to get
-// what is missing.
+// FindCurator finds Curator, to run with the Java and the client of zookeeper. It looks
+// in CURATOR_HOME, which must have it if set, then where Debian's packages install it,
+// then in .deps of the working directory's project. If CURATOR_HOME also has a ZooKeeper
+// client, that one is used. The error wraps [ErrNotFound] and says how to get what is
+// missing.
 func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
@@ -63,15 +63,15 @@ func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	return Curator{Java: zookeeper.Java, Classpath: classpath, Version: version}, nil
 }
 
-// ErrNoWriteLock is what [FindWriteLock] returns, wrapped with where it has looked, on a
-// machine without WriteLock.
+// ErrNoWriteLock means that this machine has no WriteLock. [FindWriteLock] wraps it with
+// where it has looked.
 var ErrNoWriteLock = errors.New("peers: no WriteLock to run; " +
 	"run bench/deps, or set WRITELOCK_HOME to a folder with zookeeper-recipes-lock.jar")
 
 // FindWriteLock returns the jar with ZooKeeper's own WriteLock, which is not part of the
-// client's jar: from WRITELOCK_HOME, which must then have it; as Debian's package
-// installs it; from .deps of the project of the working directory. The error wraps
-// [ErrNoWriteLock] if there is none.
+// client's jar. It looks in WRITELOCK_HOME, which must have it if set, then where
+// Debian's package installs it, then in .deps of the working directory's project. If
+// there is none, the error wraps [ErrNoWriteLock].
 func FindWriteLock() (string, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
@@ -84,7 +84,7 @@ func FindWriteLock() (string, error) {
 	return jar, nil
 }
 
-// inDeps is a folder in .deps, or empty if there is no project.
+// inDeps returns a folder in .deps, or "" if there is no project.
 func inDeps(deps, folder string) string {
 	if deps == "" {
 		return ""
@@ -92,8 +92,8 @@ func inDeps(deps, folder string) string {
 	return filepath.Join(deps, folder)
 }
 
-// findJar looks for a jar: only in home, if that is set, where a version may follow its
-// name; or else in the other folders.
+// findJar looks for a jar: if home is set, only there, where its name may end with a
+// version; otherwise in the other folders.
 func findJar(name, home string, folders ...string) (string, error) {
 	if home != "" {
 		found, err := filepath.Glob(filepath.Join(home, name+"*.jar"))
@@ -110,7 +110,7 @@ func findJar(name, home string, folders ...string) (string, error) {
 	return "", fmt.Errorf("there is no %s.jar in %q", name, folders)
 }
 
-// With returns the same Curator with more jars on its class path.
+// With returns a Curator with more jars on its class path.
 func (c Curator) With(jars ...string) Curator {
 	c.Classpath = append(slices.Clip(c.Classpath), jars...)
 	return c
@@ -136,8 +136,8 @@ func versionOf(jar string) (string, error) {
 	return "", fmt.Errorf("peers: %s does not say its version", jar)
 }
 
-// Compile compiles the source of a Java class, which must have the name of the file, into
-// the folder.
+// Compile compiles the source of a Java class into the folder. class is also the name of
+// the file.
 func (c Curator) Compile(ctx context.Context, folder, class, source string) error {
 	file := filepath.Join(folder, class+".java")
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
@@ -147,7 +147,7 @@ func (c Curator) Compile(ctx context.Context, folder, class, source string) erro
 	if err != nil {
 		return fmt.Errorf("peers: compiling %s: %w", class, err)
 	}
-	// The compiler is a module of the runtime, so that no program javac is needed.
+	// The compiler is a module of the runtime, so javac is not needed.
 	compile := exec.CommandContext(ctx, c.Java, "--module", compiler+"/com.sun.tools.javac.Main",
 		"-d", folder, "-classpath", strings.Join(jars, separator), file)
 	if said, err := compile.CombinedOutput(); err != nil {
@@ -157,8 +157,8 @@ func (c Curator) Compile(ctx context.Context, folder, class, source string) erro
 	return nil
 }
 
-// spellOut replaces a pattern for all jars of a folder by their names, as the program
-// java does and the compiler itself does not.
+// spellOut expands folder/* to the jars in the folder. The program java does that, but
+// the compiler does not.
 func spellOut(classpath []string) ([]string, error) {
 	var jars []string
 	for _, element := range classpath {

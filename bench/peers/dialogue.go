@@ -6,7 +6,7 @@ import (
 	"os/exec"
 )
 
-// Dialogue is a process that answers each line with a line.
+// Dialogue is a process that answers each line of input with one line.
 type Dialogue struct {
 	*Process
 
@@ -24,8 +24,8 @@ func StartDialogue(cmd *exec.Cmd) (*Dialogue, error) {
 	return d, nil
 }
 
-// Ask waits for the answer. It must not be called before the last call has returned, nor
-// after an error.
+// Ask sends a line and waits for the answer. It must not be called concurrently or after
+// an error.
 func (d *Dialogue) Ask(ctx context.Context, line string) (string, error) {
 	if err := d.Say(line); err != nil {
 		return "", err

@@ -18,7 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// ErrNoEtcd is what [StartEtcd] returns, wrapped, on a machine without the program.
+// ErrNoEtcd means that this machine has no etcd. [StartEtcd] wraps it.
 var ErrNoEtcd = errors.New("peers: no etcd to run; run bench/deps, or set ETCD to the program")
 
 // Etcd is a running etcd server, alone or with others.
@@ -28,14 +28,13 @@ type Etcd struct {
 
 	program string
 	cmd     *exec.Cmd     // nil before the start
-	said    tail          // its complaints
+	said    tail          // the end of its error output
 	ended   chan struct{} // closed when the process has ended
 	folder  string
 }
 
-// FindEtcd returns the program: the one that ETCD names, the one on PATH, or the one in
-// .deps of the project of the working directory. The error is [ErrNoEtcd] if there is
-// none.
+// FindEtcd returns the program named by ETCD, the one on PATH, or the one in .deps of the
+// working directory's project. If there is none, the error is [ErrNoEtcd].
 func FindEtcd() (string, error) {
 	if program := os.Getenv("ETCD"); program != "" {
 		return program, nil
@@ -53,8 +52,8 @@ func FindEtcd() (string, error) {
 	return "", ErrNoEtcd
 }
 
-// StartEtcd starts a server that keeps its data in its own folder below parent, and
-// returns when it serves. The caller must Close it.
+// StartEtcd starts a server with its own data folder below parent, and returns once it
+// serves. The caller must Close it.
 func StartEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	peer, err := freeAddr(ctx)
 	if err != nil {
@@ -95,12 +94,12 @@ func newEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	return e, nil
 }
 
-// member is how the members of a cluster find each other.
+// member has the addresses by which the members of a cluster find each other.
 type member struct {
 	name  string
-	peer  string // host:port where it listens to the others
+	peer  string // host:port where it listens for the others
 	known string // where the others look for it
-	all   string // the names and known of all members, in etcd's form
+	all   string // all members' name and known, in etcd's format
 }
 
 func (e *Etcd) start(m member) error {
@@ -116,7 +115,7 @@ func (e *Etcd) start(m member) error {
 	e.cmd, e.ended = cmd, make(chan struct{})
 	go func() {
 		defer close(e.ended)
-		// The process is killed in the end. Until then, its answers show whether it runs.
+		// The process is killed in the end, so its status is meaningless.
 		_ = cmd.Wait()
 	}()
 	return nil
@@ -133,12 +132,12 @@ func (e *Etcd) ready(ctx context.Context) error {
 			return fmt.Errorf("it ended by itself\n%s", e.said.String())
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(50 * time.Millisecond): // it does not report when it is ready
+		case <-time.After(50 * time.Millisecond): // it does not report that it is ready
 		}
 	}
 }
 
-// freeAddr is an address of this machine on which no process listened a moment ago.
+// freeAddr returns a local address that was free a moment ago.
 func freeAddr(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp4", "127.0.0.1:0")
@@ -148,8 +147,8 @@ func freeAddr(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Counters are the server's metrics by name. Those that differ only in their labels are
-// added up.
+// Counters returns the server's metrics by name. Metrics that differ only in their labels
+// are added up.
 func (e *Etcd) Counters(ctx context.Context) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -157,7 +156,7 @@ func (e *Etcd) Counters(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
-	request.Close = true // no connection is left
+	request.Close = true // leave no connection open
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("peers: etcd's metrics: %w", err)
@@ -173,8 +172,8 @@ func (e *Etcd) Counters(ctx context.Context) (map[string]float64, error) {
 	return counters, lines.Err()
 }
 
-// parseMetric reads a line in Prometheus's format: a name, perhaps labels in braces, a
-// number.
+// parseMetric parses a line in Prometheus' format: a name, optional labels in braces, and
+// a number.
 func parseMetric(line string) (name string, value float64, ok bool) {
 	if strings.HasPrefix(line, "#") {
 		return "", 0, false
@@ -200,5 +199,5 @@ func (e *Etcd) Close() error {
 	return errors.Join(killed, os.RemoveAll(e.folder))
 }
 
-// ProcessorTime is the server's processor time so far; see [Server.ProcessorTime].
+// ProcessorTime returns the server's CPU time so far; see [Server.ProcessorTime].
 func (e *Etcd) ProcessorTime() (time.Duration, error) { return ProcessorTime(e.cmd.Process.Pid) }

@@ -10,22 +10,23 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// EtcdFollower is an etcd server with its leader far away, as [Follower] is of ZooKeeper.
+// EtcdFollower is an etcd server with a distant leader, like [Follower] for ZooKeeper.
 //
-// The members of a cluster know each other by one address each, so there is one proxy
-// before each member, not one on each way. What a member sends goes over connections that
-// the others dial. So the whole delay of a round trip is on what the follower sends, and
-// none on what it receives. At the follower that is the same as a half on each.
+// The members of a cluster know each other by one address each, so there is one proxy in
+// front of each member, not one for each direction. A member sends on connections that
+// the others have dialled. So what the follower sends gets the whole delay of a round
+// trip, and what it receives gets none. For the follower that is the same as half of it
+// each way.
 type EtcdFollower struct {
 	*Etcd
 
 	all   []*Etcd
-	front []*ensemble.Proxy // before each member
+	front []*ensemble.Proxy // in front of each member
 	self  int
 }
 
-// StartEtcdFollower starts the three servers, each in its own folder below parent. The
-// caller must Close the EtcdFollower, which ends all of them.
+// StartEtcdFollower starts three servers, each in its own folder below parent. The caller
+// must Close the EtcdFollower, which stops all of them.
 func StartEtcdFollower(ctx context.Context, parent string) (*EtcdFollower, error) {
 	f := new(EtcdFollower)
 	if err := f.start(ctx, parent); err != nil {

@@ -12,25 +12,24 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// members is how many servers an ensemble of ZooKeeper, or a cluster of etcd, has.
+// members is the number of servers in a ZooKeeper ensemble or an etcd cluster.
 const members = 3
 
-// Follower is a ZooKeeper server with its leader far away. The third server is beside the
-// leader, so that the leader needs no distant server to commit. Elections are not
-// delayed.
+// Follower is a ZooKeeper server with a distant leader. The third server is near the
+// leader, so the leader needs no distant server to commit. Elections are not delayed.
 type Follower struct {
 	Server
 
 	leader int
-	ways   map[way]*ensemble.Proxy // between all of them
+	ways   map[way]*ensemble.Proxy // between each pair of servers
 }
 
-// way is the way from one server to another.
+// way is the direction from one server to another.
 type way struct{ from, to int }
 
-// StartFollower starts the three servers in a folder below parent, or among the other
-// temporary files if parent is empty. The caller must Close the Follower, which ends all
-// of them. The error wraps [ensemble.ErrNotFound] if there is no ZooKeeper on this
+// StartFollower starts three servers in a folder below parent, or in the default
+// temporary directory if parent is empty. The caller must Close the Follower, which stops
+// all of them. The error wraps [ensemble.ErrNotFound] if there is no ZooKeeper on this
 // machine.
 func StartFollower(ctx context.Context, parent string, settings ...ensemble.Setting) (*Follower, error) {
 	f := &Follower{ways: make(map[way]*ensemble.Proxy)}
@@ -48,7 +47,7 @@ func (f *Follower) start(ctx context.Context, parent string, settings []ensemble
 			failed = append(failed, err)
 			return port
 		}
-		if before := f.ways[way{from, to}]; before != nil { // of a start that was repeated with other ports
+		if before := f.ways[way{from, to}]; before != nil { // from an attempt to start that was repeated with other ports
 			failed = append(failed, before.Close())
 		}
 		f.ways[way{from, to}] = p
@@ -58,8 +57,8 @@ func (f *Follower) start(ctx context.Context, parent string, settings []ensemble
 		failed = append(failed, err)
 		return port
 	})
-	// A server that takes itself for the leader by mistake notices after that many ticks
-	// without a follower.
+	// A server that wrongly believes that it leads notices after this many ticks without
+	// a follower.
 	soon := ensemble.Line("initLimit", "2")
 	err := f.launch(ctx, parent, members, append(slices.Clip(settings), soon, through))
 	if err = errors.Join(append(failed, err)...); err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// ErrNoKazoo is what [FindKazoo] returns, wrapped with the reason, on a machine without
-// kazoo or Python.
+// ErrNoKazoo means that this machine lacks kazoo or Python. [FindKazoo] wraps it with the
+// reason.
 var ErrNoKazoo = errors.New("peers: no kazoo to run; run bench/deps, or install it, or set KAZOO_HOME to its folder")
 
-// Kazoo is a kazoo that can run.
+// Kazoo is an installation of kazoo.
 type Kazoo struct {
 	Python        string // the program
 	Path          string // the folder to put on Python's path; empty if none is needed
@@ -24,9 +24,9 @@ type Kazoo struct {
 	PythonVersion string // such as 3.11.2
 }
 
-// FindKazoo looks for Python on PATH and in .deps of the project of the working
-// directory. It looks for kazoo in KAZOO_HOME, in the same .deps, and where Python itself
-// looks. The error wraps [ErrNoKazoo] if there is none.
+// FindKazoo looks for Python on PATH and in .deps of the working directory's project. It
+// looks for kazoo in KAZOO_HOME, in the same .deps, and on Python's own path. If there is
+// none, the error wraps [ErrNoKazoo].
 func FindKazoo(ctx context.Context) (Kazoo, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
@@ -66,7 +66,7 @@ func (k Kazoo) Command(script string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// environment is this process's own, with kazoo's folder on Python's path.
+// environment returns this process's environment, with kazoo's folder on Python's path.
 func (k Kazoo) environment() []string {
 	if k.Path == "" {
 		return os.Environ()

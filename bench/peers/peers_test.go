@@ -19,8 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestWhereJarsAreLookedFor: only in the wanted folder, if there is one; else in the
-// system's folder, else in the project.
+// TestWhereJarsAreLookedFor: only in the given folder if there is one; otherwise in the
+// system's folder, then in the project.
 func TestWhereJarsAreLookedFor(t *testing.T) {
 	t.Parallel()
 	home, system, deps, nothing := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
@@ -84,10 +84,10 @@ func TestKazooIsFoundAndRun(t *testing.T) {
 	}
 }
 
-// far is a round trip that takes longer than anything else here.
+// far is a round trip that takes longer than anything else in these tests.
 const far = 300 * time.Millisecond
 
-// oneRoundTrip fails the test unless the work, at a server with a distant leader, takes
+// oneRoundTrip fails the test unless the work, on a server with a distant leader, takes
 // one round trip to the leader.
 func oneRoundTrip(t *testing.T, what string, lag func(time.Duration), work func() error) {
 	t.Helper()
@@ -97,7 +97,7 @@ func oneRoundTrip(t *testing.T, what string, lag func(time.Duration), work func(
 		return time.Since(begin)
 	}
 	lag(0)
-	timed() // makes what the first time has to make
+	timed() // the first time creates nodes
 	plain := timed()
 	lag(far)
 	took := timed()
@@ -107,8 +107,8 @@ func oneRoundTrip(t *testing.T, what string, lag func(time.Duration), work func(
 	}
 }
 
-// TestAFollowerHasItsLeaderFarAway: a request that needs the leader takes one round trip
-// more. A request that the follower answers alone takes no longer.
+// TestAFollowerHasItsLeaderFarAway: a request that needs the leader takes one more round
+// trip. A request that the follower answers itself takes no longer.
 func TestAFollowerHasItsLeaderFarAway(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)

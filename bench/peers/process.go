@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// patience is how long a process may take to end once its input has ended.
+	// patience is how long a process may take to exit once its input has ended.
 	patience = 3 * time.Minute
 	// tailSize is how much of a process's error output is kept, in bytes.
 	tailSize = 4 << 10
@@ -21,30 +21,30 @@ const (
 	longest = 16 << 20
 )
 
-// Line is a line that a process printed.
+// Line is a line printed by a process.
 type Line struct {
 	At   time.Time // when it arrived, with a monotonic clock reading
-	Text string    // without its end
+	Text string    // without the newline
 }
 
-// Process is a program that runs beside this one and prints what happens to it. Several
-// goroutines may call its methods.
+// Process is another program that prints what happens to it. Its methods are safe for
+// concurrent use.
 type Process struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
 	said  tail
-	ended chan struct{} // closed when the process has ended and all its lines were heard
-	err   error         // the process's end; set before ended is closed
+	ended chan struct{} // closed once the process has exited and all its lines were handled
+	err   error         // the exit error; set before ended is closed
 
 	patience time.Duration
 	close    sync.Once
 	killed   atomic.Bool
 }
 
-// Start starts the command, whose three standard streams must be free. Each line of its
-// output goes to heard, in order, from one goroutine. If heard blocks, it holds up the
-// process in the end. The caller must Close the process, which ends by itself when its
-// standard input does.
+// Start starts the command, whose three standard streams must not be set. One goroutine
+// calls heard with each line of its output, in order. If heard blocks for too long, so
+// does the process. The process should exit when its standard input ends. The caller must
+// Close it.
 func Start(cmd *exec.Cmd, heard func(Line)) (*Process, error) {
 	p := &Process{cmd: cmd, ended: make(chan struct{}), patience: patience}
 	cmd.Stderr = &p.said
@@ -67,13 +67,14 @@ func Start(cmd *exec.Cmd, heard func(Line)) (*Process, error) {
 		for lines.Scan() {
 			heard(Line{At: time.Now(), Text: lines.Text()})
 		}
-		// The output must be read to its end before Wait, which closes it.
+		// Read the output to its end before Wait, which closes it.
 		p.err = errors.Join(lines.Err(), cmd.Wait())
 	}()
 	return p, nil
 }
 
-// Ended is closed when the process has ended and all its output was heard.
+// Ended returns a channel that is closed once the process has exited and all its output
+// was handled.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
 // Say writes a line to the process's standard input.
@@ -84,11 +85,11 @@ func (p *Process) Say(line string) error {
 	return nil
 }
 
-// Complaints is the end of the process's standard error.
+// Complaints returns the end of the process's standard error.
 func (p *Process) Complaints() string { return p.said.String() }
 
-// Kill ends the process at once, as a crash would (SIGKILL), and returns when it has
-// ended. Close then takes that for no error. If the process has ended already, Kill does
+// Kill kills the process (SIGKILL), as a crash would, and returns once it has exited.
+// Close does not report that as an error. If the process has already exited, Kill does
 // nothing.
 func (p *Process) Kill() error {
 	p.killed.Store(true)
@@ -99,14 +100,14 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Close ends the process's input and waits for its end. If that takes too long, Close
-// kills the process, which is an error, as is an exit status other than 0. Close may be
-// called more than once.
+// Close closes the process's input and waits until it exits. If that takes too long,
+// Close kills the process and returns an error, as it does for an exit status other than
+// 0. Close may be called more than once.
 func (p *Process) Close() error {
 	var killed error
 	p.close.Do(func() {
-		// A process that has ended has closed the pipe. Its exit status says whether
-		// there was an error.
+		// Ignore the error: the pipe is broken if the process has exited, whose status is
+		// checked below.
 		_ = p.input.Close()
 		overdue := time.NewTimer(p.patience)
 		defer overdue.Stop()
@@ -126,7 +127,7 @@ func (p *Process) Close() error {
 	return nil
 }
 
-// tail is a writer that keeps the last bytes only.
+// tail is a writer that keeps only the last bytes.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte
@@ -150,13 +151,14 @@ func (t *tail) String() string {
 	return string(t.kept)
 }
 
-// ProcessorTime is the process's processor time so far; see [Server.ProcessorTime].
+// ProcessorTime returns the process's CPU time so far; see [Server.ProcessorTime].
 func (p *Process) ProcessorTime() (time.Duration, error) { return ProcessorTime(p.cmd.Process.Pid) }
 
-// Memory is the process's memory in bytes; see [Memory].
+// Memory returns the process's memory in bytes; see [Memory].
 func (p *Process) Memory() (int64, error) { return Memory(p.cmd.Process.Pid) }
 
-// Together calls f with each number below n, at once, and returns when all have returned.
+// Together calls f concurrently with each number below n, and returns once all calls have
+// returned.
 func Together(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var running sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// playEnv, in its environment, makes the test binary one of the tests' processes.
+// playEnv, in the environment, makes the test binary a process for the tests.
 const playEnv = "ZKGRANT_TEST_PROCESS"
 
 func TestMain(m *testing.M) {
@@ -38,12 +38,12 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// start runs a process and returns it with its lines, which only the caller reads.
+// start runs a process and returns it with its lines.
 func start(t *testing.T, role string) (*Process, <-chan Line) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), playEnv+"="+role)
-	lines := make(chan Line, 10) // more than there are lines
+	lines := make(chan Line, 10) // more than the number of lines
 	p, err := Start(cmd, func(l Line) { lines <- l })
 	eventstest.Must(t, err)
 	t.Cleanup(func() { _ = p.Close() }) // the test has checked its result already
@@ -64,7 +64,7 @@ func TestProcessEndsWithItsInputAndIsHeardToTheEnd(t *testing.T) {
 	default:
 	}
 	eventstest.Check(t, p.Close())
-	heard = append(heard, (<-lines).Text) // it was heard when Close returns
+	heard = append(heard, (<-lines).Text) // it was handled before Close returned
 	if want := []string{"ready", "heard this", "bye"}; !slices.Equal(heard, want) || p.Complaints() != "a remark\n" {
 		t.Errorf("heard %q and the complaints %q, want %q and a remark", heard, p.Complaints(), want)
 	}

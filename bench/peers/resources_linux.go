@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// tick is Linux's unit of processor time.
+// tick is the unit in which Linux reports CPU time.
 const tick = 10 * time.Millisecond
 
-// ProcessorTime returns the processor time of a process so far, in all its threads. If
-// the system does not report it, the error wraps [errors.ErrUnsupported].
+// ProcessorTime returns the CPU time of a process so far, in all its threads. If the
+// system does not report it, the error wraps [errors.ErrUnsupported].
 func ProcessorTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("peers: %w", err)
 	}
-	// The second field is the program's name in brackets, which may contain anything.
-	// After it, the twelfth and thirteenth fields are the time in the program and in the
-	// kernel.
+	// The second field is the program's name in parentheses, which may contain anything.
+	// The twelfth and thirteenth fields after it are user and system time.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("peers: of process %d the kernel says %q", pid, stat)
@@ -43,11 +42,10 @@ func Memory(pid int) (int64, error) {
 	return kilobytes(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:")
 }
 
-// FreeMemory returns how many bytes of memory the machine could give to new processes.
+// FreeMemory returns how many bytes of memory are available to new processes.
 func FreeMemory() (int64, error) { return kilobytes("/proc/meminfo", "MemAvailable:") }
 
-// kilobytes reads a line of a file that the kernel writes, and returns its value in
-// bytes.
+// kilobytes finds the named line in a file of the kernel, and returns its value in bytes.
 func kilobytes(file, name string) (int64, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -65,7 +63,7 @@ func kilobytes(file, name string) (int64, error) {
 	return 0, fmt.Errorf("peers: %s has no %s", file, name)
 }
 
-// Descriptors returns how many files and sockets each process may have open, if it raises
+// Descriptors returns how many files and sockets a process may open once it has raised
 // its limit to the maximum.
 func Descriptors() (uint64, error) {
 	var limit syscall.Rlimit

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// errElsewhere is the error of each function in this file.
+// errElsewhere is returned by every function in this file.
 var errElsewhere = fmt.Errorf("peers: what processes use is read on Linux only: %w", errors.ErrUnsupported)
 
-// ProcessorTime is known on Linux only.
+// ProcessorTime is only available on Linux.
 func ProcessorTime(int) (time.Duration, error) { return 0, errElsewhere }
 
-// Memory is known on Linux only.
+// Memory is only available on Linux.
 func Memory(int) (int64, error) { return 0, errElsewhere }
 
-// FreeMemory is known on Linux only.
+// FreeMemory is only available on Linux.
 func FreeMemory() (int64, error) { return 0, errElsewhere }
 
-// Descriptors is known on Linux only.
+// Descriptors is only available on Linux.
 func Descriptors() (uint64, error) { return 0, errElsewhere }

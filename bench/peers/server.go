@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// Server is a ZooKeeper server that all compared libraries share: a standalone server, or
-// one of an ensemble.
+// Server is a ZooKeeper server that all compared libraries share, either standalone or
+// part of an ensemble.
 type Server struct {
 	Installation ensemble.Installation // where it runs from
 	Addr         string                // host:port
@@ -25,9 +25,9 @@ type Server struct {
 	folder  string
 }
 
-// RAMDisk returns a folder with its files in memory, or the empty string if this machine
-// is not known to have one. With such a folder, servers are compared by what they do, not
-// by the disk.
+// RAMDisk returns a folder whose files are in memory, or "" if none is known on this
+// machine. With such a folder, the speed of the disk does not affect a comparison of
+// servers.
 func RAMDisk() string {
 	const shared = "/dev/shm"
 	folder, err := os.MkdirTemp(shared, "zkgrant-try")
@@ -37,9 +37,9 @@ func RAMDisk() string {
 	return shared
 }
 
-// StartServer starts a server in its own folder below parent, or among the other
-// temporary files if parent is empty, and returns when it serves. The caller must Close
-// it. The error wraps [ensemble.ErrNotFound] if there is no ZooKeeper on this machine.
+// StartServer starts a server in its own folder below parent, or in the default temporary
+// directory if parent is empty, and returns once it serves. The caller must Close it. The
+// error wraps [ensemble.ErrNotFound] if there is no ZooKeeper on this machine.
 func StartServer(ctx context.Context, parent string, settings ...ensemble.Setting) (*Server, error) {
 	s := new(Server)
 	err := s.launch(ctx, parent, 1, settings)
@@ -53,7 +53,7 @@ func StartServer(ctx context.Context, parent string, settings ...ensemble.Settin
 }
 
 // launch starts n servers in a folder below parent. After an error some of them may still
-// run.
+// be running.
 func (s *Server) launch(ctx context.Context, parent string, n int, settings []ensemble.Setting) (err error) {
 	if s.Installation, err = ensemble.Find(); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *Server) launch(ctx context.Context, parent string, n int, settings []en
 	return err
 }
 
-// describe makes s the server with that index.
+// describe fills in s for the server with that index.
 func (s *Server) describe(ctx context.Context, i int) (err error) {
 	s.index, s.Addr = i, s.servers.Addr(i)
 	if s.Version, err = s.servers.Version(ctx, i); err != nil {
@@ -75,11 +75,11 @@ func (s *Server) describe(ctx context.Context, i int) (err error) {
 	return err
 }
 
-// ProcessorTime is the server's processor time so far. If the system does not report it,
+// ProcessorTime returns the server's CPU time so far. If the system does not report it,
 // the error wraps [errors.ErrUnsupported].
 func (s *Server) ProcessorTime() (time.Duration, error) { return ProcessorTime(s.servers.Pid(s.index)) }
 
-// Counters are the numbers in the server's answer to the word mntr.
+// Counters returns the numbers in the server's answer to mntr.
 func (s *Server) Counters(ctx context.Context) (map[string]float64, error) {
 	return s.servers.Counters(ctx, s.index)
 }
@@ -90,10 +90,10 @@ func (s *Server) Close() error {
 	if s.servers != nil {
 		killed = s.servers.Close()
 	}
-	return errors.Join(killed, os.RemoveAll(s.folder)) // a missing folder is no error
+	return errors.Join(killed, os.RemoveAll(s.folder)) // a missing folder is not an error
 }
 
-// JavaVersion asks a java program for its version.
+// JavaVersion returns the version of a java program.
 func JavaVersion(ctx context.Context, java string) (string, error) {
 	said, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
 	if err != nil {

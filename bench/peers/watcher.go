@@ -13,14 +13,14 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// Watcher is a client close to the servers, which sees when a node is deleted.
+// Watcher is a client near the servers that notices when nodes are deleted.
 type Watcher struct {
 	conn *zk.Conn
 	news <-chan zk.Event
 }
 
-// Connect opens a session with the go-zookeeper client. A nil dialer is the usual one.
-// The caller must Close it.
+// Connect opens a session with the go-zookeeper client. If dial is nil, it uses
+// net.DialTimeout. The caller must Close the connection.
 func Connect(ctx context.Context, addr string, timeout time.Duration, dial zk.Dialer) (*zk.Conn, error) {
 	if dial == nil {
 		dial = net.DialTimeout
@@ -57,11 +57,12 @@ func NewWatcher(servers string) (*Watcher, error) {
 // Close ends the session, and waits for the client's goroutines and for every watch.
 func (w *Watcher) Close() {
 	w.conn.Close()
-	for range w.news { // until it is closed, which is the client's last act
+	for range w.news { // until the client closes it, at its very end
 	}
 }
 
-// Children are the names below the path. The list is empty if the node does not exist.
+// Children returns the names below the path. The list is empty if the node does not
+// exist.
 func (w *Watcher) Children(path string) ([]string, error) {
 	names, _, err := w.conn.Children(path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -70,14 +71,14 @@ func (w *Watcher) Children(path string) ([]string, error) {
 	return names, nil
 }
 
-// Guard calls gone, in another goroutine, when the node is deleted.
+// Guard calls gone in another goroutine when the node is deleted.
 func (w *Watcher) Guard(node string, gone func(at time.Time)) error {
 	_, _, deleted, err := w.conn.GetW(node)
 	if err != nil {
 		return fmt.Errorf("peers: watching %s: %w", node, err)
 	}
 	go func() {
-		// The end of the session ends the wait with an event of another type.
+		// If the session ends first, the event has another type.
 		if event := <-deleted; event.Type == zk.EventNodeDeleted {
 			gone(time.Now())
 		}

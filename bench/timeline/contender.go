@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// seat says where a contender finds its lock.
+// seat is where a contender finds its lock.
 type seat struct {
 	addr    string
 	path    string
@@ -25,15 +25,15 @@ type seat struct {
 
 type say func(w what, own string)
 
-// contend takes a lock with one of the Go libraries and prints what the library tells it,
-// until the input ends. A contender's process runs it.
+// contend takes a lock with one of the Go libraries and prints what the library reports,
+// until the input ends. It is the main function of a contender's process.
 func contend(ctx context.Context, library string, at seat, input io.Reader, output io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
 		defer stop()
-		// The input carries no data. An error ends the process as the end of the input
-		// does.
+		// The input carries no data. An error ends the process just like the end of the
+		// input.
 		_, _ = io.Copy(io.Discard, input)
 	}()
 	var one sync.Mutex // one line at a time
@@ -52,7 +52,7 @@ func contend(ctx context.Context, library string, at seat, input io.Reader, outp
 	}
 }
 
-// askEvery is how often the contender asks zkgrant whether the lock is still valid.
+// askEvery is how often the contender checks zkgrant's Valid.
 const askEvery = time.Millisecond
 
 func contendOurs(ctx context.Context, at seat, tell say) (err error) {
@@ -65,7 +65,7 @@ func contendOurs(ctx context.Context, at seat, tell say) (err error) {
 	tell(toldConnected, "Connect returned")
 	news := c.Events(ctx)
 	lock := c.Mutex(at.path).Acquire(ctx)
-	var ask <-chan time.Time // while the contender believes to hold the lock
+	var ask <-chan time.Time // while the contender believes that it holds the lock
 	check := func() {
 		if ask != nil && !lock.Valid() {
 			ask = nil
@@ -80,7 +80,7 @@ func contendOurs(ctx context.Context, at seat, tell say) (err error) {
 			tell(toldGranted, "Grant")
 			ask = ticker.C
 		case lost := <-lock.Lost():
-			check() // the end may have come first, by less than a millisecond
+			check() // Valid may have changed less than a millisecond earlier
 			tell(toldLost, "Lost: "+lost.Reason.String())
 		case <-ask:
 			check()
@@ -95,7 +95,7 @@ func contendOurs(ctx context.Context, at seat, tell say) (err error) {
 	}
 }
 
-// tellEvent reports the events that concern the connection.
+// tellEvent reports the events about the connection.
 func tellEvent(tell say, event events.Event) {
 	switch event := event.(type) {
 	case events.Suspended:
@@ -107,10 +107,10 @@ func tellEvent(tell say, event events.Event) {
 	case events.SessionExpired:
 		tell(toldOther, "SessionExpired")
 	case events.Ended:
-		if event.Err != nil && event.Held == 0 { // else its Lost was told
+		if event.Err != nil && event.Held == 0 { // otherwise Lost was reported
 			tell(toldOther, "Ended: "+event.Err.Error())
 		}
-	default: // of the lock, which has its own channels
+	default: // events of the lock have their own channels
 	}
 }
 
@@ -119,7 +119,7 @@ func contendStock(ctx context.Context, at seat, tell say) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() // this ends a Lock under way, too
+	defer conn.Close() // also ends a pending Lock
 	go func() {
 		if err := zk.NewLock(conn, at.path, zk.WorldACL(zk.PermAll)).Lock(); err != nil {
 			tell(toldFailed, "Lock: "+err.Error())

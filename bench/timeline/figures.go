@@ -16,10 +16,10 @@ const (
 type library struct {
 	Key  string `json:"key"`
 	Name string `json:"name"` // in the picture
-	API  string `json:"api"`  // what is used of it
+	API  string `json:"api"`  // the API that is measured
 }
 
-// libraries are all libraries, in the order of the picture.
+// libraries returns all libraries, in the order of the picture.
 func libraries() []library {
 	return []library{
 		{Key: keyCurator, Name: "Apache Curator", API: "InterProcessMutex"},
@@ -31,30 +31,30 @@ func libraries() []library {
 // Millis is a time in milliseconds, since the cut or between two events.
 type Millis int64
 
-// Figures is everything that was measured, as in the file of figures.
+// Figures has all measurements, as stored in timeline.json.
 type Figures struct {
 	Timeout  Millis            `json:"session_timeout_ms"`
 	Tick     Millis            `json:"tick_ms"`
 	Healed   Millis            `json:"healed_ms"`
 	Versions map[string]string `json:"versions"`
-	LeftOut  map[string]string `json:"left_out,omitempty"` // libraries by key, and why
+	LeftOut  map[string]string `json:"left_out,omitempty"` // by key, the reason why a library is missing
 	Measured []Measured        `json:"libraries"`
 }
 
-// Measured is what was measured of one library.
+// Measured has the measurements of one library.
 type Measured struct {
 	library
 	Runs []Run `json:"runs"`
 }
 
-// Run is what was measured of one library in one run: the first time of each moment after
+// Run has the measurements of one library in one run: when each moment first came after
 // the cut, if it came.
 type Run struct {
 	Moments map[moment]Millis `json:"moments_ms"`
 	Told    []Told            `json:"told"`
 }
 
-// Told is one report, in the words of the library.
+// Told is one report, in the library's own words.
 type Told struct {
 	At   Millis `json:"ms"`
 	Who  who    `json:"who"`
@@ -62,22 +62,22 @@ type Told struct {
 	Own  string `json:"own"`
 }
 
-// moment is an event after the cut, as the table names it.
+// moment is an event after the cut, named as in the table.
 type moment string
 
 const (
 	suspended moment = "holder: suspended"
-	invalid   moment = "holder: not valid" // as it answered; only zkgrant can be asked
+	invalid   moment = "holder: not valid" // according to Valid, which only zkgrant has
 	lost      moment = "holder: lost"
 	expired   moment = "server: expired"
 	granted   moment = "next: granted"
 	lead      moment = "lead of lost" // from the report to the holder to the grant; negative while there are two holders
 )
 
-// moments are all moments, in the order of the table.
+// moments returns all moments, in the order of the table.
 func moments() []moment { return []moment{suspended, invalid, lost, expired, granted, lead} }
 
-// momentOf is the moment that a note is about, or nothing.
+// momentOf returns the moment of a note, or "".
 func momentOf(n note) moment {
 	switch {
 	case n.who == holder && n.what == toldSuspended:
@@ -95,7 +95,7 @@ func momentOf(n note) moment {
 	}
 }
 
-// newRun reads the notes of one library's run.
+// newRun evaluates the notes of one library.
 func newRun(key string, notes []note, cut time.Time) Run {
 	r := Run{Moments: make(map[moment]Millis)}
 	for _, n := range notes {
@@ -119,13 +119,13 @@ func newRun(key string, notes []note, cut time.Time) Run {
 	return r
 }
 
-// Spread is the median and the extremes of the runs in which a moment came.
+// Spread has the median and the extremes over the runs in which a moment came.
 type Spread struct {
 	Median, Min, Max Millis
-	Came             int // the number of these runs; if 0, the others are 0
+	Came             int // the number of these runs; if 0, the other fields are 0
 }
 
-// spread is the spread of a moment over all runs.
+// spread returns the spread of a moment over all runs.
 func (m Measured) spread(of moment) Spread {
 	var came []Millis
 	for _, r := range m.Runs {
@@ -141,7 +141,7 @@ func (m Measured) spread(of moment) Spread {
 	return Spread{Median: (came[(n-1)/2] + came[n/2]) / 2, Min: came[0], Max: came[n-1], Came: n}
 }
 
-// suspendedInTime reports whether every holder heard of trouble with its connection
+// suspendedInTime reports whether every holder was notified about its broken connection
 // before the next contender was granted the lock.
 func (f *Figures) suspendedInTime() bool {
 	for _, m := range f.Measured {
@@ -164,5 +164,5 @@ func nameOf(key string) string {
 	return key
 }
 
-// leftOut are the keys of the libraries that were left out, in order.
+// leftOut returns the keys of the libraries that were left out, in order.
 func (f *Figures) leftOut() []string { return slices.Sorted(maps.Keys(f.LeftOut)) }

@@ -12,8 +12,8 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestTheCommittedPictureIsOfTheCommittedFigures: docs show it. go run ./timeline -draw
-// writes it, too.
+// TestTheCommittedPictureIsOfTheCommittedFigures: the docs show the picture, which go run
+// ./timeline -draw writes.
 func TestTheCommittedPictureIsOfTheCommittedFigures(t *testing.T) {
 	t.Parallel()
 	f, b := new(Figures), new(bytes.Buffer)
@@ -36,7 +36,7 @@ func TestFiguresOfARun(t *testing.T) {
 		{2000, "lib", holder, toldSuspended},
 		{2500, "lib", holder, toldSuspended}, // the first one counts
 		{6801, "lib", next, toldGranted},
-		{6800, "lib", observer, toldLost}, // reported later, and seen earlier
+		{6800, "lib", observer, toldLost}, // reported later than it was seen
 		{6900, "lib", next, toldSuspended},
 		{7000, "lib", next, toldLost},
 		{9100, "lib", holder, toldLost},

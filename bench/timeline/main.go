@@ -14,7 +14,7 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
 
-// contendCommand, as the first argument, makes the program one of the contenders.
+// contendCommand, as the first argument, makes the program a contender.
 const contendCommand = "contend"
 
 func main() { figures.Main("timeline", run) }
@@ -71,7 +71,7 @@ func formatSeat(library string, at seat) []string {
 	return []string{library, at.addr, at.path, at.timeout.String(), at.tick.String()}
 }
 
-// parseSeat reads the arguments of formatSeat.
+// parseSeat parses the arguments from formatSeat.
 func parseSeat(args []string) (library string, at seat, err error) {
 	if len(args) != 5 {
 		return "", seat{}, fmt.Errorf("%s takes library, address, path, timeout and tick, not %q", contendCommand, args)

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { benchtest.Main(m, run) }
 
-// command is the command of a contender in Go.
+// command returns the command of a contender in Go.
 func command(l library, at seat) *exec.Cmd {
 	return benchtest.Command(append([]string{contendCommand}, formatSeat(l.Key, at)...)...)
 }
@@ -30,7 +30,7 @@ func TestCommandLine(t *testing.T) {
 		[]string{contendCommand, "nosuch", "a", "b", "6s", "1s"})
 }
 
-// Each measurement compiles the contender in Java. This test only finds errors earlier.
+// Each measurement compiles the Java contender anyway. This test finds errors earlier.
 func TestTheContenderInJavaCompiles(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
@@ -39,7 +39,8 @@ func TestTheContenderInJavaCompiles(t *testing.T) {
 	eventstest.Check(t, curator.Compile(t.Context(), t.TempDir(), contenderClass, javaContender))
 }
 
-// The script, with the two libraries that need no Java, and the in-process server.
+// TestTheScriptSeesLossAndGrantOfEachLibrary plays the script on the in-process server,
+// with the two libraries that do not need Java.
 func TestTheScriptSeesLossAndGrantOfEachLibrary(t *testing.T) {
 	t.Parallel()
 	const timeout, tick, heal = time.Second, 100 * time.Millisecond, 2 * time.Second

@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// javaContender is the contender that uses Curator.
+// javaContender is the source of the contender that uses Curator.
 //
 //go:embed Contender.java
 var javaContender string
@@ -81,9 +81,9 @@ func measure(ctx context.Context, progress io.Writer) (f *Figures, err error) {
 	}
 	for i := range runs {
 		say("run %d of %d: %v of partition", i+1, runs, heal)
-		// Clients ping every third of the session timeout. In each run the cut comes in
-		// another part of that third, at random within the part. The phase of the
-		// server's clock is random.
+		// Clients ping once every third of the session timeout. In each run the cut comes
+		// in a different part of that third, at a random time within the part. The phase
+		// of the server's clock is random.
 		part := timeout / 3 / runs
 		settle := timeout/3 + time.Duration(i)*part + rand.N(part)
 		cut, notes, err := script.play(ctx, fmt.Sprintf("/timeline/run%d", i), settle)

@@ -9,8 +9,8 @@ import (
 )
 
 // The picture has two lanes for each library, one below the other: the holder's and the
-// next contender's, over one axis of time. Plotting libraries have no such chart, so it
-// is a template. It names no font that a reader must have.
+// next contender's, over a common time axis. Plotting libraries do not offer such a
+// chart, so it is a template. It does not depend on installed fonts.
 //
 //go:embed picture.svg.tmpl
 var pictureTemplate string
@@ -23,17 +23,17 @@ const (
 	groupsTop      = 92.0
 	groupHeight    = 104.0
 	barHeight      = 20.0
-	holderLane     = 40.0 // the middle of its bar
+	holderLane     = 40.0 // the middle of the bar
 	nextLane       = 76.0
 	breakWidth     = 22.0
 	legendHeight   = 48.0
 	footnoteHeight = 18.0
-	// Beyond this there is no room to the right of a mark.
+	// Beyond this there is no room for a label to the right of a mark.
 	labelsTurn = axisLeft + 0.6*(axisRight-axisLeft)
 )
 
-// axis maps times to places. If the part between early and late, in which nothing
-// happens, is long, it is left out.
+// axis maps times to positions. If the part between early and late, in which nothing
+// happens, is long, the axis skips it.
 type axis struct {
 	first, early Millis  // the first part's ends
 	late, last   Millis  // the second part's; none if late is not after early
@@ -67,7 +67,7 @@ func newAxis(f *Figures) axis {
 
 func (a axis) broken() bool { return a.late > a.early }
 
-// x is the place of a time. A time that is left out is in the break.
+// x returns the position of a time. A skipped time is in the break.
 func (a axis) x(at Millis) float64 {
 	at = min(max(at, a.first), a.last)
 	if !a.broken() || at <= a.early {
@@ -79,10 +79,10 @@ func (a axis) x(at Millis) float64 {
 	return axisRight - float64(a.last-at)*a.unit
 }
 
-// breakX is where the break begins.
+// breakX returns where the break begins.
 func (a axis) breakX() float64 { return axisLeft + float64(a.early-a.first)*a.unit }
 
-// ticks are the full seconds on the axis.
+// ticks returns a mark for each full second on the axis.
 func (a axis) ticks() []mark {
 	var marks []mark
 	for at := Millis(0); at <= a.last; at += 1000 {
@@ -99,14 +99,14 @@ type picture struct {
 	Width, Height   float64
 	Right           float64 // where the axis ends
 	Top, Depth      float64 // where the lanes begin, and how far down they go; positions below are relative to Top, too
-	Scale           float64 // where the numbers of the axis stand
+	Scale           float64 // where the numbers of the axis are
 	Legend          float64
 	Bar             float64 // height of a bar
 	Title, Subtitle string
 	Ticks           []mark
 	Cut, Healed     float64
 	Broken          bool
-	Break           float64 // where the axis does
+	Break           float64 // where the axis has its break
 	Groups          []group
 	Footnotes       []footnote
 }
@@ -117,18 +117,18 @@ type footnote struct {
 	Text string
 }
 
-// mark is an event at a time, with words beside it.
+// mark is an event at a time, with a label.
 type mark struct {
 	X        float64
-	Min, Max float64 // of its spread; equal if there is none to show
+	Min, Max float64 // the spread; equal if there is none to show
 	Lane     float64 // the middle of the bar that the spread is drawn on
 	Text     string
 	TextX    float64
 	TextY    float64
-	Anchor   string // of the words, which begin or end at TextX
+	Anchor   string // whether the label starts or ends at TextX
 }
 
-// span is a stretch of a lane; empty if it has no width.
+// span is a part of a lane; empty if it has no width.
 type span struct{ X, Width float64 }
 
 func between(from, to float64) span { return span{from, max(0, to-from)} }
@@ -137,7 +137,7 @@ func between(from, to float64) span { return span{from, max(0, to-from)} }
 type group struct {
 	Y                     float64
 	Name, API             string
-	Verdict, Extent       string // the picture in a few words, and the spread of the figure in them
+	Verdict, Extent       string // a summary, and the spread of the figure in it
 	Harm                  bool   // there are two holders at once
 	Holds, Wrong, Nexts   span
 	Marks                 []mark // with words
@@ -180,7 +180,7 @@ func newPicture(f *Figures) *picture {
 	return p
 }
 
-// footnotes say what the picture does not show.
+// footnotes returns notes about what the picture does not show.
 func footnotes(f *Figures) []footnote {
 	texts := []string{"A dropped connection alone does not say whether the lock is lost."}
 	if f.suspendedInTime() {
@@ -201,8 +201,8 @@ func newGroup(m Measured, version string, a axis, y float64) group {
 	told, end, let := m.spread(suspended), m.spread(lost), m.spread(granted)
 	g := group{Y: y, Name: m.Name, API: strings.TrimSpace(version + " " + m.API)}
 	g.Verdict, g.Extent, g.Harm = m.verdict()
-	// Of the two reports to the holder, the first one has its text to the left, so that
-	// it does not overlap the other's.
+	// Put the label of the holder's first report on the left, so that it does not overlap
+	// the second one's.
 	swapped := end.Came > 0 && end.Median < told.Median
 	knows, entered := axisRight, axisRight
 	if told.Came > 0 {
@@ -228,14 +228,14 @@ func newGroup(m Measured, version string, a axis, y float64) group {
 	return g
 }
 
-// newMark makes a mark with the words and the time, to its left or to its right.
+// newMark returns a mark, with the words and the time to its left or right.
 func newMark(a axis, s Spread, lane float64, words string, toTheLeft bool) *mark {
 	m := &mark{X: a.x(s.Median), Min: a.x(s.Min), Max: a.x(s.Max), Lane: lane, Text: words + " " + s.String()}
 	left, right := m.X, m.X
 	m.TextY = lane - 18 // above the bar
 	if lane == nextLane {
 		m.TextY = lane + 4
-		left, right = m.Min, m.Max // clear of the spread, which is on the same height
+		left, right = m.Min, m.Max // clear of the spread, which is at the same height
 	}
 	m.TextX, m.Anchor = right+8, "start"
 	if toTheLeft {

@@ -16,7 +16,7 @@ type what string
 const (
 	toldGranted   what = "granted"   // the lock is held
 	toldSuspended what = "suspended" // the connection is in trouble. It says nothing about the lock
-	toldInvalid   what = "invalid"   // the library, asked every millisecond, answers that the lock is not held any more
+	toldInvalid   what = "invalid"   // the library, polled every millisecond, answers that the lock is no longer held
 	toldLost      what = "lost"      // the lock, or the session that held it, is gone
 	toldConnected what = "connected" // there is a connection with a session again, or for the first time
 	toldOther     what = "other"     // anything else worth writing down
@@ -26,13 +26,13 @@ const (
 // prefix begins every report. A virtual machine may print other lines.
 const prefix = "told "
 
-// formatTold is the line of a report, in the library's own words.
+// formatTold returns the line for a report. own is the library's own wording.
 func formatTold(w what, own string) string {
 	return strings.TrimRight(prefix+string(w)+" "+strings.ReplaceAll(own, "\n", " "), " ")
 }
 
-// parseTold reads such a line. Any other line is not ok. A line with the prefix that
-// cannot be read is a failure.
+// parseTold parses such a line. It returns false for lines without the prefix. A
+// malformed line with the prefix becomes toldFailed.
 func parseTold(line string) (w what, own string, ok bool) {
 	rest, ok := strings.CutPrefix(line, prefix)
 	if !ok {
@@ -52,7 +52,7 @@ type who string
 const (
 	holder   who = "holder"      // has the lock, and is cut off
 	next     who = "next holder" // waits for it, close to the server
-	observer who = "server"      // sees what the server does
+	observer who = "server"      // observes the server
 )
 
 // note is one report.
@@ -61,11 +61,11 @@ type note struct {
 	library string // its key
 	who     who
 	what    what
-	own     string // in the words of the library
+	own     string // in the library's own words
 }
 
-// recorder keeps the notes of one run. Any goroutine may call hear. One goroutine at a
-// time may wait for a note.
+// recorder keeps the notes of one run. hear may be called from any goroutine. Only one
+// goroutine at a time may wait for a note.
 type recorder struct {
 	more chan struct{} // of size 1; hear writes it at each new note, the waiting goroutine reads it
 
@@ -80,7 +80,7 @@ func (r *recorder) hear(n note) {
 	r.mu.Unlock()
 	select {
 	case r.more <- struct{}{}:
-	default: // the reader already knows that there is a new note
+	default: // the reader has already been notified
 	}
 }
 
@@ -92,7 +92,8 @@ func (r *recorder) take() []note {
 	return notes
 }
 
-// look reports whether there is such a note. It fails if a contender cannot go on.
+// look reports whether a note matches wanted. It returns an error if a contender has
+// failed.
 func (r *recorder) look(wanted func(note) bool) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +105,8 @@ func (r *recorder) look(wanted func(note) bool) (bool, error) {
 	return slices.ContainsFunc(r.notes, wanted), nil
 }
 
-// until waits for such a note. It fails if ctx ends before, or a contender cannot go on.
+// until waits for a note that matches wanted. It returns an error if ctx ends first, or a
+// contender has failed.
 func (r *recorder) until(ctx context.Context, wanted func(note) bool) error {
 	for {
 		if found, err := r.look(wanted); found || err != nil {
@@ -118,7 +120,7 @@ func (r *recorder) until(ctx context.Context, wanted func(note) bool) error {
 	}
 }
 
-// during lets time pass. It fails if ctx ends before, or a contender cannot go on.
+// during waits for d. It returns an error if ctx ends first, or a contender has failed.
 func (r *recorder) during(ctx context.Context, d time.Duration) error {
 	passed := errors.New("passed")
 	ctx, cancel := context.WithTimeoutCause(ctx, d, passed)

@@ -17,25 +17,25 @@ const (
 	// prelude bounds the time until every contender holds or waits.
 	prelude = time.Minute
 	// epilogue bounds, in session timeouts, the time from the heal until every holder is
-	// connected again. A client may be waiting for the answer to a request that it sent
+	// connected again. A client may still wait for the answer to a request that it sent
 	// during the partition.
 	epilogue = 10
 )
 
-// script is the course of one run.
+// script is the setup of one run.
 type script struct {
 	server  string // host:port
 	timeout time.Duration
 	tick    time.Duration
 	healed  time.Duration // after the cut
 	contest []library
-	command func(l library, at seat) *exec.Cmd // runs a contender
+	command func(l library, at seat) *exec.Cmd // returns the command that runs a contender
 	say     func(format string, args ...any)   // reports the progress
 }
 
-// play runs the script once, with locks below the folder, and cuts when all contenders
-// have been at rest for that long. It returns the time of the cut, and every report after
-// it.
+// play runs the script once, with locks below the folder. It cuts the network once all
+// contenders have been idle for settle. It returns the time of the cut, and every report
+// after it.
 func (s *script) play(
 	ctx context.Context, folder string, settle time.Duration,
 ) (cut time.Time, notes []note, err error) {
@@ -60,7 +60,7 @@ func (s *script) play(
 		return cut, nil, err
 	}
 	for _, n := range c.recorder.take() {
-		if n.what != toldConnected { // a library may report it after it has begun to work
+		if n.what != toldConnected { // a library may report the connection after it has begun to work
 			return cut, nil, fmt.Errorf("%s: before anything was cut, the %v was told %v: %s", n.library, n.who, n.what, n.own)
 		}
 	}
@@ -77,7 +77,7 @@ func (s *script) play(
 	return cut, c.recorder.take(), nil
 }
 
-// cast is the contenders of one run.
+// cast has the contenders of one run.
 type cast struct {
 	script    *script
 	recorder  *recorder
@@ -87,13 +87,13 @@ type cast struct {
 
 func (c *cast) path(l library) string { return c.folder + "/" + l.Key }
 
-// enter starts all contenders, and returns when of each library one holds and the other
-// waits behind it.
+// enter starts all contenders, and returns once one contender of each library holds the
+// lock and the other one waits for it.
 func (c *cast) enter(ctx context.Context, proxy string, watch *peers.Watcher) error {
 	ctx, cancel := context.WithTimeout(ctx, prelude)
 	defer cancel()
-	// All holders start at once, as a virtual machine takes its time. The others start
-	// when it is decided which contenders hold.
+	// Start all holders at once, because a virtual machine takes a while to start. Start
+	// the others once the holders hold.
 	for _, l := range c.script.contest {
 		if err := c.start(l, holder, proxy); err != nil {
 			return err
@@ -133,7 +133,7 @@ func (c *cast) start(l library, role who, addr string) error {
 		return fmt.Errorf("%s: %w", l.Name, err)
 	}
 	c.processes = append(c.processes, p)
-	go func() { // until the process has ended, which close ensures; then there is no listener any more
+	go func() { // runs until the process has exited, which close ensures
 		<-p.Ended()
 		why := "its process ended\n" + p.Complaints()
 		c.recorder.hear(note{at: time.Now(), library: l.Key, who: role, what: toldFailed, own: why})
@@ -141,8 +141,8 @@ func (c *cast) start(l library, role who, addr string) error {
 	return nil
 }
 
-// reunite waits until every holder is connected again. One that is not is no error but a
-// finding.
+// reunite waits until every holder is connected again. If one is not, that is not an
+// error but a result.
 func (c *cast) reunite(ctx context.Context, healed time.Time) error {
 	limited, cancel := context.WithTimeout(ctx, epilogue*c.script.timeout)
 	defer cancel()
@@ -156,18 +156,18 @@ func (c *cast) reunite(ctx context.Context, healed time.Time) error {
 			return err
 		}
 	}
-	return c.recorder.during(ctx, time.Second) // for the news that follow at once
+	return c.recorder.during(ctx, time.Second) // for events that follow immediately
 }
 
 func (c *cast) close() error {
 	return peers.Together(len(c.processes), func(i int) error { return c.processes[i].Close() })
 }
 
-// pollInterval is the time between two looks at an incomplete queue.
+// pollInterval is the time between two listings of an incomplete queue.
 const pollInterval = 20 * time.Millisecond
 
-// queue waits until two contenders stand at the path. It calls gone, in another
-// goroutine, when the first one's node is deleted.
+// queue waits until two contenders are queued at the path. It calls gone in another
+// goroutine when the first one's node is deleted.
 func queue(ctx context.Context, w *peers.Watcher, path string, gone func(at time.Time)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

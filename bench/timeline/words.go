@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// String is the time in seconds.
+// String returns the time in seconds.
 func (m Millis) String() string {
 	if m%1000 == 0 {
 		return fmt.Sprintf("%d s", int64(m)/1000)
@@ -15,7 +15,7 @@ func (m Millis) String() string {
 	return fmt.Sprintf("%.1f s", float64(m)/1000)
 }
 
-// String is the median in seconds, and the extremes if they differ from it at that
+// String returns the median in seconds, and the extremes if they differ at that
 // precision.
 func (s Spread) String() string {
 	median := fmt.Sprintf("%.1f s", float64(s.Median)/1000)
@@ -25,7 +25,7 @@ func (s Spread) String() string {
 	return median
 }
 
-// extent is the extremes in seconds, and empty if they are equal.
+// extent returns the extremes in seconds, or "" if they are equal.
 func (s Spread) extent() string {
 	low, high := fmt.Sprintf("%.1f", float64(s.Min)/1000), fmt.Sprintf("%.1f", float64(s.Max)/1000)
 	if low == high {
@@ -34,7 +34,7 @@ func (s Spread) extent() string {
 	return low + "–" + high
 }
 
-// countRuns says how many runs the figures are of.
+// countRuns returns how many runs the figures are from.
 func countRuns(n int) string {
 	if n == 1 {
 		return "one run"
@@ -42,7 +42,7 @@ func countRuns(n int) string {
 	return fmt.Sprintf("median of %d runs (lowest–highest)", n)
 }
 
-// verdict is the result in a few words, the spread of the figure in them, and whether
+// verdict returns a summary of the result, the spread of the figure in it, and whether
 // there were two holders at once.
 func (m Measured) verdict() (words, extent string, harm bool) {
 	late := 0
@@ -68,7 +68,7 @@ func (m Measured) verdict() (words, extent string, harm bool) {
 	}
 }
 
-// word is the library's word for what it told the holder.
+// word returns the library's own word for a report to the holder.
 func (m Measured) word(w what) string {
 	for _, r := range m.Runs {
 		for _, t := range r.Told {
@@ -111,7 +111,7 @@ func (f *Figures) print(w io.Writer) error {
 	return nil
 }
 
-// cell is the spread in milliseconds.
+// cell returns the spread in milliseconds.
 func (s Spread) cell(runs int) string {
 	switch {
 	case s.Came == 0:
