@@ -18,7 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// family is a library, of which contenders meet those of others.
+// family is a library whose contenders meet those of other libraries.
 type family string
 
 const (
@@ -39,39 +39,40 @@ var (
 )
 
 const (
-	// javaClass is the class of the player in Java.
+	// javaClass is the class of the Java player.
 	javaClass = "Player"
 
 	serverTick = 500 * time.Millisecond
-	// longSession is the session timeout of contenders that live. The machine is busy
-	// with all of them, so it is nearly the longest that the server agrees to.
+	// longSession is the session timeout of contenders that are not killed. It is nearly
+	// the longest that the server grants, because all of them keep the machine busy.
 	longSession = 9 * time.Second
-	// shortSession is the session timeout of contenders that are killed, as the others
-	// wait for its end.
+	// shortSession is the session timeout of contenders that are killed, because the
+	// others wait until it expires.
 	shortSession = 4 * time.Second
 
-	// placeKept is the first Curator whose writer keeps its place when it becomes a
-	// reader.
+	// placeKept is the first Curator version whose writer keeps its place when it becomes
+	// a reader.
 	placeKept = "5.5.0"
-	// readersFixed is the first kazoo whose readers wait for earlier writers only.
+	// readersFixed is the first kazoo version whose readers wait only for earlier
+	// writers.
 	readersFixed = "2.9.0"
 )
 
-// arena is where contenders meet: a server, and the commands of the families. It opens
+// arena is where contenders meet: a server, and the commands that start players. It opens
 // when the first test needs it.
 type arena struct {
 	once    sync.Once
 	err     error
 	addr    string
-	server  *peers.Server // nil if it is in this process
-	folder  string        // of compiled classes
+	server  *peers.Server // nil if it runs in this process
+	folder  string        // the compiled Java classes
 	witness witness
 }
 
 var theArena arena
 
-// The libraries, which are looked for when the first test needs them. Curator comes with
-// its player, which plays WriteLock with one class more.
+// The libraries are located when the first test needs them. Curator includes its player,
+// which also plays WriteLock with one more class.
 var (
 	findCurator = sync.OnceValues(func() (peers.Curator, error) {
 		found, err := peers.FindCurator(theArena.server.Installation)
@@ -96,7 +97,7 @@ var (
 	findKazoo = sync.OnceValues(func() (peers.Kazoo, error) { return peers.FindKazoo(context.Background()) })
 )
 
-// found returns the library. It fails the test if it is not on this machine.
+// found returns the library. It fails the test if the library is missing.
 func found[T any](tb testing.TB, find func() (T, error)) T {
 	tb.Helper()
 	library, err := find()
@@ -104,7 +105,7 @@ func found[T any](tb testing.TB, find func() (T, error)) T {
 	return library
 }
 
-// enter returns the arena. It skips the test unless real servers are asked for.
+// enter returns the arena. It skips the test unless real servers are enabled.
 func enter(tb testing.TB) *arena {
 	tb.Helper()
 	eventstest.NeedsServersEachTime(tb)
@@ -128,8 +129,8 @@ func (a *arena) open(ctx context.Context) (err error) {
 	return err
 }
 
-// close ends the server and removes the compiled classes. It is called once, when no
-// contender plays any more.
+// close ends the server and removes the compiled classes. It is called once, after all
+// contenders have ended.
 func (a *arena) close() (err error) {
 	if a.witness.conn != nil {
 		a.witness.conn.Close()
@@ -143,7 +144,7 @@ func (a *arena) close() (err error) {
 	return err
 }
 
-// command returns the command of a player of the family at a server, with the session
+// command returns the command of the family's player at a server, with the session
 // timeout.
 func (a *arena) command(tb testing.TB, f family, addr string, timeout time.Duration) *exec.Cmd {
 	tb.Helper()
@@ -162,7 +163,8 @@ func (a *arena) command(tb testing.TB, f family, addr string, timeout time.Durat
 		find = findWriteLock
 	}
 	cmd := found(tb, find).Command(a.folder, javaClass, args...)
-	// No player lives long enough to gain from a second compiler or several collectors.
+	// No player runs long enough to benefit from the optimising compiler or a parallel
+	// collector.
 	cmd.Args = slices.Insert(cmd.Args, 1, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 	return cmd
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestACachedLockTakesTurns has a contender of zkgrant's that keeps its node, and one of
-// each other library's. While one is inside, the other waits. When the one has left, the
-// other is soon inside, even if the one kept its node for itself until then and asks
+// TestACachedLockTakesTurns has a zkgrant contender with a cached lock, and a contender
+// of each other library. While one is inside, the other waits. After the first has left,
+// the other soon enters, even if the first had its node cached and requests the lock
 // again at once.
 func TestACachedLockTakesTurns(t *testing.T) {
 	t.Parallel()
@@ -23,7 +23,7 @@ func TestACachedLockTakesTurns(t *testing.T) {
 			s.silent(theirs)
 			s.leaves(ours)
 			s.interrupts(theirs, ours, time.Now())
-			s.keeps(ours) // and it is idle
+			s.keeps(ours) // its node is idle
 			began := time.Now()
 			s.acquire(theirs)
 			s.interrupts(theirs, ours, began)
@@ -33,8 +33,8 @@ func TestACachedLockTakesTurns(t *testing.T) {
 	})
 }
 
-// keeps makes a contender visit until one node has served it five times. A node that is
-// interrupted that late does not prevent the next one from being kept.
+// keeps makes a contender visit until one node has served it five times. If such a node
+// is interrupted, the next one is cached, too.
 func (s *stage) keeps(c *contender) {
 	s.t.Helper()
 	last, same := "", 0
@@ -53,9 +53,9 @@ func (s *stage) keeps(c *contender) {
 	}
 }
 
-// interrupts checks that a contender that has asked enters within two probe intervals
-// although the contender with the cached lock asks again. The latter waits until the
-// first one has left.
+// interrupts checks that theirs, which has requested the lock, enters within two probe
+// intervals although ours, with the cached lock, requests it again. ours then waits until
+// theirs has left.
 func (s *stage) interrupts(theirs, ours *contender, since time.Time) {
 	s.t.Helper()
 	s.says(theirs, orderAcquire)

@@ -6,11 +6,11 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestDowngradeIsSeen: a writer becomes a reader while readers and writers wait behind
-// it. The readers enter at once, up to the first writer, which waits until the reader has
-// left, too. All enter in the order in which they came, and none is left waiting.
-// Curator's downgrade before 5.5 keeps out no contender that came before it. The test
-// shows that with Curator's own contenders, too.
+// TestDowngradeIsSeen: a writer becomes a reader while readers and writers wait. The
+// readers ahead of the first waiting writer enter at once. That writer waits until the
+// downgraded reader has left, too. All enter in the order of their arrival, and none is
+// left waiting. Before version 5.5, a downgraded reader of Curator queues up again, so it
+// keeps out none of those waiters. The test shows that for Curator's own contenders, too.
 func TestDowngradeIsSeen(t *testing.T) {
 	t.Parallel()
 	type scene struct {
@@ -20,7 +20,7 @@ func TestDowngradeIsSeen(t *testing.T) {
 	}
 	var all []scene
 	for _, forms := range [][]form{{formRead, formRead, formWrite, formRead}, {formWrite, formRead, formWrite}} {
-		all = append(all, // zkgrant's behind zkgrant's need no other library
+		all = append(all, // zkgrant after zkgrant needs no other library
 			scene{role{zkgrant, formDowngrade}, curator, forms}, scene{role{curator, formDowngrade}, zkgrant, forms},
 			scene{role{curator, formInPlace}, zkgrant, forms}, scene{role{curator, formDowngrade}, curator, forms},
 			scene{role{curator, formInPlace}, curator, forms})
@@ -35,12 +35,12 @@ func TestDowngradeIsSeen(t *testing.T) {
 		}
 		s.does(writer, orderShares) // it has both nodes
 		s.silent(waiting...)
-		s.does(writer, orderShare) // it reads
-		// Curator's keeps its place since 5.5. Before that it queues up again after the
-		// waiting writers.
+		s.does(writer, orderShare) // it is a reader now
+		// Since 5.5, Curator's downgraded reader keeps its place. Before that it queues
+		// up again after the waiting writers.
 		queues := c.downgrading == role{curator, formDowngrade} && !ensemble.Since(version(s.t, curator), placeKept)
 		if queues {
-			s.passes(waiting[0]) // of any form
+			s.passes(waiting[0]) // whatever its form
 			waiting = waiting[1:]
 		} else {
 			for len(waiting) > 0 && waiting[0].form.shared() {

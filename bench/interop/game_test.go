@@ -15,15 +15,15 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// team is the contenders of one family at a lock.
+// team is a family's contenders at a lock.
 type team struct {
 	family family
 	forms  []form // one for each contender
-	killed []form // one for each contender in its own process, which is killed inside
-	seldom int    // how many sections they stay away after they have left; 0: none
+	killed []form // one for each contender that has its own process and is killed inside
+	seldom int    // how many sections they pause after they have left; 0: none
 }
 
-// tier says how much of a workload is played when the tests do not run at full length.
+// tier is how much of a workload to play when the tests do not run at full length.
 type tier int
 
 const (
@@ -32,14 +32,14 @@ const (
 	quickWithDeaths             // fewer sections
 )
 
-// workload is a lock at which teams meet, until that many sections were entered.
+// workload is a lock at which teams meet for a number of sections.
 type workload struct {
 	name  string
 	tier  tier
-	teams []team // the first contender of the first team comes before all others, and makes the directory
+	teams []team // the first team's first contender comes first, and creates the directory
 	blind family // see referee
 
-	sections int // if not 0, that many are entered whatever the length, and holders are killed
+	sections int // if not 0, the number of sections at any test length, with killed holders
 }
 
 // game is a workload that is being played.
@@ -49,31 +49,31 @@ type game struct {
 	witness witness
 	dir     string // the lock's path
 	nodes   string // the parent of the holders' nodes
-	total   int    // sections to be entered
+	total   int    // the number of sections to enter
 
-	seldom map[*contender]int      // how many sections a contender stays away
-	over   chan struct{}           // closed when no contender needs to come any more
+	seldom map[*contender]int      // how many sections a contender pauses
+	over   chan struct{}           // closed once no contender needs to enter any more
 	giveUp context.CancelCauseFunc // ends the game after an error
-	silent *time.Timer             // does so after a very long silence
+	silent *time.Timer             // calls giveUp after a very long silence
 	took   time.Duration           // from the first entry to the last departure
 
 	mu      sync.Mutex // guards everything below; its owner is the referee
 	referee *referee
-	death   map[string]time.Time                  // by contender, when it was killed
-	freed   []string                              // for each node, how long after that it was gone or seen to be gone
+	death   map[string]time.Time                  // when each contender was killed
+	freed   []string                              // for each node, how long after that it was gone
 	awaited map[chan struct{}]func(*referee) bool // see when
 }
 
-// played returns the workloads to play: all of them at full length. `make test` plays one
-// in three of the quick ones for each commit. TestMatrix has each library each time.
+// played returns the workloads to play: at full length all of them; in `make test` one in
+// three of the quick ones for each commit. TestMatrix runs each library every time.
 func played(all []workload) []workload {
 	return slices.DeleteFunc(all, func(w workload) bool {
 		return !eventstest.Full() && (w.tier == fullLength || !eventstest.InTurn(w.name, 3))
 	})
 }
 
-// play plays a workload, and fails the test for every error. The caller judges what the
-// referee has seen.
+// play plays a workload, and fails the test for every error. The caller judges the
+// referee's results.
 func (a *arena) play(t *testing.T, w workload) *game {
 	t.Helper()
 	g := &game{
@@ -122,7 +122,7 @@ func (g *game) open(ctx context.Context, t *testing.T, a *arena) (players, doome
 	}
 	for _, team := range g.teams {
 		if g.tier != quickWithDeaths && g.sections == 0 && !eventstest.Full() {
-			break // the end of a session takes longer than a few hundred sections
+			break // a session takes longer to expire than a few hundred sections take
 		}
 		for _, f := range team.killed {
 			doomed = append(doomed, add(a.start(t, team.family, a.addr, shortSession), f))
@@ -131,14 +131,15 @@ func (g *game) open(ctx context.Context, t *testing.T, a *arena) (players, doome
 	return players, doomed
 }
 
-// run lets the contenders enter and leave, the doomed ones in the middle, and stops them.
+// run lets the contenders enter and leave, the doomed ones halfway through, and stops
+// them.
 func (g *game) run(ctx context.Context, t *testing.T, players, doomed []*contender) {
 	t.Helper()
 	var all, dying sync.WaitGroup
 	defer all.Wait()
 	live := func(c *contender) {
 		if err := g.live(ctx, c); err != nil {
-			g.giveUp(err) // await reports it, once
+			g.giveUp(err) // await reports the error, once
 		}
 	}
 	all.Go(func() { live(players[0]) })
@@ -160,7 +161,7 @@ func (g *game) run(ctx context.Context, t *testing.T, players, doomed []*contend
 	}
 	dying.Wait()
 	g.after(ctx, t, g.total)
-	if g.blind != "" { // it comes beside a holder by chance, about once in 200 sections
+	if g.blind != "" { // it enters beside a holder by chance, about once in 200 sections
 		const patient = 20
 		g.await(ctx, t, func(r *referee) bool { return r.ignored > 0 || r.sections() >= patient*g.total })
 	}
@@ -168,7 +169,7 @@ func (g *game) run(ctx context.Context, t *testing.T, players, doomed []*contend
 	close(g.over)
 }
 
-// live lets a contender enter again and again, until the game is over.
+// live lets a contender enter repeatedly until the game is over.
 func (g *game) live(ctx context.Context, c *contender) error {
 	if err := c.ask(endless); err != nil {
 		return err
@@ -186,8 +187,8 @@ func (g *game) live(ctx context.Context, c *contender) error {
 	}
 }
 
-// leave makes a contender release its lock and ask again, unless the game is over. One
-// that does not come seldom asks before it hears that the lock is released.
+// leave makes a contender release its lock and request it again, unless the game is over.
+// A contender without a pause requests it before the release is confirmed.
 func (g *game) leave(ctx context.Context, c *contender) (over bool, err error) {
 	if err := c.order(orderRelease); err != nil {
 		return false, err
@@ -213,7 +214,7 @@ func (g *game) isOver() bool {
 	}
 }
 
-// section is what happens between an acquisition and the release.
+// section is one critical section, from the acquisition to the release.
 func (g *game) section(ctx context.Context, c *contender) error {
 	g.silent.Reset(patience)
 	if err := g.entered(c, true); err != nil {
@@ -233,13 +234,13 @@ func (g *game) section(ctx context.Context, c *contender) error {
 	return nil
 }
 
-// gathering is how long a contender with a permit waits for all permits to be taken, at
-// most.
+// gathering is the longest time that a contender with a permit waits for all permits to
+// be taken.
 const gathering = 20 * time.Millisecond
 
 // gather keeps a contender with a permit inside until all permits are taken, so that one
-// more would be seen. The wait is bounded, as in the end no other contender comes. In a
-// queue there is nothing to wait for.
+// too many would be noticed. The wait is bounded, because in the end no other contender
+// comes. In a queue there is nothing to wait for.
 func (g *game) gather(ctx context.Context) {
 	select {
 	case <-g.when(func(r *referee) bool { return r.permits == 0 || r.taken() >= r.permits }):
@@ -248,7 +249,7 @@ func (g *game) gather(ctx context.Context) {
 	}
 }
 
-// rest waits until a contender that comes seldom may come again, or the game is over.
+// rest waits until a contender's pause is over, or the game is.
 func (g *game) rest(ctx context.Context, c *contender) error {
 	next := 0
 	g.note(func(r *referee) { next = r.sections() + g.seldom[c] })
@@ -280,7 +281,7 @@ func (g *game) await(ctx context.Context, t *testing.T, passed func(*referee) bo
 	}
 }
 
-// when returns a channel that is closed when the condition holds.
+// when returns a channel that is closed once the condition holds.
 func (g *game) when(holds func(*referee) bool) <-chan struct{} {
 	reached := make(chan struct{})
 	g.note(func(*referee) { g.awaited[reached] = holds })
@@ -304,7 +305,7 @@ func (g *game) note(what func(*referee)) {
 	g.pass()
 }
 
-// entered judges an entry, and kills a doomed contender.
+// entered lets the referee judge an entry, and kills the contender unless lives is set.
 func (g *game) entered(c *contender, lives bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -326,7 +327,7 @@ func (g *game) entered(c *contender, lives bool) error {
 	return nil
 }
 
-// bury notes the nodes of killed contenders that are gone.
+// bury records which nodes of killed contenders are gone.
 func (g *game) bury() error {
 	for _, e := range g.referee.dead() {
 		there, err := g.witness.exists(e.node)
@@ -341,8 +342,8 @@ func (g *game) bury() error {
 	return nil
 }
 
-// check checks that every team has had its share and has left nothing. The contenders
-// have stopped.
+// check checks that every team has had its share and has left no nodes. The contenders
+// must have stopped.
 func (g *game) check(t *testing.T) {
 	t.Helper()
 	g.mu.Lock()
@@ -351,7 +352,7 @@ func (g *game) check(t *testing.T) {
 	for _, team := range g.teams {
 		least := r.sections() / 4
 		if team.seldom > 0 {
-			least = r.sections() * len(team.forms) / (5 * team.seldom) // to wait for four times that many sections is too long
+			least = r.sections() * len(team.forms) / (5 * team.seldom) // waiting for four times as many sections would take too long
 		}
 		if n := r.entries[team.family]; n < least {
 			t.Errorf("%s has entered %d times of %d", team.family, n, r.sections())
@@ -364,7 +365,7 @@ func (g *game) check(t *testing.T) {
 	}
 }
 
-// report logs what was seen, and fails the test for each violation and each inversion.
+// report logs the results, and fails the test for each violation and each inversion.
 func (g *game) report(t *testing.T) {
 	t.Helper()
 	r := g.referee
@@ -376,5 +377,5 @@ func (g *game) report(t *testing.T) {
 	}
 }
 
-// head is the first few of many.
+// head returns the first few.
 func head(all []string) []string { return all[:min(5, len(all))] }

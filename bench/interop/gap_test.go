@@ -8,9 +8,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestAGapInTheQueueLetsNobodyIn: waiters of each family vanish, killed or because their
-// wait is over, while others stand behind them. The node that the others watch is gone,
-// and it is not their turn. When it is, they enter in the order in which they came.
+// TestAGapInTheQueueLetsNobodyIn: waiters of each family disappear, killed or at the end
+// of their wait, while others wait after them. The node that those watch is gone, but it
+// is not their turn yet. When it is, they enter in the order of their arrival.
 func TestAGapInTheQueueLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{true, false} {
@@ -22,21 +22,21 @@ func TestAGapInTheQueueLetsNobodyIn(t *testing.T) {
 	}
 }
 
-// openGaps plays the scene behind a holder that is inside.
+// openGaps plays the scene while a holder is inside.
 func (s *stage) openGaps(killed bool, holding role) {
 	s.t.Helper()
 	ours, curators, stocks := role{zkgrant, formMutex}, role{curator, formMutex}, role{stock, formLock}
 	holder := s.connect(holding.family, holding.form)
 	s.enters(holder)
 	var vanishing, waiting []*contender
-	joining := time.Duration(0) // the longest that a contender took to come into the queue
+	joining := time.Duration(0) // the longest time that a contender took to join the queue
 	for _, pair := range [][2]role{{ours, curators}, {ours, stocks}, {curators, ours}, {stocks, ours}, {ours, ours}} {
 		vanishing = append(vanishing, s.alone(pair[0].family, pair[0].form))
 		waiting = append(waiting, s.connect(pair[1].family, pair[1].form))
 	}
 	for i, c := range vanishing {
 		wait := endless
-		if !killed { // long enough for all contenders to come into the queue behind it
+		if !killed { // long enough for all contenders to join the queue after it
 			wait = 6*time.Second + time.Duration(10*len(vanishing))*joining
 		}
 		eventstest.Must(s.t, c.ask(wait))

@@ -22,7 +22,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// playEnv, in its environment, makes the test binary the player of the family that it
+// playEnv, in the environment, makes the test binary a player of the family that it
 // names.
 const playEnv = "ZKGRANT_INTEROP_PLAYER"
 
@@ -42,11 +42,11 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// goLock is what a contender of one of the Go libraries does with its lock, always from
-// one goroutine.
+// goLock is the lock of a contender of one of the Go libraries. It is used by one
+// goroutine.
 type goLock interface {
 	session() int64
-	// acquire waits for the lock, at most that long, or without end if wait is negative.
+	// acquire waits for the lock, at most for wait, or without limit if wait is negative.
 	acquire(ctx context.Context, wait time.Duration) (bool, error)
 	release() error
 	close() error
@@ -56,14 +56,14 @@ type goLock interface {
 type goPlayer struct {
 	addr    string
 	timeout time.Duration
-	// open makes a lock object. With another one before, it has the session of that one.
+	// open creates a lock object. If before is not nil, the new one uses its session.
 	open func(ctx context.Context, p *goPlayer, before goLock, f form, path string, revoked func()) (goLock, error)
 
-	mu sync.Mutex // guards the output, so that lines never mix
+	mu sync.Mutex // guards the output, so that lines are not mixed
 }
 
-// play is what a player's process in Go does. It carries out the orders until the input
-// ends. A contender that waits then is left where it is.
+// play is the main function of a Go player's process. It carries out orders until the
+// input ends. A contender that is still waiting then is abandoned.
 func play(ctx context.Context, f family, args []string) error {
 	ms, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -91,11 +91,11 @@ func play(ctx context.Context, f family, args []string) error {
 func (p *goPlayer) say(words ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// A player that is not heard learns it from the end of its input.
+	// Ignore the error: if nobody reads the output, the input will end, too.
 	_, _ = io.WriteString(os.Stdout, strings.Join(words, " ")+"\n")
 }
 
-// contend is the life of a contender.
+// contend carries out the orders for one contender.
 func (p *goPlayer) contend(ctx context.Context, name string, orders <-chan []string) {
 	var lock goLock
 	for order := range orders {
@@ -136,9 +136,9 @@ type ourLock struct {
 	c       *coordinator.Coordinator
 	ask     func(context.Context, ...coordinator.AcquireOption) *coordinator.Acquisition
 	options []coordinator.AcquireOption
-	reading *coordinator.Lock // of a writer that becomes a reader
+	reading *coordinator.Lock // for a writer that becomes a reader
 	current *coordinator.Acquisition
-	before  *coordinator.Acquisition // released, or the writer
+	before  *coordinator.Acquisition // the released acquisition, or the writer's
 }
 
 // openOurs connects a coordinator for one contender.
@@ -201,8 +201,8 @@ func (l *ourLock) acquire(ctx context.Context, wait time.Duration) (bool, error)
 	return err == nil, errors.Join(err, l.past())
 }
 
-// past returns the error of the acquisition before, which is over when there is another
-// one.
+// past returns the error of the previous acquisition, which has ended when there is
+// another one.
 func (l *ourLock) past() error {
 	if l.before == nil {
 		return nil
@@ -223,8 +223,8 @@ func (l *ourLock) share() error {
 	return l.past()
 }
 
-// release gives the lock back without a wait, as callers do: the next acquire is under
-// way before the node is gone.
+// release releases the lock without waiting, as callers do: the next acquire starts
+// before the node is gone.
 func (l *ourLock) release() error {
 	select {
 	case lost := <-l.current.Lost():
@@ -238,7 +238,7 @@ func (l *ourLock) release() error {
 
 func (l *ourLock) close() error { return errors.Join(l.c.Close(), l.past()) }
 
-// stockLock is the lock that comes with go-zookeeper.
+// stockLock is go-zookeeper's own lock.
 type stockLock struct {
 	conn *zk.Conn
 	lock *zk.Lock
@@ -261,8 +261,8 @@ func openStock(ctx context.Context, p *goPlayer, before goLock, f form, path str
 
 func (l stockLock) session() int64 { return l.conn.SessionID() }
 
-// acquire ends the session to end the wait, as the lock has no other way. Nothing can be
-// acquired afterwards.
+// acquire ends the session to end the wait, because the lock offers no other way.
+// Afterwards nothing can be acquired.
 func (l stockLock) acquire(_ context.Context, wait time.Duration) (bool, error) {
 	if wait < 0 {
 		return true, l.lock.Lock()
@@ -272,7 +272,7 @@ func (l stockLock) acquire(_ context.Context, wait time.Duration) (bool, error) 
 	if overdue.Stop() {
 		return err == nil, err
 	}
-	// Even if granted in the last moment, it is over.
+	// Even if granted at the last moment, the session is closed.
 	if err != nil && !errors.Is(err, zk.ErrClosing) && !errors.Is(err, zk.ErrConnectionClosed) {
 		return false, err
 	}

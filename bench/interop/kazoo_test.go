@@ -13,16 +13,16 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// TestKazoosLockNeedsItsDirectory: a lock object of kazoo's is used again after the
-// directory was empty for long enough to be reaped, if it is a container. Kazoo makes
-// sure of the directory only once. For that reason, contenders of ours with kazoo's names
-// make no containers. Other directories of ours are gone, and kazoo fails there.
+// TestKazoosLockNeedsItsDirectory: a kazoo lock object is used again after its directory
+// was empty for long enough to be reaped, if it is a container. kazoo ensures only once
+// that the directory exists. Therefore zkgrant's contenders with kazoo's names do not
+// create containers. zkgrant's other directories are gone, and kazoo fails there.
 func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 	t.Parallel()
 	scenes(t, []form{formMutexKazoo, formReadKazoo, formMutex}, func(s *stage, form form) {
 		stays := form != formMutex
 		ours, kazoos := s.connect(zkgrant, form), s.connect(kazoo, formLock)
-		note := s.dir + "/config" // no contender's; with it the directory stays while kazoo looks for it the first time
+		note := s.dir + "/config" // not a contender; keeps the directory until kazoo has seen it once
 		s.enters(ours)
 		eventstest.Must(s.t, s.arena.witness.make(note))
 		s.leaves(ours)
@@ -30,7 +30,7 @@ func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 		eventstest.Must(s.t, s.arena.witness.remove(note))
 		s.clears()
 		s.reaped()
-		s.reaped() // the first removal may come before that of other directories found empty together with it
+		s.reaped() // again, because the server may remove the bait before other empty directories
 		if there, err := s.arena.witness.exists(s.dir); err != nil || there != stays {
 			s.t.Fatalf("the directory is there: %v, %v; want %v", there, err, stays)
 		}
@@ -49,8 +49,8 @@ func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 	})
 }
 
-// reaped returns when the server has looked for empty containers, and removed one made
-// for that.
+// reaped waits until the server has reaped empty containers: it creates one as bait and
+// waits until that is gone.
 func (s *stage) reaped() {
 	s.t.Helper()
 	s.opened++
@@ -67,10 +67,10 @@ func (s *stage) reaped() {
 	})
 }
 
-// TestKazoosReaderWaitsForLaterWriters shows why kazoo's readers need another version
-// than 2.8, and none of ours. When the writer ahead wakes a reader, the reader waits for
-// the last writer of all, which came later and waits for the reader. This happens among
-// kazoo's own contenders.
+// TestKazoosReaderWaitsForLaterWriters shows a bug in the readers of kazoo 2.8, which
+// does not depend on zkgrant. When the writer ahead of a reader has left, the reader
+// waits for the very last writer, which came later and waits for the reader. This also
+// happens among kazoo's own contenders.
 func TestKazoosReaderWaitsForLaterWriters(t *testing.T) {
 	t.Parallel()
 	writer, ourWriter := role{kazoo, formWrite}, role{zkgrant, formWriteKazoo}
@@ -88,7 +88,7 @@ func TestKazoosReaderWaitsForLaterWriters(t *testing.T) {
 			s.silent(all[1], all[2])
 			s.leaves(all[0])
 			if roles[1].family == kazoo && !ensemble.Since(version(s.t, kazoo), readersFixed) {
-				s.silent(all[1], all[2]) // both stay silent
+				s.silent(all[1], all[2]) // a deadlock
 				return
 			}
 			s.passes(all[1])

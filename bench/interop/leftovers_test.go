@@ -17,7 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// deletes is a hook that counts our deletes that were executed.
+// deletes is a hook that counts our successful deletes.
 type deletes struct{ done atomic.Int64 }
 
 func (d *deletes) OnRequest(r hooks.Request) {
@@ -26,11 +26,11 @@ func (d *deletes) OnRequest(r hooks.Request) {
 	}
 }
 
-// TestOthersRaceWithRemovals: zkgrant removes directories that it has made and left,
-// while others take locks there. Each cycle is at a fresh path, and its start is spread
-// over the moments around the removal. Nobody hears of an error. Kazoo's lock fails
-// without its directory, so a contender of ours beside it has to be one with kazoo's
-// names, and its directories stay.
+// TestOthersRaceWithRemovals: zkgrant removes directories that it has created and left,
+// while other libraries take locks there. Each cycle uses a fresh path, and starts at a
+// varying moment around the removal. No contender gets an error. kazoo's lock fails
+// without its directory, so our contender beside it must use kazoo's names, whose
+// directories stay.
 func TestOthersRaceWithRemovals(t *testing.T) {
 	a := enter(t)
 	cycles := eventstest.Amount(300, 10_000)

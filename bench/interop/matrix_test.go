@@ -12,14 +12,14 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// nodes is a column of MATRIX.md: one form of the holders' names, or a child of the
-// lock's directory that is no contender's.
+// nodes is a column of MATRIX.md: a form of the holders' names, or a child of the lock's
+// directory that does not belong to a contender.
 type nodes struct {
 	name    string
-	holders []role // none for a child that is no contender's, which has this name
+	holders []role // empty for a child that is not a contender; then name is its name
 }
 
-// held are the columns of the page.
+// held returns the columns of the page.
 func held() []nodes {
 	return []nodes{
 		{"lock-", []role{
@@ -39,13 +39,13 @@ func held() []nodes {
 	}
 }
 
-// newcomer is a row of the page: one form, or two that do the same.
+// newcomer is a row of the page: one form, or several that behave alike.
 type newcomer struct {
 	title string
 	roles []role
 }
 
-// newcomers are the rows of the page.
+// newcomers returns the rows of the page.
 func newcomers() []newcomer {
 	return []newcomer{
 		{"zkgrant mutex, mutex `Cached()`, election", []role{{zkgrant, formMutex}, {zkgrant, formCached}, {zkgrant, formElection}}},
@@ -68,21 +68,21 @@ func newcomers() []newcomer {
 	}
 }
 
-// verdict is the outcome for a contender that comes while another one holds the lock, as
-// the page has it without bold letters.
+// verdict is the outcome for a contender that arrives while another one holds the lock,
+// as on the page without bold type.
 type verdict string
 
 const (
-	waits   verdict = "waits"          // until the holder has left, and then enters
-	forever verdict = "waits for ever" // behind a child that is no contender's; here until that is removed
-	enters  verdict = "enters"         // beside the holder
-	refuses verdict = "`ErrKind`"      // and without a node
-	fails   verdict = "fails"          // with another error, and may leave its node there
+	waits   verdict = "waits"          // until the holder has left, then enters
+	forever verdict = "waits for ever" // for a child that is not a contender; in the test until it is removed
+	enters  verdict = "enters"         // while the holder is inside
+	refuses verdict = "`ErrKind`"      // and leaves no node
+	fails   verdict = "fails"          // with another error, and may leave its node
 )
 
-// verdicts returns the cells of MATRIX.md by row and column. It fails the test if the
-// page is not whole, or if other cells are bold than those that are wrong: two contenders
-// that exclude each other are inside together, or the newcomer fails or waits for ever.
+// verdicts returns the cells of MATRIX.md by row and column. It fails the test if a cell
+// is missing, or unless exactly the wrong outcomes are bold: two contenders that exclude
+// each other are inside at once, or the newcomer fails or waits for ever.
 func verdicts(t *testing.T) map[string][]verdict {
 	t.Helper()
 	page, err := os.ReadFile("MATRIX.md")
@@ -108,16 +108,16 @@ func verdicts(t *testing.T) map[string][]verdict {
 	return all
 }
 
-// tables is how many meetings take place at a time. Most of their time is a wait for what
-// must not happen.
+// tables is how many meetings take place at a time. They mostly wait for things that must
+// not happen.
 const tables = 12
 
-// TestMatrix lets every contender come to a lock that another one holds, each played by
-// its own library, and compares the outcome with MATRIX.md. If the newcomer enters beside
-// the holder, that is seen while the holder is inside. If it waits, that is seen by its
-// node, a moment without news, and its entry when the holder has left. Each meeting has
-// its own path. By default, one holder of each name meets the first form of each family.
-// At full length, all meet all.
+// TestMatrix lets every contender request a lock that another one holds, each played by
+// its own library, and compares the outcome with MATRIX.md. A newcomer enters beside the
+// holder if it does so while the holder is inside. It waits if it has a node, says
+// nothing for a moment, and enters after the holder has left. Each meeting has its own
+// path. By default, one holder of each name meets the first form of each family. At full
+// length, all forms meet.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	wanted := verdicts(t)
@@ -159,8 +159,8 @@ func TestMatrix(t *testing.T) {
 	t.Logf("%d meetings in %v", n, time.Since(began).Round(time.Millisecond))
 }
 
-// meet plays a meeting as a part of the test, and checks the newcomer's outcome. A holder
-// without a family is no contender but a child of the directory, named by the form.
+// meet plays a meeting as a subtest, and checks the newcomer's outcome. A holder without
+// a family is not a contender but a child of the directory, named by the form.
 func (s *stage) meet(t *testing.T, holds, comes role, want verdict) {
 	t.Helper()
 	t.Run(fmt.Sprintf("%v, %v comes", holds, comes), func(t *testing.T) {
@@ -171,8 +171,9 @@ func (s *stage) meet(t *testing.T, holds, comes role, want verdict) {
 	})
 }
 
-// outcome is the newcomer's. If it is expected to wait, it is watched for a moment. Else
-// it may take its time: on a busy machine a moment is not enough.
+// outcome returns the newcomer's outcome. If it is expected to wait, it is watched only
+// for a moment. Otherwise it gets more time, since a moment is not enough on a busy
+// machine.
 func (s *stage) outcome(holds, comes role, expected verdict) verdict {
 	s.t.Helper()
 	var leave func()
@@ -223,7 +224,7 @@ func (s *stage) goes(c *contender) {
 	s.does(c, orderClose)
 }
 
-// hears returns the contender's first news, or that it has said nothing for that long
+// hears returns the contender's first news, or false if it has said nothing for that long
 // while its node existed.
 func (s *stage) hears(c *contender, long time.Duration) (n news, heard bool) {
 	s.t.Helper()

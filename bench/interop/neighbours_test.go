@@ -15,15 +15,15 @@ const neighbourEnv = "ZKGRANT_NEIGHBOUR"
 // handoffs is how many sections each play of TestNeighbours has.
 const handoffs = 400
 
-// pair is contenders of another library and of zkgrant at one lock, which are played in
+// pair is a team of another library and one of zkgrant at a lock, which are played in
 // both orders.
 type pair struct {
 	name  string
 	teams []team  // theirs first
 	tiers [2]tier // with theirs first, and with ours first
 
-	since    string // the first version that can play; empty: all can
-	unplayed string // why older versions cannot; without since, why none can
+	since    string // the first version that can play; empty: every version
+	unplayed string // why older versions cannot play; without since, why no version can
 }
 
 // plays returns both orders.
@@ -36,7 +36,7 @@ func (p pair) plays() []workload {
 	}
 }
 
-// playsOf returns the plays of the pairs that every version of the libraries can play.
+// playsOf returns the plays that every version of the libraries supports.
 func playsOf(families ...family) (all []workload) {
 	for _, f := range families {
 		for _, p := range pairs(f) {
@@ -48,7 +48,7 @@ func playsOf(families ...family) (all []workload) {
 	return all
 }
 
-// pairs are all pairs of a library with zkgrant.
+// pairs returns all pairs of a library with zkgrant.
 func pairs(f family) []pair {
 	meet := func(n int, theirs, ours form) []team { return []team{alike(f, n, theirs), alike(zkgrant, n, ours)} }
 	asKazoo := both(zkgrant, formWriteKazoo, formReadKazoo)
@@ -79,7 +79,7 @@ func pairs(f family) []pair {
 				name: "read and write", teams: []team{both(f, formWrite, formRead), asKazoo},
 				since: readersFixed, unplayed: "a reader also waits for later writers, which wait for it",
 			},
-			// Kazoo's readers get nowhere while writers keep coming: see
+			// kazoo's readers starve while writers keep coming; see
 			// TestKazoosReaderWaitsForLaterWriters.
 			{name: "readers that queue again", teams: []team{
 				alike(f, 4, formReadAgain),
@@ -116,8 +116,8 @@ func pairs(f family) []pair {
 }
 
 // TestNeighbours plays the installed version of one library and zkgrant in one queue:
-// each pair in both orders, with a holder of each killed. `make neighbours` runs it for
-// each line of .ci/neighbours.txt.
+// each pair in both orders, with a killed holder on each side. `make neighbours` runs it
+// for each line of .ci/neighbours.txt.
 func TestNeighbours(t *testing.T) {
 	f := family(os.Getenv(neighbourEnv))
 	if f == "" {

@@ -15,20 +15,22 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// Lines to a player are orders: a word, the contender, and what follows here. A contender
-// obeys one after the other, and answers each with a line: the same word, the contender,
-// and perhaps a text. The answer may also be fail, the contender, and why.
+// Lines to a player are orders: a word, a contender, and arguments. A contender carries
+// out its orders one by one, and answers each with a line: the same word, the contender,
+// and possibly a text; or "fail", the contender, and the reason.
 //
-//	open c form path   make a lock object; the first one connects a session, which is the text as a signed decimal
-//	acquire c ms       wait for the lock, ms at most, or without end if negative; the answer is busy if that was too short
-//	shares c           a writer becomes a reader as well
-//	share c            and then a reader only
+//	open c form path   create a lock object; the first one connects a session, whose ID
+//	                   is the answer's text, as a signed decimal
+//	acquire c ms       wait for the lock for at most ms, or without limit if negative;
+//	                   the answer is busy if that was too short
+//	shares c           a writer also becomes a reader
+//	share c            and then only a reader
 //	release c
-//	revoke c node      ask the owner of the node to release it
+//	revoke c node      request the lock from the owner of the node
 //	close c            end the session
 //
-// A revocable contender says revoked c when it is asked for the lock, at any time. The
-// process ends when its input does, and leaves its waiters where they are.
+// A revocable contender may report "revoked c" at any time, when its lock is requested.
+// The process exits when its input ends, and abandons its waiters.
 const (
 	orderOpen    = "open"
 	orderAcquire = "acquire"
@@ -43,17 +45,17 @@ const (
 	newsFail    = "fail"
 )
 
-// news is what a player says of one of its contenders.
+// news is a player's line about one of its contenders.
 type news struct{ word, text string }
 
-// player is a process with contenders of one family. It ends with the test. A bad end
-// fails the test.
+// player is a process with contenders of one family. It ends with the test. The test
+// fails if it exits with an error.
 type player struct {
 	family  family
 	process *peers.Process
 
-	contenders sync.Map // of *contender, by name
-	strange    []error  // lines about no contender; whole when the process has ended
+	contenders sync.Map // *contender by name
+	strange    []error  // lines about unknown contenders; complete once the process has ended
 	deaf       chan struct{}
 }
 
@@ -62,7 +64,7 @@ type player struct {
 type contender struct {
 	name    string
 	form    form
-	session int64 // of its nodes
+	session int64 // the owner of its nodes
 	player  *player
 	heard   chan news
 }
@@ -71,8 +73,7 @@ func (c *contender) String() string {
 	return fmt.Sprintf("%s (%s %s)", c.name, c.player.family, c.form)
 }
 
-// start runs a player at a server. Without a timeout its sessions are those of contenders
-// that live.
+// start runs a player at a server. The default session timeout is longSession.
 func (a *arena) start(tb testing.TB, f family, addr string, timeout ...time.Duration) *player {
 	tb.Helper()
 	p := &player{family: f, deaf: make(chan struct{})}
@@ -81,7 +82,7 @@ func (a *arena) start(tb testing.TB, f family, addr string, timeout ...time.Dura
 	eventstest.Must(tb, err)
 	tb.Cleanup(func() {
 		close(p.deaf)
-		closed := p.process.Close() // after it, nothing is heard any more
+		closed := p.process.Close() // after this, no more lines arrive
 		if err := errors.Join(append(p.strange, closed)...); err != nil {
 			tb.Errorf("the player of %s ended with %v, want no error", f, err)
 		}
@@ -92,7 +93,7 @@ func (a *arena) start(tb testing.TB, f family, addr string, timeout ...time.Dura
 	return p
 }
 
-// hear gives the news to the contender that they are about.
+// hear passes news to the contender that it is about.
 func (p *player) hear(line peers.Line) {
 	fields := append(strings.SplitN(line.Text, " ", 3), "", "")
 	c, known := p.contenders.Load(fields[1])
@@ -116,12 +117,12 @@ func (c *contender) order(word string, more ...string) error {
 	return c.player.process.Say(strings.Join(append([]string{word, c.name}, more...), " "))
 }
 
-// ask makes the contender ask for its lock, without end if wait is negative.
+// ask makes the contender request its lock, and wait without limit if wait is negative.
 func (c *contender) ask(wait time.Duration) error {
 	return c.order(orderAcquire, strconv.FormatInt(wait.Milliseconds(), 10))
 }
 
-// do gives the contender an order, and waits until it has obeyed.
+// do gives the contender an order, and waits until it is carried out.
 func (c *contender) do(ctx context.Context, word string, more ...string) error {
 	if err := c.order(word, more...); err != nil {
 		return err
@@ -129,7 +130,7 @@ func (c *contender) do(ctx context.Context, word string, more ...string) error {
 	return c.says(ctx, word)
 }
 
-// says waits for news of the contender. Any other word is an error.
+// says waits for the contender's next news, which must be that word.
 func (c *contender) says(ctx context.Context, word string) error {
 	n, err := c.next(ctx)
 	switch {
@@ -167,42 +168,43 @@ type role struct {
 
 func (r role) String() string { return string(r.family) + " " + string(r.form) }
 
-// form is what a contender takes: a mutex, a side of a read/write lock, or a permit.
+// form is the kind of lock that a contender takes: a mutex, a side of a read/write lock,
+// or a permit.
 type form string
 
 const (
 	formMutex          form = "mutex"
-	formCached         form = "mutex-cached"    // ours: it keeps its node while no other contender comes
-	formRevocable      form = "mutex-revocable" // ours and Curator's: it reports when it is asked back
+	formCached         form = "mutex-cached"    // zkgrant's cached lock
+	formRevocable      form = "mutex-revocable" // zkgrant's and Curator's: it reports revocation requests
 	formRead           form = "read"
 	formWrite          form = "write"
 	formDowngrade      form = "downgrade"
-	formInPlace        form = "downgrade-in-place" // Curator's: as in versions from 5.5 on
+	formInPlace        form = "downgrade-in-place" // Curator's: as from version 5.5 on
 	formSemaphoreMutex form = "semaphore-mutex"
 	formLock           form = "lock"
 	formLockExtra      form = "lock-extra" // kazoo's Lock, with the names of all other mutexes
-	formLockAll        form = "lock-all"   // and of read/write locks
-	formReadAgain      form = "read-again" // kazoo's ReadLock, which gives up after a while and queues anew
+	formLockAll        form = "lock-all"   // kazoo's Lock, also with the names of read/write locks
+	formReadAgain      form = "read-again" // kazoo's ReadLock, which gives up after a while and queues again
 	formWriteLock      form = "writelock"
-	formElection       form = "election" // ours and kazoo's
+	formElection       form = "election" // zkgrant's and kazoo's
 	formSelector       form = "selector" // Curator's LeaderSelector
 	formLatch          form = "latch"    // Curator's LeaderLatch
 
-	// zkgrant's with kazoo's names.
+	// zkgrant's forms with kazoo's names.
 	formMutexKazoo    form = "mutex-kazoo"
 	formReadKazoo     form = "read-kazoo"
 	formWriteKazoo    form = "write-kazoo"
 	formElectionKazoo form = "election-kazoo"
 )
 
-// semaphore is the form of one permit of that many.
+// semaphore returns the form that takes one of that many permits.
 func semaphore(permits int) form { return form("semaphore:" + strconv.Itoa(permits)) }
 
-// several is the form of several permits at once.
+// several returns the form that takes several permits at once.
 func several(takes, permits int) form { return semaphore(permits) + form("x"+strconv.Itoa(takes)) }
 
-// permits returns the size of a semaphore, and how many permits the form takes; 0 and 1
-// if it is no semaphore.
+// permits returns the size of the semaphore, and how many permits the form takes. For
+// other forms it returns 0 and 1.
 func (f form) permits() (permits, takes int) {
 	if f == formSemaphoreMutex {
 		return 1, 1
@@ -213,7 +215,7 @@ func (f form) permits() (permits, takes int) {
 	return permits, takes
 }
 
-// shared reports whether several contenders of the form hold together.
+// shared reports whether several contenders of the form may hold at once.
 func (f form) shared() bool {
 	return slices.Contains([]form{formRead, formReadAgain, formReadKazoo}, f)
 }

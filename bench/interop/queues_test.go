@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// times returns a form for each of n contenders.
+// times returns the forms, repeated n times.
 func times(n int, forms ...form) []form { return slices.Repeat(forms, n) }
 
-// alike is a team of n contenders of one form, of which one more is killed.
+// alike returns a team of n contenders of one form, plus one that is killed.
 func alike(f family, n int, name form) team {
 	return team{family: f, forms: times(n, name), killed: []form{name}}
 }
@@ -17,7 +17,7 @@ func both(f family, writer, reader form) team {
 	return team{family: f, forms: times(2, writer, reader), killed: []form{writer, reader}}
 }
 
-// downgrading is a team with a writer that becomes a reader.
+// downgrading returns a team with a writer that becomes a reader.
 func downgrading(f family, how form) team {
 	return team{family: f, forms: []form{how, formRead, formWrite, formRead}, killed: []form{how}}
 }
@@ -37,8 +37,8 @@ func playAll(t *testing.T, all []workload) {
 }
 
 // TestOneQueue: contenders of several families share a path. Two contenders that exclude
-// each other are never inside together, and none enters ahead of an older one, although a
-// holder of each family is killed in the middle.
+// each other are never inside at once, and none enters before an older one, although a
+// holder of each family is killed halfway through.
 func TestOneQueue(t *testing.T) {
 	t.Parallel()
 	playAll(t, append(playsOf(curator, stock), []workload{
@@ -61,17 +61,17 @@ func TestOneQueue(t *testing.T) {
 	}...))
 }
 
-// TestOneQueueWithGuests is TestOneQueue for the families that can share a path with some
-// of zkgrant's forms only.
+// TestOneQueueWithGuests is TestOneQueue for the families that can share a path with only
+// some of zkgrant's forms.
 func TestOneQueueWithGuests(t *testing.T) {
 	t.Parallel()
 	playAll(t, playsOf(kazoo, writeLock))
 }
 
 // TestWaitingBehind: zkgrant's contenders share a path with a family that does not see
-// them. Contenders of that family enter beside any holder. A contender of zkgrant is
-// never inside beside an older one. In the first workload they find a directory of ours,
-// in the others a foreign one.
+// them. Contenders of that family enter beside any holder, but a zkgrant contender never
+// enters beside an older one. In the first workload the directory is zkgrant's, in the
+// others the other family's.
 func TestWaitingBehind(t *testing.T) {
 	t.Parallel()
 	ours := both(zkgrant, formWrite, formRead)

@@ -7,8 +7,8 @@ import (
 )
 
 // TestLockObjectsOutliveTheirDirectory: a contender of another library uses a directory
-// of ours, rests until the server has removed the empty directory, and uses its lock
-// object again. Both contenders find nothing wrong, and wait for each other.
+// of zkgrant's, pauses until the server has removed the empty directory, and uses its
+// lock object again. Neither contender gets an error, and they wait for each other.
 func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 	t.Parallel()
 	type pair struct {
@@ -30,7 +30,7 @@ func TestLockObjectsOutliveTheirDirectory(t *testing.T) {
 		}
 		for range 2 {
 			s.visits(ours)
-			for _, order := range [][2]*contender{{ours, other}, {other, ours}} { // the second one waits until the first one has left
+			for _, order := range [][2]*contender{{ours, other}, {other, ours}} { // the second waits until the first has left
 				s.enters(order[0])
 				s.acquire(order[1])
 				s.appears(order[1], dirs[0])

@@ -22,21 +22,21 @@ func (e entry) String() string {
 	return fmt.Sprintf("%s (%s %s, %s of zxid 0x%x)", e.contender, e.family, e.form, e.node, e.czxid)
 }
 
-// referee judges the entries of contenders at one lock. It is told of every event in
-// order, and asks nothing. It belongs to one goroutine.
+// referee judges the entries of contenders at one lock. It only receives events, in
+// order. It is not safe for concurrent use.
 type referee struct {
-	permits int // the most that any contender takes for the limit; 0 for a queue
+	permits int // the largest limit that any contender uses; 0 for a queue
 
-	// blind is the family that does not see the contenders before it, and enters beside
+	// blind is the family that does not see the contenders ahead of it, and enters beside
 	// any of them; empty if there is none. A blind contender beside an older one of
-	// another family is ignored, as no other family can avoid it. Everything else is a
-	// violation: within the blind family, among the others, and a seeing contender beside
-	// an older blind one.
+	// another family is ignored, because no other family can prevent it. All other
+	// overlaps are violations: within the blind family, among the others, and of a seeing
+	// contender with an older blind one.
 	blind family
 
-	inside []entry // with those that were killed, until their nodes are gone
+	inside []entry // including killed ones, until their nodes are gone
 	killed map[string]bool
-	latest map[bool]*latest // in the order of arrival, by whether the family is blind
+	latest map[bool]*latest // by whether the family is blind
 
 	entries    map[family]int
 	violations []string
@@ -44,7 +44,7 @@ type referee struct {
 	ignored    int
 }
 
-// latest is the contender with the greatest number so far.
+// latest is the contender with the greatest zxid so far.
 type latest struct{ any, exclusive entry }
 
 func newReferee(permits int, blind family) *referee {
@@ -55,7 +55,7 @@ func newReferee(permits int, blind family) *referee {
 	}
 }
 
-// sections is the number of entries, without those of the blind family.
+// sections returns the number of entries, except those of the blind family.
 func (r *referee) sections() (n int) {
 	for f, entries := range r.entries {
 		if r.blind == "" || f != r.blind {
@@ -65,7 +65,7 @@ func (r *referee) sections() (n int) {
 	return n
 }
 
-// isBlind reports whether a contender is of the family that cannot see.
+// isBlind reports whether a contender belongs to the blind family.
 func (r *referee) isBlind(e entry) bool { return r.blind != "" && e.family == r.blind }
 
 func (r *referee) enter(e entry) {
@@ -79,9 +79,9 @@ func (r *referee) enter(e entry) {
 	r.inside = append(r.inside, e)
 }
 
-// countPermits counts the permits taken inside. If contenders differ about the size, one
-// that came behind e may have been noted before e. So e's own size counts only for older
-// contenders.
+// countPermits counts the permits that are taken. If contenders use different sizes, one
+// that came after e may have been recorded before e. So e's own size counts only for
+// older contenders.
 func (r *referee) countPermits(e entry) {
 	own, takes := e.form.permits()
 	older, all := takes, takes
@@ -121,7 +121,7 @@ func (r *referee) judge(e entry) {
 	}
 }
 
-// order compares an entry with earlier ones by the order of arrival.
+// order checks an entry against earlier ones for the order of arrival.
 func (r *referee) order(e entry) {
 	before := r.latest[r.isBlind(e)]
 	overtaken := before.any
@@ -147,18 +147,17 @@ func (r *referee) share(contender string) {
 	}
 }
 
-// leave notes that a contender is outside again, or that the node of a killed contender
-// is gone.
+// leave records that a contender has left, or that the node of a killed contender is
+// gone.
 func (r *referee) leave(contender string) {
 	r.inside = slices.DeleteFunc(r.inside, func(e entry) bool { return e.contender == contender })
 	delete(r.killed, contender)
 }
 
-// kill notes that a contender was killed inside. It stays there until leave reports its
-// node gone.
+// kill records that a contender was killed inside. It counts as inside until leave.
 func (r *referee) kill(contender string) { r.killed[contender] = true }
 
-// dead returns the killed contenders of which the nodes existed at the last look.
+// dead returns the killed contenders whose nodes still existed when last checked.
 func (r *referee) dead() (dead []entry) {
 	for _, e := range r.inside {
 		if r.killed[e.contender] {
@@ -168,13 +167,13 @@ func (r *referee) dead() (dead []entry) {
 	return dead
 }
 
-// TestTheReferee plays to the referee alone, which needs no server: what is allowed, and
-// each violation.
+// TestTheReferee tests the referee without a server, with allowed entries and each
+// violation.
 //
-//	lock [permits=n] [blind=family]  it is a semaphore, or one family cannot see the others
-//	a enters form zxid               a, of the seeing family, is inside; its node has this zxid
-//	a intrudes form zxid             a, of the blind family, is inside
-//	a shares, leaves, dies           a becomes a reader, is outside again, is killed inside
+//	lock [permits=n] [blind=family]  a semaphore, or one family cannot see the others
+//	a enters form zxid               a, of the seeing family, enters with this zxid
+//	a intrudes form zxid             a, of the blind family, enters
+//	a shares, leaves, dies           a becomes a reader, leaves, is killed inside
 func TestTheReferee(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -236,7 +235,7 @@ func TestTheReferee(t *testing.T) {
 	}
 }
 
-// act tells the referee a line of a play.
+// act passes a line of a play to the referee.
 func (r *referee) act(words []string) (err error) {
 	who, what := words[0], words[1]
 	switch {

@@ -8,9 +8,9 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// TestCuratorsRevokerIsHeard: Curator's Revoker asks for a lock. A holder of zkgrant's is
-// told so once, and holds on. No waiter takes the holder's node for gone, whichever
-// library holds it.
+// TestCuratorsRevokerIsHeard: Curator's Revoker requests a lock. A zkgrant holder is
+// notified once, and keeps the lock. Whichever library holds the lock, no waiter
+// concludes that the holder's node is gone.
 func TestCuratorsRevokerIsHeard(t *testing.T) {
 	t.Parallel()
 	scenes(t, []role{{zkgrant, formRevocable}, {curator, formMutex}, {stock, formLock}}, func(s *stage, holding role) {
@@ -39,9 +39,9 @@ func TestCuratorsRevokerIsHeard(t *testing.T) {
 	})
 }
 
-// TestCuratorsHoldersAreAsked: zkgrant's Revoke asks a holder of Curator's. A revocable
-// holder hears it and gives the lock back. Any other holder hears nothing, and its node
-// is removed five quarters of a session timeout after the grace.
+// TestCuratorsHoldersAreAsked: zkgrant's Revoke sends a request to a Curator holder. A
+// revocable holder is notified and releases the lock. Any other holder is not notified,
+// and its node is removed five quarters of a session timeout after the grace.
 func TestCuratorsHoldersAreAsked(t *testing.T) {
 	t.Parallel()
 	const timeout = 4 * time.Second
@@ -59,7 +59,7 @@ func TestCuratorsHoldersAreAsked(t *testing.T) {
 		s.silent(waiter)
 		grace := time.Second
 		if revocable {
-			grace = time.Minute // a busy machine gives the lock back long before that
+			grace = time.Minute // even a busy machine releases the lock long before that
 		}
 		began := time.Now()
 		revoked := make(chan error, 1)

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// patience bounds a single step that has to happen. It ends a hang, and is far too
-	// long for a busy machine. A sequence of many steps has no bound as a whole.
+	// patience bounds a single step that must happen. It only ends a hang, and is long
+	// enough for any busy machine. A sequence of many steps has no overall bound.
 	patience = 3 * time.Minute
-	// moment is how long a test watches for what must not happen. That would take a few
-	// milliseconds.
+	// moment is how long a test watches for something that must not happen, which would
+	// take a few milliseconds.
 	moment = 300 * time.Millisecond
-	// endless makes a contender wait for its lock without end.
+	// endless makes a contender wait for its lock without limit.
 	endless = -time.Millisecond
 )
 
-// stage is a lock at which contenders do one thing after the other, as a test tells them.
-// It belongs to the test's goroutine.
+// stage is a lock at which contenders act one at a time, as directed by a test. It
+// belongs to the test's goroutine.
 type stage struct {
 	t       *testing.T
 	arena   *arena
@@ -35,7 +35,7 @@ type stage struct {
 // some returns the scenes to play: one by default, all at full length.
 func some[T any](scenes []T) []T { return scenes[:eventstest.Amount(1, len(scenes))] }
 
-// scenes plays a scene for each of the things, beside others. Each has its own path.
+// scenes plays a scene for each of the things, in parallel. Each has its own path.
 func scenes[T any](t *testing.T, things []T, scene func(s *stage, thing T)) {
 	t.Helper()
 	for _, thing := range some(things) {
@@ -55,7 +55,7 @@ func (s *stage) connect(f family, what form) *contender {
 	return s.join(s.players[f], what)
 }
 
-// alone lets a contender come onto the stage in its own process, which may be killed.
+// alone adds a contender with its own process, which may be killed.
 func (s *stage) alone(f family, what form) *contender {
 	s.t.Helper()
 	return s.join(s.arena.start(s.t, f, s.arena.addr, shortSession), what)
@@ -71,7 +71,7 @@ func (s *stage) join(p *player, what form) (c *contender) {
 	return c
 }
 
-// must ends the test on an error of a step, or when it takes too long.
+// must runs a step. It ends the test if the step fails or takes too long.
 func (s *stage) must(step func(ctx context.Context) error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeoutCause(s.t.Context(), patience, fmt.Errorf("not within %v", patience))
@@ -84,20 +84,20 @@ func (s *stage) does(c *contender, word string, more ...string) {
 	s.must(func(ctx context.Context) error { return c.do(ctx, word, more...) })
 }
 
-// says waits for the contender's next word, and checks it.
+// says waits for the contender's next news, and checks its word.
 func (s *stage) says(c *contender, word string) {
 	s.t.Helper()
 	s.must(func(ctx context.Context) error { return c.says(ctx, word) })
 }
 
-// acquire makes a contender ask for its lock, and does not wait.
+// acquire makes a contender request its lock, and does not wait.
 func (s *stage) acquire(c *contender) {
 	s.t.Helper()
 	eventstest.Must(s.t, c.ask(endless))
 }
 
-// queueUp makes a contender ask for its lock, and waits until its node exists. So the
-// next contender is behind it.
+// queueUp makes a contender request its lock, and waits until its node exists, so that
+// the next contender comes after it.
 func (s *stage) queueUp(c *contender) {
 	s.t.Helper()
 	s.acquire(c)
@@ -113,7 +113,7 @@ func (s *stage) appears(c *contender, dir string) {
 	})
 }
 
-// until repeats ask until there is no error.
+// until repeats ask until it returns no error.
 func (s *stage) until(ask func() error) {
 	s.t.Helper()
 	var err error
@@ -140,7 +140,7 @@ func (s *stage) visits(c *contender) {
 	s.passes(c)
 }
 
-// passes waits until the contender is inside, and lets it leave again.
+// passes waits until the contender is inside, and makes it leave again.
 func (s *stage) passes(c *contender) {
 	s.t.Helper()
 	s.says(c, orderAcquire)
@@ -151,7 +151,7 @@ func (s *stage) passes(c *contender) {
 	s.leaves(c)
 }
 
-// silent checks that none of the contenders says anything for a moment.
+// silent checks that no contender says anything for a moment.
 func (s *stage) silent(cs ...*contender) {
 	s.t.Helper()
 	<-time.After(moment)

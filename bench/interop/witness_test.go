@@ -13,8 +13,8 @@ import (
 	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
-// witness looks at the server's nodes on the referee's behalf. Its methods may be called
-// by several goroutines.
+// witness reads the server's nodes for the referee. Its methods are safe for concurrent
+// use.
 type witness struct{ conn *zk.Conn }
 
 // callWitness connects a witness. The caller must Close its connection.
@@ -55,7 +55,7 @@ func (w witness) owned(dir string, session int64) (found []string, czxid int64, 
 }
 
 // nodeOf returns a node that the session owns in the directory, and the zxid that created
-// it. The session must own that many nodes; any other number is an error.
+// it. It is an error unless the session owns exactly that many nodes.
 func (w witness) nodeOf(dir string, session int64, nodes int) (node string, czxid int64, err error) {
 	found, czxid, children, err := w.owned(dir, session)
 	if err == nil && len(found) != nodes {
@@ -72,8 +72,8 @@ func (w witness) owns(dir string, session int64) (bool, error) {
 	return len(found) > 0, err
 }
 
-// gone is an error while the directory exists. The server keeps a plain directory, so the
-// witness removes it. go-zookeeper's lock makes one if the server has removed the
+// gone returns an error while the directory exists. The server does not remove a plain
+// directory, so gone does. go-zookeeper's lock creates one if the server has removed the
 // container between two visits.
 func (w witness) gone(dir string) error {
 	there, stat, err := w.conn.Exists(dir)
@@ -93,7 +93,7 @@ func (w witness) exists(node string) (bool, error) {
 	return there, wrap(err, node)
 }
 
-// children lists a directory. One that does not exist has none.
+// children lists a directory. A missing directory has no children.
 func (w witness) children(dir string) ([]string, error) {
 	children, _, err := w.conn.Children(dir)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -124,7 +124,7 @@ func (w witness) make(node string) error {
 
 func (w witness) remove(node string) error { return wrap(w.conn.Delete(node, -1), node) }
 
-// wrap says which node an error is about.
+// wrap adds the node to an error.
 func wrap(err error, node string) error {
 	if err == nil {
 		return nil
