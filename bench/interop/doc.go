@@ -22,7 +22,7 @@
 //
 //   - TestOneQueue and TestOneQueueWithGuests: families that see each other share a path.
 //   - TestWaitingBehind: zkgrant shares a path with a family that does not see it. No
-//     contender of zkgrant may enter beside an older one of that family. The test fails
+//     zkgrant contender may enter while an older one of that family holds. The test fails
 //     unless the referee has seen one of that family beside a holder, so the plays can
 //     fail.
 //   - TestNeighbours: zkgrant and one library, in the version in CURATOR_HOME or

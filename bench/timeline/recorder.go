@@ -67,7 +67,7 @@ type note struct {
 // recorder keeps the notes of one run. hear may be called from any goroutine. Only one
 // goroutine at a time may wait for a note.
 type recorder struct {
-	more chan struct{} // of size 1; hear writes it at each new note, the waiting goroutine reads it
+	more chan struct{} // of size 1; hear signals each new note to the waiting goroutine
 
 	mu    sync.Mutex
 	notes []note

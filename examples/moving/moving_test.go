@@ -76,7 +76,7 @@ func insteadOfZkLock(ctx context.Context, servers string, data []byte, report fu
 	}, coordinator.Data(data))
 }
 
-// look shows a queue before one of our contenders stands in it.
+// look lists a queue without joining it.
 func look(ctx context.Context, c *coordinator.Coordinator, printf func(string, ...any)) error {
 	// zkgrant
 	queue, err := c.Mutex("/locks/report").Queue(ctx)
