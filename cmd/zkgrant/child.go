@@ -463,8 +463,8 @@ func (c *child) halted(by syscall.Signal, valid func() bool) {
 		})
 	case jobs.Follow:
 		c.takeTerminal()
-		// Halt the whole job, with STOP: this process catches TSTP, and could then halt
-		// itself only after the shell's CONT.
+		// Halt the whole job, with STOP: this process catches TSTP, and might halt itself
+		// only after the shell's CONT.
 		_ = syscall.Kill(0, syscall.SIGSTOP)
 	case jobs.Hangup:
 		c.signal(syscall.SIGHUP)

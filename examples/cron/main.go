@@ -2,9 +2,11 @@
 //
 // Every instance is a candidate of one election. SIGTERM ends the job's context, and
 // another instance leads a moment later. An instance that loses its term becomes a
-// candidate again. Limitation: a time that passes without a leader is skipped, and if the
-// instances' clocks differ, a time near a change of leader may run twice. The job
-// therefore receives the time, to store with its results, next to the token.
+// candidate again.
+//
+// Limitation: a time that passes without a leader is skipped, and if the instances'
+// clocks differ, a time near a change of leader may run twice. The job therefore receives
+// the time, to store with its results, next to the token.
 //
 // To use it, copy this folder and replace job. cron_test.go tests it in virtual time.
 package main

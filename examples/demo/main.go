@@ -26,9 +26,9 @@
 // locks of the shards, and Watch on a list of members. Kill or pause a member, and its
 // shards move to the others.
 //
-// Limitation: a contender is part of this process, so a pause stops its work and its
-// network, but not the timers of its library. Limitation: with either lock, a step that
-// has begun continues after a pause. Fencing tokens guard against that.
+// Limitations: A contender is part of this process, so a pause stops its work and its
+// network, but not the timers of its library. With either lock, a step that has begun
+// continues after a pause; fencing tokens guard against that.
 //
 // Ctrl-C ends it and leaves no session behind. model.go turns the contenders' reports
 // into the picture. stage.go has the faults, granted.go the contender with a zkgrant
