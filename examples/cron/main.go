@@ -1,8 +1,7 @@
 // Command cron runs a job at fixed times on the leading instance; the others stand by.
 //
-// Every instance is a candidate of one election. SIGTERM ends the job's context, and
-// another instance leads a moment later. An instance that loses its term becomes a
-// candidate again.
+// All instances campaign in one election. SIGTERM ends the job's context, and another
+// instance leads a moment later. An instance that loses its term campaigns again.
 //
 // Limitation: a time that passes without a leader is skipped, and if the instances'
 // clocks differ, a time near a change of leader may run twice. The job therefore receives
