@@ -44,8 +44,7 @@ func (b *body) tell(s state) {
 	b.report(told{side: b.side, who: b.name, state: s, alone: b.alone, note: b.note})
 }
 
-// gaveUpNeedlessly reports that the contender gave up the lock although its session
-// survived.
+// gaveUpNeedlessly reports that the session of a lock that was given up has survived.
 func (b *body) gaveUpNeedlessly() { b.report(told{side: b.side, who: b.name, needless: true}) }
 
 func (b *body) report(t told) {

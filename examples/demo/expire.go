@@ -80,7 +80,7 @@ func (h *handshake) end(ctx context.Context, where *servers) error {
 	return errors.Join(errs...)
 }
 
-// closeSession sends the handshake and a close request, and waits until the server hangs
+// closeSession sends the handshake and a close request, and waits for the server to hang
 // up.
 func closeSession(ctx context.Context, conn net.Conn, answer []byte) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()

@@ -13,13 +13,13 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// servers are the ZooKeeper servers of the locks, and the fault that the program can
-// cause there.
+// servers are the locks' ZooKeeper servers, and the fault that the program can cause
+// there.
 type servers struct {
 	zk   *program.ZooKeeper
 	tick time.Duration // the servers' tickTime; 0 if unknown
 
-	// Fault is the label of the fault. If there is none, it is empty, and Cannot says
+	// Fault is the label of the fault. If it is empty, there is none, and Cannot says
 	// why.
 	Fault, Cannot string
 	// strike causes the fault, and returns once it is undone.

@@ -11,8 +11,8 @@ import (
 )
 
 // member shares the shards with the other members, in one loop: Example_shards of package
-// coordinator, with faults. The list of members is the queue of a lock that every member
-// holds for reading. Unlike a semaphore, it leaves no node behind.
+// coordinator, with faults. Its list of members is the queue of a lock that all of them
+// hold for reading. Unlike a semaphore, it leaves no node behind.
 type member struct {
 	*body
 
@@ -72,8 +72,8 @@ func (m *member) run(ctx context.Context) (err error) {
 	}
 }
 
-// handle takes ownership of a granted shard, unless it exceeds the share: then settle
-// releases it.
+// handle takes over a granted shard, unless it exceeds the share: then settle releases
+// it.
 func (m *member) handle(ev coordinator.Event) error {
 	switch ev := ev.(type) {
 	case coordinator.Grant:

@@ -33,8 +33,7 @@ func Bubble(t *testing.T, play func(t *testing.T, p *Play)) {
 	})
 }
 
-// Connect returns a coordinator next to the program's own. It is closed when the test
-// ends.
+// Connect returns another coordinator. It is closed when the test ends.
 func (p *Play) Connect(t *testing.T) *coordinator.Coordinator {
 	t.Helper()
 	return Connect(t, p.ZK.Servers, p.ZK.Options()...)
