@@ -213,14 +213,15 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 			if x.Op == recipes.OpDelete {
 				return c.removeApart(t, x, x.Nodes)
 			}
-			switch in, err := c.removeApart(t, x, x.Leavers); in.(type) {
+			// In one transaction, unless one of them is gone: others would see a part of
+			// them until the last one is deleted.
+			switch in, err := c.remove(t, recipes.Delete{Epoch: x.Epoch}, x.Leavers); in.(type) {
 			case recipes.Unknown:
 				return recipes.Unknown{Epoch: x.Epoch, Op: x.Op}, err // a look-up finds what is left
 			case recipes.Refused:
 				return recipes.Refused{Epoch: x.Epoch, Op: x.Op}, err
 			}
-			// All of them are gone now, even one whose absence made the transaction fail.
-			// The create is next sent by itself.
+			// Now all of them are gone. The create is next sent by itself.
 			x.Leavers = nil
 		}
 	}

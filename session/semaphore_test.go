@@ -96,14 +96,19 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 
 // TestPermitsAreGivenBackThoughOneIsGone: a contender has taken permits at once, beside
 // too many others, or although another contender waits. It returns them when it queues
-// up, in one transaction or, if one was deleted before, one by one. In both cases, none
-// is left, its node is in the queue, and the next contender enters at once when there is
-// room.
+// up, in the same transaction. If the queue's directory is gone, it first returns them in
+// a transaction of their own, and only if a permit is gone, one by one. In each case,
+// none is left, and its node is in the queue. The next contender enters at once when there
+// is room, unless the directory is new.
 func TestPermitsAreGivenBackThoughOneIsGone(t *testing.T) {
 	const queued, taken = queueAt + "/lock-0000000009", takenAt + "/_c_foreign-lease-0000000900"
+	const nothing, permit, queue = "nothing", "a permit", "the queue"
 	for _, foreign := range []string{queued, taken} {
-		for _, gone := range []bool{false, true} {
-			run(t, fmt.Sprintf("beside %s, one gone: %v", foreign, gone), func(r *rig) {
+		for _, gone := range []string{nothing, permit, queue} {
+			if foreign == queued && gone == queue {
+				continue // it is not empty
+			}
+			run(t, fmt.Sprintf("beside %s, %s is gone", foreign, gone), func(r *rig) {
 				r.MakePermits(4)
 				first := r.PermitSeat(4, 1)
 				node := first.CreateNode(1)
@@ -118,15 +123,27 @@ func TestPermitsAreGivenBackThoughOneIsGone(t *testing.T) {
 					foreign == taken && spare.InUse != 5 {
 					r.Fatalf("%+v, want three permits of four that have to be given back", spare)
 				}
-				if gone {
+				apart := 0
+				switch gone {
+				case permit:
 					r.Must(r.Server.Delete(permitsAt + "/" + spare.Permits[1]))
+					apart = len(spare.Permits)
+				case queue:
+					r.Must(r.Server.Delete(queueAt))
 				}
+				before := r.Server.Requests(zktest.OpDelete)
 				place := ask[recipes.Created](s, recipes.Create{Epoch: 1, Attempt: 1, Back: named(spare.Permits[0])}).Node
+				if n := r.Server.Requests(zktest.OpDelete) - before; n != apart {
+					r.Fatalf("%d permits were deleted by themselves, want %d", n, apart)
+				}
 				if foreign == queued {
 					r.WantPermits(2, 1)
 					return
 				}
 				r.WantPermits(1, 2)
+				if gone == queue { // the session does not know the new one yet
+					return
+				}
 				r.Must(r.Server.Delete(foreign))
 				r.Settle()
 				s.Fresh()
