@@ -124,12 +124,15 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 }
 
 // The data of a crashed holder may be longer than an environment variable can be. The
-// command runs anyway.
+// command runs anyway. A lock delay of 0 detects crashes, too.
 func TestTheDataOfACrashIsLong(t *testing.T) {
-	g := double(parallel(t))
-	_, end := g.former(coordinator.Data(bytes.Repeat([]byte{1}, 500<<10)))
-	end(true)
-	g.ends(0, "run --detect-crash "+lockPath+" -- env", "ZKGRANT_ABANDONED={", `\u0001","cut":true}`)
+	t.Parallel()
+	for _, flag := range []string{"--detect-crash", "--lock-delay 0"} {
+		g := double(t)
+		_, end := g.former(coordinator.Data(bytes.Repeat([]byte{1}, 500<<10)))
+		end(true)
+		g.ends(0, "run "+flag+" "+lockPath+" -- env", "ZKGRANT_ABANDONED={", `\u0001","cut":true}`)
+	}
 }
 
 // If the supervisor exits early, its last report decides whether the command may have

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/textfile"
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -20,13 +21,13 @@ import (
 type wanted struct {
 	*settings
 
+	flags       *pflag.FlagSet
 	kind        string
 	paths       []string
 	permits     int
 	size        int
 	try         bool
-	wait        time.Duration // the longest wait; valid if waits is set
-	waits       bool          // the wait is bounded
+	wait        time.Duration // the longest wait, if the flag is given
 	conflict    int           // the exit code if the lock is not granted
 	data        string
 	revocable   bool
@@ -83,6 +84,9 @@ const (
 	kindSemaphore = "semaphore"
 )
 
+// given reports whether the command line has the flag. A zero that is given is no default.
+func (w *wanted) given(flag string) bool { return w.flags.Changed(flag) }
+
 // bindKind gives a command the flags that choose a lock.
 func (w *wanted) bindKind(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -108,7 +112,7 @@ func (w *wanted) bindWait(cmd *cobra.Command) {
 	f.DurationVarP(&w.wait, "wait", "w", 0, "the longest `time` to wait for the lock; 0 is --try (default: no limit)")
 	f.IntVarP(&w.conflict, "conflict-code", "E", codeTaken, "the exit code if the lock is not granted with --try or within --wait")
 	f.StringVar(&w.data, "data", "", "the text that others see in the queue (default: the host, the process and the program, without its arguments)")
-	cmd.PreRun = func(cmd *cobra.Command, _ []string) { w.waits = cmd.Flags().Changed("wait") }
+	w.flags = f
 }
 
 // check finds contradictions in the flags.
@@ -123,11 +127,11 @@ func (w *wanted) check() error {
 		return errors.New("--wait must not be negative")
 	case w.conflict < 0 || w.conflict > 255:
 		return errors.New("--conflict-code must be from 0 to 255")
-	case w.size < 0:
+	case w.given("size") && w.size < 1:
 		return errors.New("--size must be at least 1")
-	case w.size == 0 && w.permits != 1:
+	case w.given("permits") && !w.given("size"):
 		return errors.New("--permits needs --size, the size of the semaphore")
-	case w.size > 0 && (w.kind != "mutex" || len(w.paths) > 1):
+	case w.given("size") && (w.given("kind") || len(w.paths) > 1):
 		return errors.New("--size takes one path and no --kind")
 	}
 	return nil
@@ -148,7 +152,7 @@ func (w *wanted) handle(c *coordinator.Coordinator) (acquirer, string, error) {
 	if w.detectCrash {
 		options = append(options, coordinator.DetectCrash())
 	}
-	if w.lockDelay != 0 {
+	if w.given("lock-delay") {
 		options = append(options, coordinator.LockDelay(w.lockDelay))
 	}
 	if w.kind == kindElection {
@@ -185,7 +189,7 @@ func (w *wanted) name() string { return strings.Join(w.paths, " ") }
 // queue, which says who contends and for what.
 func (w *wanted) acquisition(what string) []coordinator.AcquireOption {
 	data := w.data
-	if data == "" {
+	if !w.given("data") {
 		host, err := os.Hostname()
 		if err != nil {
 			host = "unknown host"
@@ -209,14 +213,14 @@ func (w *wanted) acquisition(what string) []coordinator.AcquireOption {
 
 // tries reports whether to take the lock only if it is free. As with flock, --wait 0
 // means the same as --try.
-func (w *wanted) tries() bool { return w.try || w.waits && w.wait == 0 }
+func (w *wanted) tries() bool { return w.try || w.given("wait") && w.wait == 0 }
 
 // most returns the longest time to wait. A try does not queue, so it waits only for a
 // server.
 func (w *wanted) most() (time.Duration, bool) {
 	const forServers = 10 * time.Second
 	switch {
-	case w.waits && w.wait > 0:
+	case w.wait > 0:
 		return w.wait, true
 	case w.tries():
 		return forServers, true

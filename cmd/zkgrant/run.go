@@ -59,7 +59,7 @@ func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (pa
 	}
 	c = &child{console: f.console, orphans: &w.orphans, line: args[dashes:], terminal: f.stdin, job: standing()}
 	w.leaves, w.minHold, w.file = f.release, f.minHold, f.file
-	if cmd.Flags().Changed("grace") {
+	if w.given("grace") {
 		w.grace = &f.grace
 	}
 	if c.asks = signalNamed(f.signal); c.asks == 0 {

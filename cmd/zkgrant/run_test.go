@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -312,7 +314,8 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 	eventstest.Must(t, err)
 	defer func() { eventstest.Check(t, c.Close()) }()
 	news := c.Events(ctx)
-	w := &wanted{settings: s, kind: kindElection, permits: 1, paths: []string{lockPath}, conflict: codeTaken}
+	w := &wanted{settings: s, kind: kindElection, permits: 1, paths: []string{lockPath}}
+	w.bindWait(&cobra.Command{})
 	signals := &signals{make(chan os.Signal)}
 	ended := make(chan error, 1)
 	go func() {

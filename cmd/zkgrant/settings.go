@@ -57,7 +57,21 @@ func (s *settings) bind(root *cobra.Command) {
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "report only failures and the loss of the lock")
 	root.MarkFlagsMutuallyExclusive("verbose", "quiet")
 	s.console = newConsole(os.Stderr, s)
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return fromEnvironment(f) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		return errors.Join(noneEmpty(cmd.Flags()), fromEnvironment(f))
+	}
+}
+
+// noneEmpty returns an error for each text flag that is given without a text: the shell
+// variable in --tls-ca "$CA" may be unset, and the default would be a connection without
+// TLS. Only --data may be empty.
+func noneEmpty(flags *pflag.FlagSet) (failed error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" && f.Name != "data" {
+			failed = errors.Join(failed, fmt.Errorf("--%s must not be empty", f.Name))
+		}
+	})
+	return failed
 }
 
 // fromEnvironment sets flags from ZKGRANT_ variables. Flags on the command line take

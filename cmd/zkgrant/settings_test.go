@@ -164,7 +164,6 @@ func TestNoTimeToWaitIsATry(t *testing.T) {
 		w, cmd := &wanted{}, &cobra.Command{}
 		w.bindWait(cmd)
 		eventstest.Must(t, cmd.Flags().Parse(strings.Fields(flags)))
-		cmd.PreRun(cmd, nil)
 		most, bound := w.most()
 		if got := (waits{most, bound, w.tries()}); got != want {
 			t.Errorf("%q: %+v, want %+v", flags, got, want)
