@@ -96,13 +96,9 @@ func (w *world) enters(q zktest.Request) {
 		w.entersAtOnce(first, leases, left)
 		return
 	}
-	id, found := guid(place)
-	if !found || leases == 0 {
+	if _, found := guid(place); !found || leases == 0 {
 		return
 	}
-	w.mu.Lock()
-	w.leases[id] = leases
-	w.mu.Unlock()
 	w.count("entered", 1)
 	if !w.srv.Exists(place) {
 		return // it will be refused
@@ -127,7 +123,7 @@ func (w *world) entersAtOnce(lease string, leases, left int) {
 	size := int(session.ParseSize(data))
 	spare := len(w.srv.Children(lock+queueOf)) > 0 || len(w.srv.Children(dir))+leases-left > size
 	w.mu.Lock()
-	w.leases[id], w.spare[id] = leases, spare
+	w.spare[id] = spare
 	w.mu.Unlock()
 	if w.count("entered at once", 1); spare {
 		w.count("gave permits back", 1)
@@ -156,30 +152,32 @@ func (w *world) crowd(lock string) {
 	if permits > 1 && len(all) > 1 {
 		w.count("permits held by several", 1)
 	}
-	w.checkLeases(lock)
+	w.checkLeases(lock, all)
 }
 
-// checkLeases fails if the server has more leases than the greatest size, or only some of
-// an acquisition's leases.
-func (w *world) checkLeases(lock string) {
-	have := map[string]int{}
+// checkLeases fails if the server has more leases than the greatest size, or if it lacks
+// one of a holder's. A contender that does not hold may be giving its leases back one
+// after the other.
+func (w *world) checkLeases(lock string, holders []*tenure) {
 	leases := w.srv.Children(lock + leasesOf)
+	have := map[string]int{}
+	for _, lease := range leases {
+		have[nameOf(lease)]++
+	}
+	for _, t := range holders {
+		if n := have[nameOf(t.grant.Node)]; n != t.permits && t.valid() && !w.excused(t) {
+			w.failf("%s holds %d permits, and has %d of these: %v", t.grant.Node, t.permits, n, leases)
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	held := 0
-	for _, lease := range leases {
-		id, _ := guid(lease)
-		have[id]++
+	for id, n := range have {
 		if !w.spare[id] {
-			held++
+			held += n
 		}
 	}
 	if held > w.size.most {
 		w.failures = append(w.failures, fmt.Sprintf("%d leases in %s: %v", held, lock, leases))
-	}
-	for id, n := range have {
-		if want := w.leases[id]; n != want && !w.meddled[id] {
-			w.failures = append(w.failures, "a part of some leases: "+id)
-		}
 	}
 }

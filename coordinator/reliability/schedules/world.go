@@ -38,7 +38,6 @@ type world struct {
 	tenures  map[string][]*tenure // by path, in the order of their reports
 	decreed  map[int64]bool       // sessions ended by decree
 	meddled  map[string]bool      // nodes that another client deleted, by nameOf
-	leases   map[string]int       // by GUID, how many leases belong together
 	spare    map[string]bool      // by GUID, leases that must be returned
 	cutAfter map[string]bool      // GUIDs of creates that were executed but never answered
 	asked    map[string]bool      // nodes with a revocation request, by nameOf
@@ -80,7 +79,7 @@ func playSeed(t *testing.T, seed uint64) (out outcome) {
 			plan: newPlan(seed), t: t, begun: time.Now(),
 			healing: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{}),
 			counts: map[string]int{}, tenures: map[string][]*tenure{},
-			decreed: map[int64]bool{}, meddled: map[string]bool{}, leases: map[string]int{}, spare: map[string]bool{}, cutAfter: map[string]bool{},
+			decreed: map[int64]bool{}, meddled: map[string]bool{}, spare: map[string]bool{}, cutAfter: map[string]bool{},
 			asked: map[string]bool{}, revoked: map[string]bool{}, fates: map[string][]fate{},
 			passed: map[passed][]*tenure{}, containers: map[string]container{},
 		}
