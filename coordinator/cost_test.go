@@ -171,6 +171,9 @@ func TestAFreshPathTakesOneRoundTrip(t *testing.T) {
 			coordtest.End(acquires("a fresh path", fmt.Sprintf("/locks/fresh-%d", i), 2, 1))
 		}
 		coordtest.End(acquires("the same again", "/locks/fresh-0", 1, 1))
+		eventstest.Must(t, srv.Delete("/locks/fresh-1"))
+		time.Sleep(idleTime) // the session finds that the directory is gone
+		coordtest.End(acquires("a path whose directory was removed", "/locks/fresh-1", 2, 1))
 		acquires("a held path", "/locks/held", 6, 4)
 		eventstest.Must(t, srv.Create("/theirs", []byte("another program's data")))
 		coordtest.End(acquires("another program's directory", "/theirs", 5, 4))

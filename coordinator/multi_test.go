@@ -16,6 +16,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
+	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 // Paths of multi-locks that overlap.
@@ -175,6 +176,46 @@ func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 			"to hold it for five minutes took %+v, want at most %d requests", n, 5*60+paths)
 		held.Release()
 	})
+}
+
+// TestAMultiLockWhoseDirectoriesWereRemoved: it takes as many round trips as the first
+// time, although the session knows the directories from then. A directory whose parent
+// may not be written is no reason to fail if it exists.
+func TestAMultiLockWhoseDirectoriesWereRemoved(t *testing.T) {
+	const last = "/kept/last"
+	others := pathsOf(11)
+	for name, stays := range map[string]bool{"all of them": false, "all but the last": true} {
+		t.Run(name, func(t *testing.T) {
+			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+				for _, p := range []string{path.Dir(last), path.Dir(others[0])} {
+					eventstest.Must(t, srv.Create(p, nil))
+				}
+				cs, ms := coordtest.Metered(t, srv, 1)
+				ms[0].Lag(faultnet.Up, time.Millisecond)
+				all := mutexes(cs[0], append(others, last)...)
+				cycle := func() time.Duration {
+					start := time.Now()
+					holdAgainAndAgain(t, all, 1)
+					return time.Since(start)
+				}
+				first := cycle()
+				for _, p := range others {
+					eventstest.Must(t, srv.Delete(p))
+				}
+				if stays {
+					srv.Intercept(func(q zktest.Request) zktest.Action {
+						if q.Op == zktest.OpCreateContainer && q.Path == last {
+							return zktest.Fail(zktest.NoAuth) // servers check this before they look for the node
+						}
+						return zktest.Pass()
+					})
+				} else {
+					eventstest.Must(t, srv.Delete(last))
+				}
+				expectEqual(t, cycle(), first, "how long it takes when they were removed")
+			})
+		})
+	}
 }
 
 // TestRealMultiLockAsLargeAsARequestMayBe sends the largest transaction to a real server.

@@ -121,7 +121,7 @@ func (c *client) removeLeftover(x recipes.Leftover) (recipes.Fate, error) {
 		return c.fateOf(x, err)
 	}
 	if !there {
-		return recipes.FateGone, nil
+		return c.fateOf(x, zk.ErrNoNode)
 	}
 	fate, remove := x.Judge(recipes.LeftoverStat{
 		Czxid: stat.Czxid, Children: stat.NumChildren, Changes: stat.Cversion, Version: stat.Version,
@@ -143,6 +143,7 @@ func (c *client) fateOf(x recipes.Leftover, err error) (recipes.Fate, error) {
 	case !outcome.Settled():
 		return recipes.FateUnknown, err
 	case errors.Is(err, zk.ErrNoNode):
+		c.dirs.forget(x.Dir)
 		return recipes.FateGone, nil
 	case errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrBadVersion):
 		return recipes.FateUsed, nil

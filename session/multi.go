@@ -88,16 +88,21 @@ func (t *Seat) refusedAt(i int, err error) error {
 	return &MemberError{t.members[i].path, err}
 }
 
-// makeMembers creates the directory that a create did not find, and unknown directories
-// of later members. Those of earlier members exist.
+// makeMembers creates the directory that a create did not find, and those of later
+// members, which may be missing, too: servers remove directories that are idle for the
+// same time together. Those of earlier members exist.
 func (c *client) makeMembers(t *Seat, missing int) error {
 	c.dirs.forget(t.members[missing].dir)
 	return t.eachMember(func(i int) error {
-		p := t.members[i]
-		if i < missing || i > missing && c.dirs.book(p.dir).Writable() != 0 {
+		if i < missing {
 			return nil
 		}
-		return t.refusedAt(i, c.makeParents(p.dir, recipes.Marker(), p.acl, false))
+		p := t.members[i]
+		err := c.makeParents(p.dir, recipes.Marker(), p.acl, false)
+		if i > missing && errors.Is(err, zk.ErrNoAuth) {
+			return nil // servers check this first, so the directory may exist; the next create shows it
+		}
+		return t.refusedAt(i, err)
 	})
 }
 
