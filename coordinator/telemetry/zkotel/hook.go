@@ -139,6 +139,10 @@ func (h *Hook) OnEvent(event events.Event) {
 				h.count(a, "revoked")
 			}
 		}
+	case events.Contended:
+		if a := h.change(ev.ID, func(*live) {}); a != nil {
+			a.note(event)
+		}
 	case events.Grant:
 		var members []place
 		for _, m := range ev.Members {
@@ -163,7 +167,7 @@ func (h *Hook) OnEvent(event events.Event) {
 			outcome := words.Outcome(a.ctx, a.try, ev.Err)
 			h.acquired(a, time.Since(a.since), outcome, ev.Err)
 		}
-	default:
+	case events.Connected, events.Suspended, events.Resumed, events.SessionExpired:
 		h.concerns(event)
 	}
 }

@@ -2,6 +2,10 @@ package zkotel_test
 
 import (
 	"context"
+	"maps"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,6 +178,63 @@ func TestEachKindOfEnd(t *testing.T) {
 			p.mustTell(t, test.want...)
 			eventstest.Equal(t, p.Live(), 0, "the acquisitions that the hook knows after their ends")
 		})
+	}
+}
+
+// TestEachEventReachesItsSpans: an event of an acquisition is added to that one's spans
+// only, and an event of the session to those of each acquisition. Only the latter are
+// counted as events of the session. A new type of event needs a case here and in OnEvent.
+func TestEachEventReachesItsSpans(t *testing.T) {
+	cases := map[string]struct {
+		event events.Event
+		noted string // the event in the spans
+	}{
+		"Grant":          {events.Grant{ID: 1}, ""},
+		"Lost":           {events.Lost{ID: 1, Err: &coordinator.LostError{}}, ""},
+		"Ended":          {events.Ended{ID: 1}, ""},
+		"Queued":         {events.Queued{ID: 1}, "queued"},
+		"Requeued":       {events.Requeued{ID: 1}, "requeued"},
+		"Revoked":        {events.Revoked{ID: 1}, "revoked"},
+		"Contended":      {events.Contended{ID: 1}, "contended"},
+		"Connected":      {events.Connected{}, "connected"},
+		"Suspended":      {events.Suspended{}, "suspended"},
+		"Resumed":        {events.Resumed{}, "resumed"},
+		"SessionExpired": {events.SessionExpired{}, "expired"},
+	}
+	source, err := os.ReadFile("../../../events/event.go")
+	eventstest.Must(t, err)
+	types := regexp.MustCompile(`(?m)^func \((\w+)\) isEvent\(\)`).FindAllStringSubmatch(string(source), -1)
+	for _, name := range types {
+		_, ok := cases[name[1]]
+		eventstest.Expect(t, ok, "there is no case for events.%s", name[1])
+	}
+	eventstest.Equal(t, len(types), len(cases), "the types of events")
+	for name, test := range cases {
+		p := newProbe()
+		for id := range uint64(2) {
+			p.OnAcquire(t.Context(), hooks.Acquire{ID: id + 1, Path: "/a", Kind: "mutex"})
+		}
+		p.OnEvent(test.event)
+		metrics := p.metrics(t)
+		for id := range uint64(2) {
+			p.OnEvent(events.Ended{ID: id + 1})
+		}
+		ofSession, spans, counts := test.event.AcquisitionID() == 0, 0, map[string]float64{}
+		switch {
+		case ofSession:
+			spans, counts["session.events event="+test.noted] = 2, 1
+		case test.noted != "":
+			spans = 1
+		}
+		for _, s := range p.recorder.Ended() {
+			for _, e := range s.Events() {
+				eventstest.Equal(t, e.Name, test.noted, "the name of %s in a span", name)
+				spans--
+			}
+		}
+		eventstest.Equal(t, spans, 0, "the spans that %s has not reached", name)
+		maps.DeleteFunc(metrics, func(name string, _ float64) bool { return !strings.HasPrefix(name, "session.events") })
+		eventstest.Expect(t, maps.Equal(metrics, counts), "%s is counted as %v, want %v", name, metrics, counts)
 	}
 }
 

@@ -138,6 +138,8 @@ func noteOf(event events.Event) (name string, attributes []attribute.KeyValue) {
 		return "requeued", nil
 	case events.Revoked:
 		return "revoked", deadline(ev.Deadline)
+	case events.Contended:
+		return "contended", nil
 	case events.Suspended:
 		return words.Suspended, deadline(ev.Deadline)
 	case events.Connected:

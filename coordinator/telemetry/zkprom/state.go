@@ -176,7 +176,7 @@ func (s *state) event(now time.Time, event events.Event, given ...string) {
 		}
 	case events.Ended:
 		s.ended(now, event)
-	default:
+	case events.Connected, events.Suspended, events.Resumed, events.SessionExpired:
 		s.sessionEvent(event)
 	}
 }

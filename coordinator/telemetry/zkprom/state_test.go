@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -243,6 +244,48 @@ func TestWhatHooksTell(t *testing.T) {
 			p := newPlay(2)
 			test.story(p)
 			compare(t, collector{descriptions, p.snapshot(p.now)}, test.want)
+		})
+	}
+}
+
+// TestEachEventIsCountedOnce: an event of an acquisition changes no count of the session.
+// A new type of event needs a case here.
+func TestEachEventIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		event events.Event
+		want  string // see compare
+	}{
+		"Grant":          {events.Grant{ID: 1, Node: "/a/1"}, "acquire_duration_seconds_count{mutex,/a,granted}=1"},
+		"Lost":           {events.Lost{ID: 1, Reason: events.ReasonRevoked}, "lost_total{/a,revoked}=1"},
+		"Ended":          {events.Ended{ID: 1}, "acquire_duration_seconds_count{mutex,/a,withdrawn}=1"},
+		"Queued":         {events.Queued{ID: 1, Ahead: 7}, "queue_ahead{/a}=7"},
+		"Requeued":       {events.Requeued{ID: 1}, "requeued_total{/a}=1"},
+		"Revoked":        {events.Revoked{ID: 1}, "revoked_total{/a}=1"},
+		"Contended":      {events.Contended{ID: 1}, ""}, // no metric
+		"Connected":      {events.Connected{}, "session_events_total{connected}=1"},
+		"Suspended":      {events.Suspended{}, "session_events_total{suspended}=1"},
+		"Resumed":        {events.Resumed{}, "session_events_total{resumed}=1"},
+		"SessionExpired": {events.SessionExpired{}, "session_events_total{expired}=1"},
+	}
+	source, err := os.ReadFile("../../../events/event.go")
+	eventstest.Must(t, err)
+	types := regexp.MustCompile(`(?m)^func \((\w+)\) isEvent\(\)`).FindAllStringSubmatch(string(source), -1)
+	for _, name := range types {
+		_, ok := cases[name[1]]
+		eventstest.Expect(t, ok, "there is no case for events.%s", name[1])
+	}
+	eventstest.Equal(t, len(types), len(cases), "the types of events")
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlay(2)
+			p.asks(1, "mutex", "/a")
+			p.hears(test.event)
+			counted := "session_events_total{connected}=0 requeued_total{/a}=0 revoked_total{/a}=0 lost_total{/a,revoked}=0"
+			count, _, _ := strings.Cut(test.want, "=")
+			counted = strings.ReplaceAll(counted, count+"=0", "")
+			compare(t, collector{descriptions, p.snapshot(p.now)}, counted+" "+test.want)
 		})
 	}
 }
