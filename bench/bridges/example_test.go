@@ -139,15 +139,13 @@ func (l *certificateLocks) RenewLockLease(ctx context.Context, name string, _ ti
 	return l.acquire(ctx, name, lock)
 }
 
-func (l *certificateLocks) Unlock(_ context.Context, name string) error {
+func (l *certificateLocks) Unlock(ctx context.Context, name string) error {
 	found, ok := l.names.Load(name)
 	if !ok {
 		return bridge.ErrNotLocked
 	}
 	lock := found.(*certificateLock)
-	lock.held.Release()
-	<-lock.held.Done()
-	err := lock.held.Err() // a *coordinator.LostError if the lock was lost
+	err := lock.held.ReleaseAndWait(ctx) // a *coordinator.LostError if the lock was lost
 	<-lock.turn
 	return err
 }
@@ -225,9 +223,9 @@ func listen(a *coordinator.Acquisition, requestUnlock func()) {
 }
 
 func (u *uploadLock) Unlock() error {
-	u.held.Release()
-	<-u.held.Done()
-	return u.held.Err() // a *coordinator.LostError if the lock was lost
+	ctx, cancel := context.WithTimeout(context.Background(), u.grace)
+	defer cancel()
+	return u.held.ReleaseAndWait(ctx) // a *coordinator.LostError if the lock was lost
 }
 
 // TestPageShowsCodeThatCompiles: each block of Go in docs/bridges.md is in this file, and

@@ -20,8 +20,9 @@ type Callbacks struct {
 }
 
 // Run campaigns once, calls OnStartedLeading when it leads, and resigns when that
-// function returns. It calls OnStoppedLeading once the node is gone or ctx has ended. Run
-// returns the error of [coordinator.Election.Do], and the cause of ctx if ctx has ended.
+// function returns. It calls OnStoppedLeading once the node is gone, or ctx has ended, or
+// the term was lost and no server can be reached. Run returns the error of
+// [coordinator.Election.Do], and the cause of ctx if ctx has ended.
 func Run(
 	ctx context.Context, election *coordinator.Election, callbacks Callbacks, options ...coordinator.AcquireOption,
 ) error {

@@ -63,27 +63,6 @@ func (c *config) watch(a *coordinator.Acquisition) {
 	})
 }
 
-// giveBack releases the lock and waits until its node is gone, at most until ctx ends. If
-// the lock was lost, it returns the loss.
-func giveBack(ctx context.Context, a *coordinator.Acquisition) error {
-	a.Release()
-	select {
-	case <-a.Done():
-		return a.Err()
-	case <-ctx.Done():
-	}
-	end := context.Cause(a.Context(context.Background())) //nolint:contextcheck // it has ended with the release
-	if end != nil && !errors.Is(end, coordinator.ErrReleased) {
-		return end // the loss came before the release
-	}
-	select {
-	case <-a.Done():
-		return a.Err()
-	default:
-		return fmt.Errorf("zkgrant: the lock is released, but its node may still exist: %w", context.Cause(ctx))
-	}
-}
-
 // Path returns a lock's path for any name: the name's [coordinator.PathEscape], below
 // root. Different names have different paths.
 func Path(root, name string) string {

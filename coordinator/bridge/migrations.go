@@ -49,8 +49,9 @@ func (m *Migrations) Lock(ctx context.Context, _ *sql.DB) error {
 	return nil
 }
 
-// Unlock releases the lock, and waits until its node is gone or ctx ends. It returns a
-// [*coordinator.LostError] if the lock was lost, and [ErrNotLocked] if it is not locked.
+// Unlock is [coordinator.Acquisition.ReleaseAndWait]: if ctx ends before the servers
+// confirm the release, it returns [coordinator.ErrReleasePending], and if the lock was
+// lost, a [*coordinator.LostError]. If it is not locked, it returns [ErrNotLocked].
 func (m *Migrations) Unlock(ctx context.Context, _ *sql.DB) error {
 	m.mu.Lock()
 	a := m.held
@@ -59,7 +60,7 @@ func (m *Migrations) Unlock(ctx context.Context, _ *sql.DB) error {
 	if a == nil {
 		return fmt.Errorf("%w: %.256s", ErrNotLocked, m.lock.Path())
 	}
-	err := giveBack(ctx, a)
+	err := a.ReleaseAndWait(ctx)
 	<-m.turn
 	return err
 }

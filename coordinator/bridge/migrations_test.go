@@ -113,6 +113,33 @@ func TestUnlockWaitsForTheRelease(t *testing.T) {
 	})
 }
 
+// TestUnlockDuringAnOutage waits for the servers, although the lock is no longer held.
+func TestUnlockDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, m, _ := migrations(t, srv)
+		eventstest.Must(t, m.Lock(t.Context(), nil))
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpConnect {
+				return zktest.Delay(2 * time.Second)
+			}
+			return zktest.Pass()
+		})
+		srv.Cut(c.SessionID())
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		eventstest.ErrorIs(t, m.Unlock(ctx, nil), coordinator.ErrReleasePending, "Unlock with a second")
+		eventstest.Equal(t, len(srv.Children("/m")), 1, "the nodes during the outage")
+
+		eventstest.Must(t, m.Lock(t.Context(), nil))
+		srv.Cut(c.SessionID())
+		synctest.Wait()
+		eventstest.Check(t, m.Unlock(t.Context(), nil))
+		eventstest.Equal(t, len(srv.Children("/m")), 0, "the nodes after Unlock")
+	})
+}
+
 // TestLossOfALock: OnLost and Unlock report it, and no other caller in this process gets
 // the lock before the Unlock.
 func TestLossOfALock(t *testing.T) {

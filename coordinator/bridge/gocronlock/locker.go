@@ -150,8 +150,10 @@ type lock struct {
 }
 
 // Unlock releases the lock. Before the end of the minimum time it returns at once, and
-// the lock is released at that end. Otherwise it waits until the node is gone or ctx
-// ends. It returns a [*coordinator.LostError] if the lock was lost before.
+// the lock is released at that end. Otherwise it is
+// [coordinator.Acquisition.ReleaseAndWait]: it returns [coordinator.ErrReleasePending] if
+// ctx ends before the servers confirm the release, and a [*coordinator.LostError] if the
+// lock was lost before.
 func (k *lock) Unlock(ctx context.Context) error {
 	l := k.of
 	l.mu.Lock()
@@ -168,16 +170,7 @@ func (k *lock) Unlock(ctx context.Context) error {
 	l.mu.Unlock()
 	k.a.Release()
 	l.given()
-	select {
-	case <-k.a.Done():
-		return k.a.Err()
-	case <-ctx.Done():
-	}
-	end := context.Cause(k.a.Context(context.Background())) //nolint:contextcheck // it has ended with the release
-	if end != nil && !errors.Is(end, coordinator.ErrReleased) {
-		return end // the loss came before the release
-	}
-	return context.Cause(ctx)
+	return k.a.ReleaseAndWait(ctx)
 }
 
 // expire releases the lock at the end of the minimum time.

@@ -146,6 +146,35 @@ func TestALossIsTold(t *testing.T) {
 	})
 }
 
+// TestUnlockDuringAnOutage waits for the servers, although the lock is no longer held.
+func TestUnlockDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	processes(t, func(t *testing.T, srv *zktest.Server, ours, _ *coordinator.Coordinator) {
+		l := gocronlock.New(ours, "/jobs", 0)
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpConnect {
+				return zktest.Delay(2 * time.Second)
+			}
+			return zktest.Pass()
+		})
+		for _, end := range []struct {
+			after time.Duration
+			want  error
+			left  int // nodes
+		}{{time.Second, coordinator.ErrReleasePending, 1}, {time.Minute, nil, 0}} {
+			job := lock(t, l, "a")
+			srv.Cut(ours.SessionID())
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), end.after)
+			eventstest.ErrorIs(t, job.Unlock(ctx), end.want, "Unlock with a connection after 2 s")
+			cancel()
+			eventstest.Equal(t, len(srv.Children("/jobs")), end.left, "the nodes after Unlock")
+			time.Sleep(time.Minute)
+		}
+		eventstest.Check(t, l.Close())
+	})
+}
+
 // TestUnlockTellsOfALossAtTheEndOfItsContext: the coordinator was closed, the node still
 // exists, and there is no time to wait.
 func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
