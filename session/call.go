@@ -37,7 +37,7 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
 	}
-	c := &callRequest{terms: t, ctx: ctx, outcome: make(chan error, 1)}
+	c := &callRequest{slot: slot{epoch: t.epoch}, terms: t, ctx: ctx, outcome: make(chan error, 1)}
 	c.run = func(with *client) (err error) {
 		answer, err = do(with)
 		return err
@@ -121,12 +121,10 @@ func (r *callRequest) onEnd(s *Session) {
 	}
 }
 
-func (r *callRequest) meantFor() recipes.Epoch { return r.epoch }
-
 func (r *callRequest) urgency() urgency { return r.urgent }
 
 func (r *callRequest) refuse() {
-	if r.epoch != 0 {
+	if r.slot.epoch != 0 {
 		r.outcome <- ErrEpochOver
 	} else {
 		r.outcome <- ErrClosed

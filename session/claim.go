@@ -137,7 +137,7 @@ func (j *jointClaim) admit(s *Session) { s.pending.add(j) }
 // gatherClaims returns the request to make for a claim that was just removed from the
 // queue: joined with the claims of holders that wait after it, if possible.
 func (r *seatRequest) gatherClaims(s *Session) request {
-	joint := &jointClaim{}
+	joint := &jointClaim{slot: slot{epoch: r.epoch}}
 	if !joint.add(r) {
 		return r
 	}
@@ -150,8 +150,6 @@ func (r *seatRequest) gatherClaims(s *Session) request {
 		next.onDequeue(s)
 	}
 }
-
-func (j *jointClaim) meantFor() recipes.Epoch { return j.of[0].epoch }
 
 func (j *jointClaim) urgency() urgency { return proving }
 
@@ -179,7 +177,7 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 		// checks.
 		return func(s *Session) { j.split(s, c, whose[failed], err) }, err
 	}
-	in, cause := classified(j.meantFor(), recipes.OpClaim, outcome, err)
+	in, cause := classified(j.epoch, recipes.OpClaim, outcome, err)
 	return func(s *Session) {
 		if _, unknown := in.(recipes.Unknown); unknown { // again together, not each by itself
 			s.again(c, j)
@@ -211,6 +209,6 @@ func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
 		if len(half) == 0 {
 			continue
 		}
-		s.take(&jointClaim{of: half})
+		s.take(&jointClaim{slot: slot{epoch: j.epoch}, of: half})
 	}
 }

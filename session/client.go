@@ -631,10 +631,14 @@ func (c *client) onFailed(err error) {
 
 // rewatch arms the watch on a path again for its subscribers. Like the next two methods,
 // it does not block.
-func (c *client) rewatch(path string) { c.session.submit(&rearm{epoch: c.epoch, node: path}) }
+func (c *client) rewatch(path string) {
+	c.session.submit(&rearm{slot: slot{epoch: c.epoch}, node: path})
+}
 
 // verify finds out whether the seat's node still exists.
-func (c *client) verify(t *Seat) { c.session.submit(&verification{epoch: c.epoch, seat: t}) }
+func (c *client) verify(t *Seat) {
+	c.session.submit(&verification{slot: slot{epoch: c.epoch}, seat: t})
+}
 
 // askedBack passes a revocation request on to the owner of the node.
 func (c *client) askedBack(node string, wish asking) {

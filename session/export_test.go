@@ -64,7 +64,7 @@ func late(r request, pass func()) altered {
 
 // AnswerWith makes the session handle an answer to a request: the result of run.
 func (t *Seat) AnswerWith(epoch recipes.Epoch, op recipes.Op, run func() recipes.Input) {
-	r := &seatRequest{seat: t, epoch: epoch, op: op}
+	r := &seatRequest{slot: slot{epoch: epoch}, seat: t, op: op}
 	t.session.submit(altered{r, func(c *client) (func(*Session), error) {
 		in := run()
 		return func(s *Session) { r.settle(s, c, in, nil) }, nil
@@ -85,7 +85,7 @@ func (t *Seat) ClaimLate(e recipes.Claim, pass func()) { t.session.submit(late(t
 // Verify makes the session check whether the node is the seat's, and calls pass before
 // the session receives the answer.
 func (t *Seat) Verify(pass func()) {
-	t.session.submit(late(&verification{epoch: 1, seat: t, born: t.token(t.single.node)}, pass))
+	t.session.submit(late(&verification{slot: slot{epoch: 1}, seat: t, born: t.token(t.single.node)}, pass))
 }
 
 // Replaced makes the session believe that a server has granted another session.

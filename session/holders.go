@@ -235,12 +235,12 @@ func (s *Session) cover(c *client) {
 		delete(s.unwatched, seat)
 		if seat.single != nil {
 			seat.want(c, node)
-			s.take(&verification{epoch: c.epoch, seat: seat})
+			s.take(&verification{slot: slot{epoch: c.epoch}, seat: seat})
 			continue
 		}
 		for _, node := range seat.nodes(node) {
 			if seat.want(c, node) {
-				s.take(&rearm{epoch: c.epoch, node: node})
+				s.take(&rearm{slot: slot{epoch: c.epoch}, node: node})
 			}
 		}
 		// Another seat may have read a revocation request before this watch is armed.

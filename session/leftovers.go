@@ -87,7 +87,8 @@ func (s *Session) cleanUp() {
 	s.scheduleCleanup()
 }
 
-// cleanup is the request to delete one directory.
+// cleanup is the request to delete one directory. It may be made in any epoch, because a
+// directory outlives the session.
 type cleanup struct {
 	slot
 	recipes.Leftover
@@ -96,8 +97,6 @@ type cleanup struct {
 var _ request = (*cleanup)(nil)
 
 func (r *cleanup) admit(s *Session) { s.pending.add(r) }
-
-func (r *cleanup) meantFor() recipes.Epoch { return 0 } // a directory outlives the session
 
 func (r *cleanup) urgency() urgency { return cleaning }
 

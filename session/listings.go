@@ -35,7 +35,6 @@ type listing struct {
 	slot
 
 	dir   string
-	epoch recipes.Epoch
 	now   []*seatRequest // served by the reading that waits or is in progress
 	later []*seatRequest // those that arrived during that reading
 	gone  int            // at least this many of them are unwanted
@@ -71,7 +70,7 @@ func (s *Session) reads(r *seatRequest) bool {
 func (s *Session) join(dir string, r *seatRequest) {
 	switch l := s.client.listings[dir]; {
 	case l == nil:
-		l = &listing{dir: dir, epoch: r.epoch, later: []*seatRequest{r}}
+		l = &listing{slot: slot{epoch: r.epoch}, dir: dir, later: []*seatRequest{r}}
 		s.client.listings[dir] = l
 		l.admit(s)
 	case l.waits != nil:
@@ -90,8 +89,6 @@ func (l *listing) admit(s *Session) {
 	l.bytes = int32(max(listedLeast, listedName*s.client.dirs.book(l.dir).Children()))
 	s.pending.add(l)
 }
-
-func (l *listing) meantFor() recipes.Epoch { return l.epoch }
 
 func (l *listing) urgency() urgency {
 	if l.turn {

@@ -44,7 +44,7 @@ func listingSession(sizes map[string]int) *Session {
 
 // lists makes a request join the listings of the directories.
 func lists(s *Session, turn bool, dirs ...string) *seatRequest {
-	r := &seatRequest{op: recipes.OpList, epoch: 1, turn: turn, wants: &listNeeds{dirs: dirs}}
+	r := &seatRequest{slot: slot{epoch: 1}, op: recipes.OpList, turn: turn, wants: &listNeeds{dirs: dirs}}
 	r.seat = &Seat{content: &content{}}
 	s.reads(r)
 	return r

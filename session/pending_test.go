@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // waiter is a request that does nothing.
@@ -17,7 +15,6 @@ type waiter struct {
 	urgent urgency
 }
 
-func (*waiter) meantFor() recipes.Epoch            { return 0 }
 func (*waiter) do(*client) (func(*Session), error) { return nil, nil }
 func (*waiter) refuse()                            {}
 func (*waiter) admit(*Session)                     {}

@@ -22,8 +22,6 @@ import (
 type request interface {
 	// admit queues the request, or answers it without a server.
 	admit(s *Session)
-	// meantFor returns the epoch in which the request may be made; 0 means any.
-	meantFor() recipes.Epoch
 	// do makes the calls, in a separate goroutine. The loop then calls settle to handle
 	// the outcome; err is the error of the server or the client.
 	do(c *client) (settle func(*Session), err error)
@@ -82,7 +80,7 @@ func (s *Session) refuse(r request) {
 
 // late reports whether it is too late for the request.
 func (s *Session) late(r request) bool {
-	c, epoch := s.client, r.meantFor()
+	c, epoch := s.client, r.where().epoch
 	return s.closing || epoch != 0 && (c == nil || c.isOver() || epoch != c.epoch)
 }
 
@@ -268,9 +266,10 @@ type lane struct{ first, last *slot }
 // one lane at a time.
 type slot struct {
 	prev, next *slot
-	waits      request // the request itself, while it waits
-	lane       urgency // where it waits or last waited
-	bytes      int32   // expected size of the answer, if it is a listing
+	waits      request       // the request itself, while it waits
+	lane       urgency       // where it waits or last waited
+	bytes      int32         // expected size of the answer, if it is a listing
+	epoch      recipes.Epoch // in which the request may be made; 0 means any
 }
 
 func (p *slot) where() *slot { return p }

@@ -99,7 +99,7 @@ func (j *jointDelete) add(r *seatRequest) bool {
 // gatherDeletes returns the request to make for a delete that was just removed from the
 // queue, and leaves no floor: joined with the deletes that wait after it, if possible.
 func (r *seatRequest) gatherDeletes(s *Session) request {
-	joint := &jointDelete{}
+	joint := &jointDelete{slot: slot{epoch: r.epoch}}
 	if !joint.add(r) {
 		return r
 	}
@@ -114,8 +114,6 @@ func (r *seatRequest) gatherDeletes(s *Session) request {
 }
 
 func (j *jointDelete) admit(s *Session) { s.pending.add(j) }
-
-func (j *jointDelete) meantFor() recipes.Epoch { return j.of[0].epoch }
 
 func (j *jointDelete) urgency() urgency { return handing }
 
@@ -177,8 +175,6 @@ func (r *removal) admit(s *Session) {
 	}
 	s.pending.add(r)
 }
-
-func (r *removal) meantFor() recipes.Epoch { return 0 }
 
 func (r *removal) urgency() urgency { return handing }
 

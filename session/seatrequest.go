@@ -21,7 +21,6 @@ type seatRequest struct {
 	seat     *Seat
 	effect   recipes.Effect
 	op       recipes.Op
-	epoch    recipes.Epoch
 	node     string       // the seat's node, if the request is about it
 	guid     guid         // of the attempt whose node it creates or looks for
 	before   string       // of a watch or an advance: the node watched until now
@@ -394,8 +393,6 @@ func (r *seatRequest) log(c *client, in recipes.Input, err error) {
 	c.logger.Log(level, what, zap.Stringer("request", r.op), zap.String("path", r.seat.path()),
 		zap.Error(err))
 }
-
-func (r *seatRequest) meantFor() recipes.Epoch { return r.epoch }
 
 // urgency puts newcomers after waiters that have a node. A create in a writer's place is
 // urgent: it is for a held lock, and must precede the writer's delete.

@@ -160,9 +160,8 @@ func Ephemeral(stat *zk.Stat) bool {
 type verification struct {
 	slot
 
-	epoch recipes.Epoch
-	seat  *Seat
-	born  int64 // set by the loop before the request is made
+	seat *Seat
+	born int64 // set by the loop before the request is made
 }
 
 var _ request = (*verification)(nil)
@@ -172,8 +171,6 @@ func (v *verification) admit(s *Session) {
 		s.pending.add(v)
 	}
 }
-
-func (v *verification) meantFor() recipes.Epoch { return v.epoch }
 
 func (v *verification) urgency() urgency { return handing }
 
@@ -229,7 +226,7 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 	if t.single == nil || !c.owners.is(t) {
 		return false
 	}
-	s.take(&verification{epoch: c.epoch, seat: t})
+	s.take(&verification{slot: slot{epoch: c.epoch}, seat: t})
 	return true
 }
 

@@ -204,7 +204,7 @@ func (s *Session) tellGone(c *client, path string, event bool) {
 		if event {
 			s.lostSingle(c, t)
 		} else {
-			s.take(&verification{epoch: c.epoch, seat: t})
+			s.take(&verification{slot: slot{epoch: c.epoch}, seat: t})
 		}
 	}
 	for _, seat := range seats {
@@ -228,13 +228,10 @@ func (s *Session) rearmAll(c *client) {
 type rearm struct {
 	slot
 
-	epoch recipes.Epoch
-	node  string
+	node string
 }
 
 func (r *rearm) admit(s *Session) { s.pending.add(r) }
-
-func (r *rearm) meantFor() recipes.Epoch { return r.epoch }
 
 func (r *rearm) urgency() urgency { return handing }
 
