@@ -43,7 +43,7 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 		return err
 	}
 	if !s.submit(c) { // the session has ended
-		c.refuse()
+		return none, c.tooLate()
 	}
 	select {
 	case err := <-c.outcome:
@@ -111,6 +111,7 @@ func (r *callRequest) admit(s *Session) {
 	s.pending.add(r)
 }
 
+// onEnd is called when the request is answered, or its caller no longer waits.
 func (r *callRequest) onEnd(s *Session) {
 	if r.txn != nil {
 		r.txn.end(s)
@@ -123,12 +124,17 @@ func (r *callRequest) onEnd(s *Session) {
 
 func (r *callRequest) urgency() urgency { return r.urgent }
 
-func (r *callRequest) refuse() {
-	if r.slot.epoch != 0 {
-		r.outcome <- ErrEpochOver
-	} else {
-		r.outcome <- ErrClosed
+func (r *callRequest) refuse(s *Session) {
+	r.outcome <- r.tooLate()
+	r.onEnd(s)
+}
+
+// tooLate returns the error of a call that was refused.
+func (t terms) tooLate() error {
+	if t.epoch != 0 {
+		return ErrEpochOver
 	}
+	return ErrClosed
 }
 
 func (r *callRequest) do(c *client) (func(*Session), error) {
@@ -163,7 +169,7 @@ func (r *callRequest) settle(s *Session, c *client, outcome zkerr.Outcome, err e
 }
 
 // drop removes a request whose caller has stopped waiting.
-func (s *Session) drop(r request) {
+func (s *Session) drop(r *callRequest) {
 	s.pending.remove(r)
 	s.takeRoomless(func(parked request) bool { return parked == r })
 	r.onEnd(s)

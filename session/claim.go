@@ -153,9 +153,9 @@ func (r *seatRequest) gatherClaims(s *Session) request {
 
 func (j *jointClaim) urgency() urgency { return proving }
 
-func (j *jointClaim) refuse() {
+func (j *jointClaim) refuse(s *Session) {
 	for _, r := range j.of {
-		r.refuse()
+		r.refuse(s)
 	}
 }
 

@@ -100,8 +100,6 @@ func (r *cleanup) admit(s *Session) { s.pending.add(r) }
 
 func (r *cleanup) urgency() urgency { return cleaning }
 
-func (r *cleanup) refuse() {} // the session is closed
-
 func (r *cleanup) do(c *client) (func(*Session), error) {
 	fate, err := c.removeLeftover(r.Leftover)
 	return func(s *Session) {

@@ -98,10 +98,10 @@ func (l *listing) urgency() urgency {
 }
 
 // refuse also refuses the requests that wait for the next reading.
-func (l *listing) refuse() {
+func (l *listing) refuse(s *Session) {
 	for _, r := range slices.Concat(l.now, l.later) {
 		if r.wants.missing--; r.wants.missing == 0 {
-			r.refuse()
+			r.refuse(s)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (r *seatRequest) doBarrier(c *client) (func(*Session), error) {
 		case in != nil:
 			r.settle(s, c, in, err)
 		case s.late(r):
-			r.refuse()
+			r.refuse(s)
 		default:
 			s.reads(r)
 		}
@@ -207,7 +207,7 @@ func (r *seatRequest) heard(s *Session, c *client, dir string, found *names, err
 		in, err := unanswered(r.epoch, r.op, w.err)
 		r.settle(s, c, in, err)
 	case s.late(r):
-		r.refuse()
+		r.refuse(s)
 	default:
 		s.pending.add(r)
 	}

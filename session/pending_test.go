@@ -16,7 +16,6 @@ type waiter struct {
 }
 
 func (*waiter) do(*client) (func(*Session), error) { return nil, nil }
-func (*waiter) refuse()                            {}
 func (*waiter) admit(*Session)                     {}
 
 func (w *waiter) urgency() urgency { return w.urgent }

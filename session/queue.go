@@ -26,16 +26,14 @@ type request interface {
 	// the outcome; err is the error of the server or the client.
 	do(c *client) (settle func(*Session), err error)
 	// refuse is called instead of do if it is too late for the request.
-	refuse()
+	refuse(s *Session)
 	// urgency returns how urgent the request is when it begins to wait.
 	urgency() urgency
 	// where returns the request's slot.
 	where() *slot
 	// onDequeue is called when the request stops waiting, just before it is made or
-	// refused. onEnd is called when it was refused, or its caller no longer waits; some
-	// kinds also call it themselves when they are answered.
+	// refused.
 	onDequeue(s *Session)
-	onEnd(s *Session)
 }
 
 // finish notes that calls counted in c.inflight have returned. While any are in flight,
@@ -67,15 +65,10 @@ func (s *Session) postFor(c *client, f func()) {
 // earlier requests that may wait for a connection.
 func (s *Session) take(r request) {
 	if s.late(r) {
-		s.refuse(r)
+		r.refuse(s)
 		return
 	}
 	r.admit(s)
-}
-
-func (s *Session) refuse(r request) {
-	r.refuse()
-	r.onEnd(s)
 }
 
 // late reports whether it is too late for the request.
@@ -98,7 +91,7 @@ func (s *Session) sweep() {
 		late = append(late, s.takeRoomless(s.late)...)
 	}
 	for _, r := range late {
-		s.refuse(r)
+		r.refuse(s)
 	}
 }
 
@@ -117,7 +110,7 @@ func (s *Session) pump() {
 		s.pending.remove(r)
 		r.onDequeue(s)
 		if s.late(r) { // it was queued again after its session ended
-			s.refuse(r)
+			r.refuse(s)
 			continue
 		}
 		of, own := r.(*seatRequest)
@@ -162,7 +155,7 @@ func (s *Session) pump() {
 // one, and after a pause if a server turned it away.
 func (s *Session) again(c *client, r request) {
 	if s.late(r) {
-		s.refuse(r) // sweep has already run, and will not run again
+		r.refuse(s) // sweep has already run, and will not run again
 		return
 	}
 	if c.phase.Load() != phaseUp {
@@ -171,7 +164,7 @@ func (s *Session) again(c *client, r request) {
 	}
 	c.afterPause(func() {
 		if call, waits := r.(*callRequest); !s.submit(r) && waits { // closed meanwhile, while the caller waits
-			call.refuse()
+			call.outcome <- call.tooLate()
 		}
 	})
 }
@@ -276,7 +269,7 @@ func (p *slot) where() *slot { return p }
 
 // These do nothing, for requests that do not need them.
 func (*slot) onDequeue(*Session) {}
-func (*slot) onEnd(*Session)     {}
+func (*slot) refuse(*Session)    {}
 
 // add appends the request to the lane of its urgency.
 func (q *pending) add(r request) {

@@ -117,9 +117,9 @@ func (j *jointDelete) admit(s *Session) { s.pending.add(j) }
 
 func (j *jointDelete) urgency() urgency { return handing }
 
-func (j *jointDelete) refuse() {
+func (j *jointDelete) refuse(s *Session) {
 	for _, r := range j.of {
-		r.refuse()
+		r.refuse(s)
 	}
 }
 
@@ -177,8 +177,6 @@ func (r *removal) admit(s *Session) {
 }
 
 func (r *removal) urgency() urgency { return handing }
-
-func (r *removal) refuse() {} // the session is closed; the node is deleted with the session that made it
 
 func (r *removal) do(c *client) (func(*Session), error) {
 	again, gone := c.discard(r.node)

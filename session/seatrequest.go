@@ -374,7 +374,7 @@ func (s *Session) makeAgain(r *seatRequest) {
 	switch {
 	case r.seat.unsent != r: // withdrawn
 	case s.late(r):
-		s.refuse(r)
+		r.refuse(s)
 	default:
 		s.pending.add(r)
 	}
@@ -426,9 +426,9 @@ func (r *seatRequest) joint() bool {
 	return ok && claim.Joint(r.seat.layout)
 }
 
-func (r *seatRequest) refuse() {
+func (r *seatRequest) refuse(s *Session) {
 	r.seat.answer(r.marked(recipes.Unknown{Epoch: r.epoch, Op: r.op}), nil)
 	if create := r.with; r.leads && create != nil {
-		create.refuse()
+		create.refuse(s)
 	}
 }

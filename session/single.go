@@ -174,8 +174,6 @@ func (v *verification) admit(s *Session) {
 
 func (v *verification) urgency() urgency { return handing }
 
-func (v *verification) refuse() {} // the nodes of an epoch end with it
-
 func (v *verification) do(c *client) (func(*Session), error) {
 	node, err := c.follow(ofNode, v.seat.single.node, v.seat)
 	outcome, err := zkerr.Classify(err)

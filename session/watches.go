@@ -235,8 +235,6 @@ func (r *rearm) admit(s *Session) { s.pending.add(r) }
 
 func (r *rearm) urgency() urgency { return handing }
 
-func (r *rearm) refuse() {} // the watches of an epoch end with it
-
 func (r *rearm) do(c *client) (func(*Session), error) {
 	if !c.watches.Wanted(r.node) {
 		return func(*Session) {}, nil
