@@ -52,6 +52,9 @@ type House struct {
 	Elects bool          // the locks are terms of elections
 	Level  zapcore.Level // for all log lines of a lock except a loss
 	Limit  time.Duration // how long a Try waits for a server; 0: as long as it takes
+	// Time returns what time.Now will return at the Moment, unless the machine is
+	// suspended before. After a suspend, the result for the same Moment is earlier.
+	Time func(recipes.Moment) time.Time
 
 	waits waits
 }
@@ -113,7 +116,7 @@ type rare struct {
 	members   []events.Member // of the Grant of a multi-lock
 	abandoned *events.Abandoned
 	entry     *entry              // the Grant in the feed
-	due       time.Time           // the deadline of a revocation; zero: there is none
+	due       recipes.Moment      // the deadline of a revocation; 0: there is none
 	wish      *recipes.Revoke     // the latest revocation request; nil: there was none
 	revoked   chan events.Revoked // size 1, never closed; nil until there is a use for it
 	contended *contended          // nil: Contended was not called
@@ -367,8 +370,8 @@ func (l *Lock) revoke(e recipes.Revoke) (told bool) {
 	}
 	revoked := events.Revoked{ID: l.cfg.ID, Path: l.cfg.Path}
 	if e.By != 0 {
-		revoked.Deadline = TimeOf(e.By)
-		l.rarely().due = revoked.Deadline
+		revoked.Deadline = l.cfg.Time(e.By)
+		l.rarely().due = e.By
 	}
 	l.publish(revoked)
 	if l.feed == nil {

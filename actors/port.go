@@ -49,7 +49,8 @@ type Post func(in recipes.Input, err error) (holds bool)
 //nolint:gochecknoglobals // never written
 var origin = time.Now()
 
-// MomentOf converts a time to the form that machines use. The result is never 0.
+// MomentOf converts a time to the form that machines use. The time is by the session's
+// clock, which keeps running while the machine is suspended. The result is never 0.
 func MomentOf(t time.Time) recipes.Moment {
 	if m := recipes.Moment(t.Sub(origin)); m != 0 {
 		return m
@@ -61,10 +62,4 @@ func MomentOf(t time.Time) recipes.Moment {
 func TimeOf(m recipes.Moment) time.Time {
 	now := time.Now()
 	return now.Add(time.Duration(m - MomentOf(now)))
-}
-
-// isDue reports whether a revocation request has a deadline that has passed. wish may be
-// nil.
-func isDue(wish *recipes.Revoke, now time.Time) bool {
-	return wish != nil && wish.By != 0 && !now.Before(TimeOf(wish.By))
 }

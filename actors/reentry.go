@@ -56,7 +56,7 @@ func (q *queuer) admit(cfg Config) *Lock {
 	switch now := time.Now(); { // read after the lease, as in Valid
 	case !now.Before(lease):
 		return nil
-	case q.rare != nil && isDue(q.rare.wish, now):
+	case q.isOverdue(now):
 		return nil
 	case q.shared == nil:
 		if q.state != holding {
@@ -73,6 +73,13 @@ func (q *queuer) admit(cfg Config) *Lock {
 	l.init(cfg, l)
 	at.book, at.holders = book, append(at.holders, &l.Lock)
 	return &l.Lock
+}
+
+// isOverdue reports whether the deadline of a revocation has passed. It is called with mu
+// held.
+func (q *queuer) isOverdue(now time.Time) bool {
+	return q.rare != nil && q.rare.wish != nil && q.rare.wish.By != 0 &&
+		!now.Before(q.cfg.Time(q.rare.wish.By))
 }
 
 func (l *inner) admit(cfg Config) *Lock { return l.outer.admit(cfg) }

@@ -242,7 +242,7 @@ func NewRig(t *testing.T) *Rig {
 	r := &Rig{Group: &actors.Group{}}
 	r.Stream = actors.NewStream(r.Group)
 	loop := actors.NewLoop(r.Group, nil)
-	r.House = &actors.House{Loop: loop, Stream: r.Stream, Logger: zap.NewNop(), Limit: time.Minute}
+	r.House = &actors.House{Loop: loop, Stream: r.Stream, Logger: zap.NewNop(), Limit: time.Minute, Time: actors.TimeOf}
 	r.Port = &FakePort{Until: time.Now().Add(time.Hour)}
 	r.Renew()
 	t.Cleanup(r.Shut)

@@ -98,8 +98,11 @@ func (l *Lock) Deadline() time.Time {
 		return time.Time{}
 	}
 	lease := l.drive.deadline(l.epoch)
-	if l.rare != nil && !l.rare.due.IsZero() && l.rare.due.Before(lease) {
-		return l.rare.due
+	if l.rare == nil || l.rare.due == 0 {
+		return lease
+	}
+	if due := l.cfg.Time(l.rare.due); due.Before(lease) {
+		return due
 	}
 	return lease
 }

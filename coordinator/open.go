@@ -72,15 +72,19 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 		cfg: cfg, hooks: hooks, chroot: parsed.Chroot, session: s,
 		house: actors.House{
 			Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Level: zap.DebugLevel,
+			Time: s.Time,
 		},
 		terms: actors.House{
 			Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Elects: true,
 			Level: zap.InfoLevel,
+			Time:  s.Time,
 		},
 		// The actors that keep cached nodes. Their events reach no caller and no log.
-		keepers: actors.House{Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop()},
-		caches:  caches,
-		live:    live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
+		keepers: actors.House{
+			Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop(), Time: s.Time,
+		},
+		caches: caches,
+		live:   live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
 		waits: waitPath{log: log, servers: servers},
 	}
 	if cfg.Logger.Core().Enabled(zap.InfoLevel) {

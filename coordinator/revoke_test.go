@@ -17,6 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -227,6 +228,44 @@ func TestDeadlineEndsWithTheGrace(t *testing.T) {
 		expect(t, got <= grace && got >= grace-10*time.Millisecond && lease > grace,
 			"a millisecond after a Revoke within %v Deadline is in %v; the lease was %v", grace, got, lease)
 		<-held.Lost()
+		eventstest.Check(t, <-done)
+	})
+}
+
+// TestASuspendOfTheMachineCountsForTheGrace: the holder's machine is suspended several
+// times within the grace, each time for less than the lease, so the lease outlives the
+// grace. It was suspended before, too.
+func TestASuspendOfTheMachineCountsForTheGrace(t *testing.T) {
+	const naps, nap, awake = 3, timeoutOfAll / 2, 3500 * time.Millisecond // probes renew the lease
+	const grace = naps*(nap+awake) + time.Second
+	forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
+		var asleep atomic.Int64
+		asleep.Store(int64(time.Hour))
+		operator := coordtest.Connect(t, srv)
+		handle := lock.of(coordtest.Connect(t, srv, session.OptionFunc(func(cfg *session.Config) {
+			cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
+		})))
+		held, _ := coordtest.Hold(t, handle)
+		time.Sleep(2 * timeoutOfAll) // by now its node is watched
+		done := revoking(t.Context(), operator, grace)
+		due := (<-held.Revoked()).Deadline
+		expect(t, time.Until(due) == grace, "asked to release within %v, want %v", time.Until(due), grace)
+		for range naps {
+			time.Sleep(awake)
+			asleep.Add(int64(nap))
+			due = due.Add(-nap)
+		}
+		left := time.Until(held.Deadline())
+		expect(t, held.Valid() && left == time.Until(due) && left > 0,
+			"of a grace of %v, asleep for %v of it, %v are left, want %v", grace, naps*nap, left, time.Until(due))
+		asleep.Add(int64(left))
+		expect(t, !held.Valid(), "asleep until the end of the grace, and valid")
+		select {
+		case lost := <-held.Lost():
+			expectEqual(t, lost.Reason, events.ReasonRevoked, "the reason of the loss")
+		case <-time.After(time.Second + time.Millisecond):
+			t.Fatal("no loss is told by the next probe's time, want one")
+		}
 		eventstest.Check(t, <-done)
 	})
 }

@@ -74,7 +74,7 @@ func (s *Session) noteNodeGone(seat *Seat) {
 // longer holds, even before its machine receives the news.
 func (s *Session) isOverdue(seat *Seat) bool {
 	d, bounded := s.deadlines[seat]
-	return bounded && !time.Now().Before(d.at)
+	return bounded && !s.clock.now().Before(d.at)
 }
 
 // prove passes on an answer that may prove everything a grant needs except the lease, and
@@ -273,6 +273,7 @@ func (s *Session) renewedLate(c *client) {
 // interval.
 func (s *Session) tend(c *client) {
 	now := s.clock.now()
+	s.resetDeadlines(now)
 	// The session stays warm for a seat next in line for one timeout only, because the
 	// standby of an election waits for as long as the leader leads.
 	maps.DeleteFunc(s.next, func(_ *Seat, until time.Time) bool { return !now.Before(until) })

@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,29 +21,43 @@ import (
 
 // TestNoReaderTakesThePlaceOfAnOverdueWriter: a reader requests the place before the
 // revocation deadline, but does not get it afterwards. The message about the deadline is
-// still in the mailbox after the request.
+// still in the mailbox after the request, or comes late because the machine was
+// suspended.
 func TestNoReaderTakesThePlaceOfAnOverdueWriter(t *testing.T) {
-	inSession(t, func(r *rig) {
-		w, _ := r.Writer()
-		reader := r.InPlaceOf(w)
-		w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Second))})
-		r.Together(func() { // in the session's loop
-			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
-			time.Sleep(2 * time.Second)
-		})
-		refusesAPlace(r, reader)
-		r.WantChildren(1)
+	var slept atomic.Int64
+	asleep := configured(func(c *session.Config) {
+		c.Asleep = func() time.Duration { return time.Duration(slept.Load()) }
 	})
+	for name, pass := range map[string]func(time.Duration){
+		"awake":  time.Sleep,
+		"asleep": func(d time.Duration) { slept.Add(int64(d)) },
+	} {
+		run(t, name, func(r *rig) {
+			slept.Store(0)
+			w, _ := r.Writer()
+			reader := r.InPlaceOf(w)
+			w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Second))})
+			r.Together(func() { // in the session's loop
+				reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
+				pass(2 * time.Second)
+			})
+			refusesAPlace(r, reader)
+			r.WantChildren(1)
+		}, asleep)
+	}
 }
 
 // TestADeadlineIsToldOnce: a seat is notified of its deadline once, and not at all if it
 // was closed before. An earlier deadline replaces a later one.
 func TestADeadlineIsToldOnce(t *testing.T) {
+	const slept = 10 * time.Millisecond // before the requests
+	asleep := configured(func(c *session.Config) { c.Asleep = func() time.Duration { return slept } })
 	for name, closes := range map[string]bool{"held": false, "closed before": true} {
 		run(t, name, func(r *rig) {
 			w, node := r.Writer()
-			first := actors.MomentOf(time.Now().Add(time.Second))
-			w.Do(recipes.Revoke{By: actors.MomentOf(time.Now().Add(time.Minute))})
+			now := time.Now().Add(slept)
+			first := actors.MomentOf(now.Add(time.Second))
+			w.Do(recipes.Revoke{By: actors.MomentOf(now.Add(time.Minute))})
 			w.Do(recipes.Revoke{By: first})
 			time.Sleep(time.Second - 1)
 			w.Want("")
@@ -52,13 +67,15 @@ func TestADeadlineIsToldOnce(t *testing.T) {
 				w.Want("")
 				return
 			}
-			time.Sleep(2 * time.Minute)
+			time.Sleep(time.Nanosecond)
 			w.WantOnly(recipes.Overdue{By: first})
+			time.Sleep(2 * time.Minute)
+			w.Want("")
 			w.Asks(recipes.Claim{Epoch: 1, Node: node, Held: true}, recipes.Claimed{Epoch: 1, Fresh: true, Held: true})
 			reader := r.InPlaceOf(w)
 			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 			refusesAPlace(r, reader)
-		})
+		}, asleep)
 	}
 }
 

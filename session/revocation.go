@@ -23,10 +23,11 @@ import (
 // node.go): first the side of the holder that receives one, then the side that makes it.
 //
 // The grace starts when this process reads the request, and is measured by its own clock,
-// so no clocks are compared. It starts only once, although the same request is read again
-// whenever the node's watch is armed again. Callers that re-enter the lock receive it,
-// too, with no more time than the first. A holder whose node is not marked as revocable
-// (see [events.MarkRevocable]) receives the request without a deadline.
+// so no clocks are compared. Time while the machine is suspended counts. The grace starts
+// only once, although the same request is read again whenever the node's watch is armed
+// again. Callers that re-enter the lock receive it, too, with no more time than the
+// first. A holder whose node is not marked as revocable (see [events.MarkRevocable])
+// receives the request without a deadline.
 
 // asking is a revocation request as read from a node.
 type asking struct {
@@ -44,7 +45,7 @@ func (c *client) onNodeData(node string, data []byte, stat *zk.Stat) {
 	}
 	var by recipes.Moment
 	if marks, ours := events.MarksOf(node); w.bounded && ours && marks&events.MarkRevocable != 0 {
-		by = actors.MomentOf(time.Now().Add(w.grace))
+		by = actors.MomentOf(c.clock.now().Add(w.grace))
 	}
 	c.askedBack(node, asking{czxid: stat.Czxid, by: c.wish(node, by)})
 }
@@ -118,8 +119,8 @@ func (s *Session) askBack(c *client, node string, wish asking) {
 
 // deadline is when a lock must be released, after a revocation request.
 type deadline struct {
-	at    time.Time
-	timer *time.Timer
+	at    time.Time   // by the session's clock
+	timer *time.Timer // stops during a suspend; see [Session.resetDeadlines]
 }
 
 // startDeadline starts the timer of a holder with a deadline, the earliest so far. When
@@ -132,8 +133,21 @@ func (s *Session) startDeadline(seat *Seat, by recipes.Moment) {
 	overdue := func() {
 		s.tell(seat, recipes.Overdue{By: by}, nil)
 	}
-	s.deadlines[seat] = deadline{at, time.AfterFunc(time.Until(at), func() { s.loop.Post(overdue) })}
+	s.deadlines[seat] = deadline{at, time.AfterFunc(at.Sub(s.clock.now()), func() { s.loop.Post(overdue) })}
 }
+
+// resetDeadlines sets the pending timers again, because they are late after a suspend.
+// [Session.tend] calls it while a seat holds.
+func (s *Session) resetDeadlines(now time.Time) {
+	for _, d := range s.deadlines {
+		if d.timer.Stop() {
+			d.timer.Reset(d.at.Sub(now))
+		}
+	}
+}
+
+// Time converts a Moment to the clock of time.Now; see [actors.House].
+func (s *Session) Time(m recipes.Moment) time.Time { return s.clock.ordinary(actors.TimeOf(m)) }
 
 // stopDeadline stops the timer of a seat.
 func (s *Session) stopDeadline(seat *Seat) {

@@ -97,7 +97,7 @@ func withRig(t *testing.T, test func(t *testing.T, r *rig)) {
 		stream := actors.NewStream(group)
 		r := &rig{
 			port: &port{until: time.Now().Add(time.Hour)}, t: t,
-			house: &actors.House{Loop: actors.NewLoop(group, nil), Stream: stream, Logger: zap.NewNop()},
+			house: &actors.House{Loop: actors.NewLoop(group, nil), Stream: stream, Logger: zap.NewNop(), Time: actors.TimeOf},
 		}
 		r.handle = &cache.Handle{Caches: cache.New(cache.Config{Size: 1, Idle: time.Hour}), Path: "/locks/a", Keeper: r}
 		test(t, r)
