@@ -359,7 +359,7 @@ func wrongCalls(t *testing.T, s *site) map[error][]error {
 			mutex.Do(t.Context(), nil), sem.Do(t.Context(), nil),
 			cached(coordinator.CacheHandoffs(-1)), cached(coordinator.CacheHandoffs(1<<20 + 1)),
 			cached(coordinator.CacheHandoffs(math.MaxInt)), cached(coordinator.CacheFor(-1)),
-			with(delay(-1)), with(delay(time.Minute + 1)),
+			with(delay(-1)), with(delay(time.Minute + 1)), with(delay(time.Millisecond - 1)),
 		},
 		coordinator.ErrKind: {
 			acquired(c.Multi(c.Unfair(lockPath))), acquired(c.Multi(c.Multi(mutex))),
@@ -367,7 +367,7 @@ func wrongCalls(t *testing.T, s *site) map[error][]error {
 			with(coordinator.AdoptSize()), looked(c.Mutex(lockPath, coordinator.AdoptSize())),
 			acquired(reentrant), looked(reentrant), reentrant.Resize(t.Context(), 3),
 			looked(c.ReadWrite(lockPath, coordinator.Cached())), acquired(c.Unfair(lockPath, delay(1))),
-			looked(c.Unfair(lockPath, coordinator.Reentrant())), with(coordinator.Cached(), delay(1)),
+			looked(c.Unfair(lockPath, coordinator.Reentrant())), with(coordinator.Cached(), delay(time.Second)),
 			looked(c.Election(lockPath, coordinator.Cached())), acquired(c.Semaphore(semPath, 2, delay(1))),
 			acquired(c.Semaphore(lockPath, 2, coordinator.CacheFor(0))),
 			with(coordinator.Cached(), coordinator.AsKazoo()),

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/session"
@@ -76,8 +77,8 @@ func (l *Lock) checkOptions() error {
 		return fmt.Errorf("%w: empty access control list for %s", ErrInvalid, l.path)
 	case l.cfg.detect && l.kind.can&canDetect == 0:
 		return fmt.Errorf("%w: %s cannot report crashes: %s", errInvalidKind, l.kind.name, l.path)
-	case l.cfg.delay < 0 || l.cfg.delay > session.MaxLockDelay:
-		return fmt.Errorf("%w: a lock-delay of %v is not between 0 and %v: %s",
+	case l.cfg.delay != 0 && (l.cfg.delay < time.Millisecond || l.cfg.delay > session.MaxLockDelay):
+		return fmt.Errorf("%w: a lock-delay of %v is neither 0 nor between 1ms and %v: %s",
 			ErrInvalid, l.cfg.delay, session.MaxLockDelay, l.path)
 	case l.cfg.revocable && l.kind.can&canRevoke == 0:
 		return fmt.Errorf("%w: %s cannot be revoked: %s", errInvalidKind, l.kind.name, l.path)

@@ -77,15 +77,15 @@ func WithSessionTimeout(d time.Duration) Option {
 }
 
 // WithTickTime sets an upper bound for the servers' tickTime. The maximum is half the
-// session timeout; the default is that or 2 s, whichever is less. If too low, a loss may
-// be reported too late.
+// session timeout, the minimum 1 ms; the default is the maximum or 2 s, whichever is
+// less. If too low, a loss may be reported too late.
 func WithTickTime(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.Tick = d })
 }
 
 // WithProbeInterval sets how often a session that holds locks writes. The default is a
-// tenth of the session timeout, the maximum a quarter. With a shorter interval, locks
-// survive longer outages.
+// tenth of the session timeout, the maximum a quarter, the minimum 10 ms. With a shorter
+// interval, locks survive longer outages.
 func WithProbeInterval(d time.Duration) Option {
 	return session.OptionFunc(func(c *session.Config) { c.ProbeInterval = d })
 }
@@ -172,7 +172,7 @@ func Reentrant() LockOption {
 // [ErrKind].
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
-// LockDelay is [DetectCrash], and delays the next Grant by d, at most a minute, from when
+// LockDelay is [DetectCrash], and delays the next Grant by d, 1 ms to a minute, from when
 // a contender finds the crash. Contenders with DetectCrash wait, too. Try ends with
 // [ErrNotAcquired].
 func LockDelay(d time.Duration) LockOption {

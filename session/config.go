@@ -20,6 +20,13 @@ const (
 	maxTimeout = time.Hour
 )
 
+// The minimums of a tickTime, which is in whole milliseconds, and of a probe interval.
+// They refuse a number whose unit was forgotten, such as WithTickTime(2000).
+const (
+	minTick  = time.Millisecond
+	minProbe = 10 * time.Millisecond
+)
+
 // Config configures a session. [NewConfig] fills in the defaults.
 type Config struct {
 	Timeout time.Duration // the session timeout to request
@@ -93,12 +100,13 @@ func (c Config) Check() error {
 			ErrInvalid, c.Timeout, minTimeout, maxTimeout)
 	case len(c.ACL) == 0:
 		return fmt.Errorf("%w: empty access control list", ErrInvalid)
-	case c.Tick < 0 || c.Tick > c.Timeout/2:
+	case c.Tick != 0 && (c.Tick < minTick || c.Tick > c.Timeout/2):
 		// Servers refuse timeouts below two ticks, unless they are configured otherwise.
-		return fmt.Errorf("%w: a tickTime of %v is not between 0 and half the session timeout of %v",
-			ErrInvalid, c.Tick, c.Timeout)
-	case c.ProbeInterval < 0 || c.ProbeInterval > c.Timeout/probeMin:
-		return fmt.Errorf("%w: a probe interval of %v is not between 0 and a quarter of the session timeout of %v", ErrInvalid, c.ProbeInterval, c.Timeout)
+		return fmt.Errorf("%w: a tickTime of %v is neither 0 nor between %v and half the session timeout of %v",
+			ErrInvalid, c.Tick, minTick, c.Timeout)
+	case c.ProbeInterval != 0 && (c.ProbeInterval < minProbe || c.ProbeInterval > c.Timeout/probeMin):
+		return fmt.Errorf("%w: a probe interval of %v is neither 0 nor between %v and a quarter of the session timeout of %v",
+			ErrInvalid, c.ProbeInterval, minProbe, c.Timeout)
 	case c.NodeBudget < 1 || c.NodeBudget > math.MaxInt32:
 		return fmt.Errorf("%w: a node budget of %d bytes is not between 1 and %d",
 			ErrInvalid, c.NodeBudget, math.MaxInt32)

@@ -210,6 +210,7 @@ func TestBadInputOfALocker(t *testing.T) {
 			"no root":            {"jobs", 0, t.Context(), coordinator.ErrPath},
 			"a long root":        {"/" + strings.Repeat("n", 1<<20), 0, t.Context(), coordinator.ErrTooLarge},
 			"a negative minimum": {"/jobs", -1, t.Context(), coordinator.ErrInvalid},
+			"a forgotten unit":   {"/jobs", 10, t.Context(), coordinator.ErrInvalid},
 			"an ended context":   {"/jobs", 0, ended, context.Canceled},
 		} {
 			l := gocronlock.New(ours, test.root, test.minimum)
