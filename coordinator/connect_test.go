@@ -88,7 +88,7 @@ func TestOptionsThatCannotBeEndConnect(t *testing.T) {
 	tick, probe, budget := coordinator.WithTickTime, coordinator.WithProbeInterval, coordinator.WithNodeBudget
 	lasts := coordinator.WithSessionTimeout
 	for name, c := range map[string]struct{ good, bad options }{
-		"tick":           {options{tick(0), tick(time.Millisecond), tick(timeout / 2)}, options{tick(-1), tick(2000), tick(timeout/2 + 1)}},
+		"tick": {options{tick(0), tick(time.Millisecond), tick(timeout / 2)}, options{tick(-1), tick(2000), tick(timeout/2 + 1)}},
 		"probe interval": {
 			options{probe(0), probe(10 * time.Millisecond), probe(timeout / 4)},
 			options{probe(-1), probe(5), probe(10*time.Millisecond - 1), probe(timeout/4 + 1)},

@@ -22,9 +22,9 @@ const (
 
 // revocation is the body of a request to /revoke.
 type revocation struct {
-	Board string  `json:"board"`
-	Lock  string  `json:"lock"`
-	Grace float64 `json:"grace_seconds"`
+	Board string   `json:"board"`
+	Lock  string   `json:"lock"`
+	Grace *float64 `json:"grace_seconds"` // nil: missing or null, which must not mean at once
 }
 
 // revoke requests a lock from its holders, and answers when they are gone. The end of the
@@ -52,11 +52,11 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "want board, lock and grace_seconds: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	grace := time.Duration(asked.Grace * float64(time.Second))
-	if asked.Grace < 0 || asked.Grace > mostGrace.Seconds() {
+	if asked.Grace == nil || *asked.Grace < 0 || *asked.Grace > mostGrace.Seconds() {
 		http.Error(w, fmt.Sprintf("want 0 to %v seconds of grace", mostGrace.Seconds()), http.StatusBadRequest)
 		return
 	}
+	grace := time.Duration(*asked.Grace * float64(time.Second))
 	at, ok := b.pathOf(asked)
 	if !ok {
 		http.Error(w, "this lock is gone: look again", http.StatusNotFound)

@@ -205,6 +205,8 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			"too much":              {`{"lock":"` + strings.Repeat("1", 5000) + `"}`, fine, 400, "want board"},
 			"negative grace":        {body(b.epoch, id["/locks/a"], "-1"), fine, 400, "grace"},
 			"much grace":            {body(b.epoch, id["/locks/a"], "3601"), fine, 400, "grace"},
+			"a null grace":          {body(b.epoch, id["/locks/a"], "null"), fine, 400, "seconds of grace"}, // an empty field
+			"no grace":              {`{"board":"` + b.epoch + `","lock":"` + id["/locks/a"] + `"}`, fine, 400, "seconds of grace"},
 			"an unknown lock":       {body(b.epoch, "77", "5"), fine, 404, "gone"},
 			"another board's lock":  {body("other", id["/locks/a"], "5"), fine, 404, "gone"},
 			"a holder that is firm": {body(b.epoch, id["/locks/firm"], "5"), fine, 409, "a holder is not revocable: _c_"},
