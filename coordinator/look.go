@@ -225,7 +225,7 @@ func (l *Lock) Watch(ctx context.Context) <-chan []events.Contender {
 	places := make([]session.QueuePlace, len(locks))
 	for i := 0; i < len(locks) && err == nil; i++ {
 		places[i], err = session.QueuePlace{Path: locks[i].path, Form: locks[i].form()},
-			l.c.checkPath(locks[i].path)
+			cmp.Or(l.c.checkPath(locks[i].path), locks[i].checkOptions())
 	}
 	if err != nil {
 		l.c.cfg.Logger.Warn("cannot read the lock's queue", zap.String("path", l.path), zap.Error(err))

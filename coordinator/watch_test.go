@@ -266,6 +266,8 @@ func TestWatchersEnd(t *testing.T) {
 		}
 		expect(t, logs.Len() == 0, "watchers that have ended led to %d warnings, want none", logs.Len())
 		isOver("no path", c.Mutex("service").Watch(t.Context()))
+		isOver("an option of another kind", c.Mutex(lockPath, coordinator.AdoptSize()).Watch(t.Context()))
+		isOver("an empty ACL", c.Election(lockPath, coordinator.ACL(nil)).Watch(t.Context()))
 		isOver("no members", c.Multi().Watch(t.Context()))
 		isOver("a path that may not be read", c.Mutex("/closed").Watch(t.Context()))
 		isOver("a member that may not be read", mutexes(c, lockPath, "/closed").Watch(t.Context()))
@@ -273,7 +275,7 @@ func TestWatchersEnd(t *testing.T) {
 		_, err := c.Unfair("/plain").Queue(t.Context())
 		expectError(t, err, coordinator.ErrKind, "Queue of no lock")
 		n := logs.FilterMessage("cannot read the lock's queue").Len()
-		expect(t, n == 5, "%d warnings that a queue cannot be read, want 5", n)
+		expect(t, n == 7, "%d warnings that a queue cannot be read, want 7", n)
 		_, ok, closed := newest(stays)
 		expect(t, ok && !closed, "a watcher beside them hears %v (closed: %v), want one queue", ok, closed)
 		changes := c.Mutex(lockPath).Watch(t.Context())
