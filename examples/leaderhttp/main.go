@@ -60,15 +60,15 @@ func run(ctx context.Context, servers, listen, address string, order func(contex
 		return err
 	}
 	defer c.Close()
+	locks, err := board.New(c, leaderPath) // the leader and the candidates; put your authentication in front of it
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
 		return err
 	}
 	s := &service{address: cmp.Or(address, listener.Addr().String()), election: c.Election(leaderPath), order: order}
-	locks, err := board.New(c, leaderPath) // the leader and the candidates; put your authentication in front of it
-	if err != nil {
-		return err
-	}
 	mux := s.handler()
 	mux.Handle("/board/", http.StripPrefix("/board", locks))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
