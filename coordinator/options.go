@@ -180,8 +180,8 @@ func LockDelay(d time.Duration) LockOption {
 }
 
 // Try ends the acquisition with [ErrNotAcquired] if it would have to wait; on an unfair
-// lock, the error is a [*events.HeldError]. If no server answers in time, it is
-// [ErrNoSession].
+// lock, the error is also a [*events.HeldError], unless the holder has just gone. If no
+// server answers in time, it is [ErrNoSession].
 func Try() AcquireOption {
 	return acquireOption(func(c *acquireConfig) { c.try = true })
 }
