@@ -38,7 +38,7 @@ below the chroot of --servers, if there is one.`,
 			if err != nil {
 				return err
 			}
-			ctx, cancel := interrupted()
+			ctx, cancel := interrupted(cmd)
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
 				return w.serve(ctx, cmd.OutOrStdout(), c, root, address)

@@ -36,7 +36,7 @@ doctor could not check.`,
 		Args:              arguments(0, 1, "give at most one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := interrupted()
+			ctx, cancel := interrupted(cmd)
 			defer cancel()
 			root := ""
 			if len(args) > 0 {

@@ -35,7 +35,7 @@ candidate: it prints the leader, and each change, until it is interrupted.
 				if len(args) != 1 {
 					return errors.New("--watch takes one path and no command")
 				}
-				return s.observe(cmd.OutOrStdout(), args[0])
+				return s.observe(cmd, args[0])
 			}
 			paths, command, err := flags.command(cmd, args, w)
 			if err != nil {
@@ -56,13 +56,13 @@ candidate: it prints the leader, and each change, until it is interrupted.
 }
 
 // observe prints the leaders until it is interrupted.
-func (s *settings) observe(out io.Writer, path string) error {
-	ctx, cancel := interrupted()
+func (s *settings) observe(cmd *cobra.Command, path string) error {
+	ctx, cancel := interrupted(cmd)
 	defer cancel()
 	return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
 		election := c.Election(path, s.lockOptions()...)
 		for leader := range election.Observe(ctx) {
-			if err := s.printLeader(out, leader); err != nil {
+			if err := s.printLeader(cmd.OutOrStdout(), leader); err != nil {
 				return err
 			}
 		}

@@ -50,7 +50,7 @@ interrupted. Every client that can reach the address sees paths.`,
 			if e.root, err = s.rootOf(args); err != nil {
 				return err
 			}
-			ctx, cancel := interrupted()
+			ctx, cancel := interrupted(cmd)
 			defer cancel()
 			return e.run(ctx, cmd.OutOrStdout())
 		},

@@ -27,9 +27,12 @@ import (
 )
 
 // interrupted returns a context that ends on a terminating signal. Its cause carries the
-// exit code.
-func interrupted() (context.Context, context.CancelFunc) {
+// exit code. From a second later, no write to the command's output waits for the reader.
+func interrupted(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	const patience = time.Second
 	ctx, end := context.WithCancelCause(context.Background())
+	late, giveUp := context.WithCancelCause(context.Background())
+	cmd.SetOut(output{cmd.OutOrStdout(), late})
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT) // by default, QUIT exits with 2 after a stack dump
 	go func() {
@@ -37,11 +40,38 @@ func interrupted() (context.Context, context.CancelFunc) {
 		select {
 		case sig := <-signals:
 			number, _ := sig.(syscall.Signal)
-			end(&exit{code: codeSignal + int(number)})
+			cause := &exit{code: codeSignal + int(number)}
+			end(cause)
+			time.AfterFunc(patience, func() { giveUp(cause) })
 		case <-ctx.Done():
 		}
 	}()
 	return ctx, func() { end(context.Canceled) }
+}
+
+// output is the standard output of a command. A write that blocks, because nobody reads,
+// fails when ctx ends.
+type output struct {
+	io.Writer
+
+	ctx context.Context
+}
+
+func (o output) Write(text []byte) (n int, err error) {
+	text = slices.Clone(text) // a write that blocks keeps reading it
+	written := make(chan struct{})
+	var count int
+	var failure error
+	go func() {
+		defer close(written)
+		count, failure = o.Writer.Write(text)
+	}()
+	select {
+	case <-written:
+		return count, failure
+	case <-o.ctx.Done():
+		return 0, context.Cause(o.ctx)
+	}
 }
 
 func newQueue(s *settings) *cobra.Command {
@@ -57,7 +87,7 @@ lock, which stays in the queue even while the lock is not used.`,
 		Args:              arguments(1, 1, "give one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := interrupted()
+			ctx, cancel := interrupted(cmd)
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
 				lock, err := lockAt(ctx, c.Poll(args[0]), args[0])
@@ -179,7 +209,11 @@ type table struct {
 }
 
 func newTable(out io.Writer, names ...string) *table {
-	file, ok := out.(*os.File)
+	to := out
+	if o, ok := out.(output); ok {
+		to = o.Writer
+	}
+	file, ok := to.(*os.File)
 	t := &table{out: out, printed: time.Now(), color: ok && isTerminal(file) && os.Getenv("NO_COLOR") == ""}
 	for _, name := range names {
 		t.columns = append(t.columns, columns.Column{Name: name})
@@ -241,7 +275,7 @@ of --servers, if there is one.`,
 			if err = errors.Join(err, limit.set()); err != nil {
 				return err
 			}
-			ctx, cancel := interrupted()
+			ctx, cancel := interrupted(cmd)
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
 				return s.list(ctx, cmd.OutOrStdout(), c, root)
@@ -380,7 +414,7 @@ what comes and goes in between.`,
 		Args:              arguments(1, 1, "give one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := interrupted()
+			ctx, cancel := interrupted(cmd)
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
 				return s.watch(ctx, cmd.OutOrStdout(), c, args[0])

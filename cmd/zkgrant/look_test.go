@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -357,6 +358,27 @@ func TestAWalkPrintsAsItGoes(t *testing.T) {
 		})
 		view.exits(code) // before the reads of the next command are counted
 	}
+}
+
+// Nobody reads the output, and the pipe is full. An interrupted command ends anyway, with
+// the signal's code, since its output is not complete.
+func TestInterruptedWhileNobodyReads(t *testing.T) {
+	g := double(parallel(t))
+	held := g.coordinator().Mutex(lockPath).Acquire(t.Context(), coordinator.Data(bytes.Repeat([]byte{1}, 100<<10)))
+	t.Cleanup(held.Release)
+	eventstest.Receive(t, held.Granted(), "the lock")
+	inParallel(t, map[string]syscall.Signal{
+		"watch": syscall.SIGTERM, "elect --watch": syscall.SIGINT, "ls": syscall.SIGQUIT, "queue": syscall.SIGTERM,
+	}, func(t *testing.T, name string, sig syscall.Signal) {
+		in, out := pipe(t)
+		defer func() { eventstest.Check(t, in.Close()) }()
+		p := eventstest.Begin(t, on(t, g.servers).onFile("1", out, "zkgrant "+name+" --json "+lockPath))
+		eventstest.Must(t, in.SetReadDeadline(time.Now().Add(time.Minute)))
+		_, err := in.Read(make([]byte, 1)) // the rest of the line does not fit into the pipe
+		eventstest.Must(t, err)
+		p.Send(sig)
+		p.Exits(codeSignal + int(sig))
+	})
 }
 
 // queue looks at one path, and reads nothing below it.

@@ -33,7 +33,7 @@ terminal, give --yes.`,
 		Args:              arguments(1, 1, "give one path"),
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := interrupted()
+			ctx, cancel := interrupted(cmd)
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
 				f.lock, f.path, f.until = c, args[0], time.Now().Add(grace)
@@ -76,7 +76,7 @@ revoked. From then on, programs that use another size fail, unless they adopt th
 			if err != nil || permits < 1 {
 				return fmt.Errorf("%s is not a number of permits: give 1 or more", args[1])
 			}
-			ctx, cancel := interrupted()
+			ctx, cancel := interrupted(cmd)
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
 				if err := c.Semaphore(args[0], permits, coordinator.AdoptSize()).Resize(ctx, permits); err != nil {

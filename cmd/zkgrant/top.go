@@ -32,7 +32,7 @@ top runs.`,
 		GroupID:           "look",
 		Args:              arguments(0, 1, "give at most one path"),
 		ValidArgsFunction: s.completePaths,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case o.Interval <= 0:
 				return fmt.Errorf("--interval must be above 0, not %v", o.Interval)
@@ -45,7 +45,7 @@ top runs.`,
 			if o.Root, err = s.rootOf(args); err != nil {
 				return err
 			}
-			ctx, cancel := interrupted()
+			ctx, cancel := interrupted(cmd)
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error { return top.Run(ctx, c, o) })
 		},
