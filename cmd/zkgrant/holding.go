@@ -280,6 +280,7 @@ func (h *holding) begin(grant events.Grant, kind string) error {
 	if h.minHold > 0 {
 		h.duty.Until = granted.Add(h.minHold)
 	}
+	h.manager.turn(h.notice(false)) // the work may have ended already, and a unit must have been ready
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 // the loop.
 type manager struct {
 	socket *net.UnixConn
+	now    notice // with what was reported earlier
 	sent   notice
 	watch  *time.Ticker // for the watchdog; nil if there is none
 	beat   bool         // a sign of life is due
@@ -84,7 +85,8 @@ func (m *manager) turn(now notice) {
 	if m == nil {
 		return
 	}
-	now.ready, now.stopping = now.ready || m.sent.ready, now.stopping || m.sent.stopping
+	now.ready, now.stopping = now.ready || m.now.ready, now.stopping || m.now.stopping
+	m.now = now
 	if text := now.since(m.sent, m.beat); text == "" || m.send(text) {
 		m.sent, m.beat = now, false
 	}
@@ -138,7 +140,7 @@ func (m *manager) close() {
 	if m == nil {
 		return
 	}
-	m.turn(notice{stopping: true, status: m.sent.status})
+	m.turn(notice{stopping: true, status: m.now.status})
 	if m.watch != nil {
 		m.watch.Stop()
 	}

@@ -11,11 +11,15 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
@@ -103,6 +107,60 @@ func TestTheManagerIsTold(t *testing.T) {
 			prints(t, run.String(), name, false)
 		}
 	}
+}
+
+// finished is work that has ended by the time start returns.
+type finished struct{ *stay }
+
+func (f finished) start(events.Grant, string, terms) error {
+	f.finish()
+	return nil
+}
+
+// The work may have ended before the loop turns. The manager still gets READY, without
+// which a unit with Type=notify fails.
+func TestReadyBeforeStopping(t *testing.T) {
+	g := double(parallel(t))
+	m := g.manager(false).read(t)
+	s := &settings{servers: g.servers, timeout: 10 * time.Second}
+	s.console = newConsole(os.Stderr, s)
+	c, err := s.open()
+	eventstest.Must(t, err)
+	defer func() { eventstest.Check(t, c.Close()) }()
+	w := &wanted{settings: s, kind: "mutex", paths: []string{lockPath}, readyAtGrant: true} // not earlier, in the queue
+	w.bindWait(&cobra.Command{})
+	socket, err := dialManager(m.address)
+	eventstest.Must(t, err)
+	w.manager = &manager{socket: socket}
+	defer w.manager.close()
+	work := &stay{over: make(chan struct{})}
+	work.finish, work.asked = sync.OnceFunc(func() { close(work.over) }), work.over
+	code, err := w.hold(c, &signals{}, finished{work}, "")
+	if code != 0 || err != nil {
+		t.Errorf("it ends with %d, %v; want 0", code, err)
+	}
+	m.Await(t, "STOPPING=1", 1)
+	matches(t, "run", m, `READY=1\nSTATUS=holding .*\nSTOPPING=1\nSTATUS=releasing .*\n`)
+}
+
+// The manager is too slow, and READY is dropped. It is sent together with STOPPING.
+func TestReadyIsSentAgain(t *testing.T) {
+	g := double(parallel(t))
+	inbox := g.manager(false)
+	socket, err := dialManager(inbox.address)
+	eventstest.Must(t, err)
+	m := &manager{socket: socket}
+	for n := 0; m.sent == m.now; n++ { // until there is no room
+		m.turn(notice{status: fmt.Sprint(n)})
+	}
+	m.turn(notice{ready: true})
+	inbox.read(t)
+	eventstest.Eventually(t, "there is room", func() bool {
+		m.turn(notice{stopping: true})
+		return m.sent.stopping
+	})
+	m.close()
+	inbox.Await(t, "READY=1\nSTOPPING=1\n", 1)
 }
 
 // Waiters of every kind of lock, and elect, report READY in the queue.
