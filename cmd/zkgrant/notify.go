@@ -153,7 +153,7 @@ func (h *holding) notice(over bool) notice {
 	switch {
 	case h.duty.GivenUp():
 		return notice{stopping: !h.again, status: "lost " + h.name()}
-	case over || h.duty.Ending() && (!h.again || h.stopped): // after a revocation it campaigns again
+	case over || h.duty.Ending() && (!h.again || h.stopped): // a loss may follow, and a new campaign
 		return notice{stopping: true, status: "releasing " + h.name()}
 	case h.granted:
 		return notice{ready: true, status: fmt.Sprintf("holding %s since %s", h.name(), h.began.Format(time.DateTime))}
