@@ -85,13 +85,14 @@ func Check(file string) error {
 }
 
 // Write replaces the file by one that describes the run. A reader sees either the old
-// content or the new one. If the path is a symbolic link, its target is replaced.
+// content or the new one. If the path is a symbolic link, its target is replaced, or
+// created if it is missing.
 func (r Run) Write(file string) (err error) {
 	if err := Check(file); err != nil {
 		return err
 	}
-	if target, err := filepath.EvalSymlinks(file); err == nil {
-		file = target
+	if file, err = target(file); err != nil {
+		return err
 	}
 	old, _ := os.ReadFile(file) // an unreadable file counts as a first run
 	next, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
@@ -117,4 +118,24 @@ func (r Run) Write(file string) (err error) {
 		err = os.Rename(next.Name(), file)
 	}
 	return err
+}
+
+// target follows the symbolic links at the path. The target may be missing.
+func target(file string) (string, error) {
+	const most = 40 // as on Linux
+	for range most {
+		next, err := os.Readlink(file)
+		if err != nil { // not a link
+			return file, nil //nolint:nilerr // writing reports it if it is another error
+		}
+		if !filepath.IsAbs(next) {
+			folder, err := filepath.EvalSymlinks(filepath.Dir(file))
+			if err != nil {
+				return "", err
+			}
+			next = filepath.Join(folder, next)
+		}
+		file = next
+	}
+	return "", errors.New("too many symbolic links")
 }

@@ -102,3 +102,29 @@ func TestTheFileIsReplaced(t *testing.T) {
 		t.Errorf("the folder has %v (%v), want the file, the folder and the link", left, err)
 	}
 }
+
+// A link may be dangling, because its target was removed: the target is created again,
+// and the link stays.
+func TestALinkStaysALink(t *testing.T) {
+	folder := t.TempDir()
+	within := func(name string) string { return filepath.Join(folder, name) }
+	run := Run{Path: "/a", Ended: at(1)}
+	eventstest.Check(t, errors.Join(os.Mkdir(within("exporter"), 0o700), os.Symlink("exporter", within("folder"))))
+	for link, to := range map[string]string{
+		within("absolute"): within("exporter/a"), within("relative"): "folder/b", within("folder/up"): "../exporter/c", within("chain"): within("absolute"),
+	} {
+		eventstest.Must(t, os.Symlink(to, link))
+	}
+	for _, link := range []string{"absolute", "relative", "folder/up", "chain"} {
+		eventstest.Must(t, run.Write(within(link)))
+		info, err := os.Lstat(within(link))
+		text, reading := os.ReadFile(within(link))
+		if err = errors.Join(err, reading); err != nil || info.Mode().Type() != os.ModeSymlink || !bytes.Equal(text, run.Text(nil)) {
+			t.Errorf("%s is %v with %q (%v), want a link to the figures", link, info, text, err)
+		}
+	}
+	eventstest.Must(t, os.Symlink("round", within("round")))
+	if err := run.Write(within("round")); err == nil {
+		t.Error("writing to a link to itself succeeds, want an error")
+	}
+}
