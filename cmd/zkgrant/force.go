@@ -123,8 +123,8 @@ func takesRequest(c events.Contender) bool {
 
 // now returns the current holders.
 func (f *force) now(ctx context.Context) (holders []events.Contender, err error) {
-	lock, err := lockAt(ctx, f.lock.Poll(f.path), f.path)
-	for _, c := range lock.Contenders {
+	all, err := contendersAt(ctx, f.lock, f.path)
+	for _, c := range all {
 		if c.Holding {
 			holders = append(holders, c)
 		}

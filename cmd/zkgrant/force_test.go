@@ -142,6 +142,24 @@ func TestForceRemovesEveryPermit(t *testing.T) {
 	run.Exits(codeLost)
 }
 
+// A path is used as two kinds of lock. queue shows both, and --force removes the holders
+// of both.
+func TestForceOnTwoKindsAtOnePath(t *testing.T) {
+	g := double(parallel(t))
+	run := g.works("run --size 3 " + lockPath + " -- part wait")
+	eventstest.Must(t, g.Create(lockPath+"/lock-0000000000", nil))
+	queue := g.ends(0, "queue "+lockPath)
+	if n := queue.Count("holds "); n != 2 {
+		t.Errorf("queue shows %d holders, want 2:\n%s", n, queue)
+	}
+	forced := g.ends(0, "revoke --force --yes --grace 0 "+lockPath, "deleted "+lockPath+"/lock-0000000000", "deleted "+lockPath+"/leases/")
+	if n := forced.Count("--force deletes the node"); n != 2 {
+		t.Errorf("revoke announces %d nodes, want 2:\n%s", n, forced)
+	}
+	run.Exits(codeLost)
+	g.ends(codeNotHeld, "queue --held "+lockPath)
+}
+
 // The holder that was shown releases an unfair lock just before the removal, and its
 // session acquires the lock again. The new node has the same name and session, and is
 // left alone.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math"
 	"os"
 	"os/signal"
@@ -90,17 +89,17 @@ lock, which stays in the queue even while the lock is not used.`,
 			ctx, cancel := interrupted(cmd)
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
-				lock, err := lockAt(ctx, c.Poll(args[0]), args[0])
+				all, err := contendersAt(ctx, c, args[0])
 				if err != nil {
 					return err
 				}
 				if held {
-					if !slices.ContainsFunc(lock.Contenders, isHolding) {
+					if !slices.ContainsFunc(all, isHolding) {
 						return &exit{code: codeNotHeld}
 					}
 					return nil
 				}
-				return s.printQueue(cmd.OutOrStdout(), lock)
+				return s.printQueue(cmd.OutOrStdout(), args[0], all)
 			})
 		},
 	}
@@ -108,19 +107,17 @@ lock, which stays in the queue even while the lock is not used.`,
 	return cmd
 }
 
-// lockAt looks at one path. look is the function that Poll has returned for it. The
-// result has no Path if there is no lock.
-func lockAt(ctx context.Context, look walk, path string) (events.LockInfo, error) {
-	for lock, err := range look(session.RootOnly(ctx)) {
-		if lock.Path == path {
-			return lock, err
+// contendersAt returns the holders and waiters at one path. A path that is used as two
+// kinds of lock has two queues, one after the other.
+func contendersAt(ctx context.Context, c *coordinator.Coordinator, path string) (all []events.Contender, err error) {
+	for lock, err := range c.Locks(session.RootOnly(ctx), path) {
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, lock.Contenders...)
 	}
-	return events.LockInfo{}, context.Cause(ctx)
+	return all, context.Cause(ctx)
 }
-
-// walk walks through a tree of locks.
-type walk = func(context.Context) iter.Seq2[events.LockInfo, error]
 
 // rootOf returns where a walk begins: at the argument, if there is one, otherwise at the
 // chroot.
@@ -173,21 +170,21 @@ func lineOf(path string, c events.Contender) contenderLine {
 	return contenderLine{path, kindOf(c), c.Node, c.Holding, c.Since, sessionID(c.Session), c.Token, c.Permits, text.MayBeIdle(c), string(c.Data)}
 }
 
-func (s *settings) printQueue(out io.Writer, lock events.LockInfo) error {
+func (s *settings) printQueue(out io.Writer, path string, all []events.Contender) error {
 	if s.json {
-		for _, c := range lock.Contenders {
-			if err := object(out, lineOf(lock.Path, c)); err != nil {
+		for _, c := range all {
+			if err := object(out, lineOf(path, c)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if len(lock.Contenders) == 0 {
+	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, "no holders, no waiters")
 		return err
 	}
 	t := newTable(out, "STATE", "KIND", "SINCE", "TOKEN", "SESSION", "WHO")
-	for _, c := range lock.Contenders {
+	for _, c := range all {
 		color := ""
 		if c.Holding {
 			color = green
