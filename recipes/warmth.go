@@ -50,7 +50,8 @@ func (w Warmth) Claims() bool { return w.Connected && w.Listed && w.Watched && w
 
 // Knowable reports whether a warm session can know the answer to the claim. It cannot for
 // a claim with a record, which is on the servers; for a lock's single node, whose watch
-// does not say who owns the node; or for several nodes, which have no common watch.
-func (e Claim) Knowable(l Layout) bool {
-	return !e.Held && e.Record == RecordNothing && (l == LayoutQueue || l == LayoutPlace)
+// does not say who owns the node; or for several nodes, such as permits, which have no
+// common watch.
+func (e Claim) Knowable(l Layout, nodes int) bool {
+	return !e.Held && e.Record == RecordNothing && (l == LayoutQueue || l == LayoutPlace) && nodes == 1
 }

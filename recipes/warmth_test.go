@@ -45,7 +45,7 @@ func (e *environment) knows(w *world, c int, r request) request {
 	switch {
 	case r.status == lost || !e.warms() || !e.warmth(cl).Claims():
 		return r
-	case r.op == OpClaim && claim.Knowable(LayoutQueue):
+	case r.op == OpClaim && claim.Knowable(LayoutQueue, 1):
 		if r.status, r.own = executed, unsent; !e.listed {
 			r.own |= news
 		}
@@ -83,13 +83,15 @@ func TestAWarmSessionKnowsAllThatAClaimWouldSay(t *testing.T) {
 	for _, c := range []struct {
 		claim  Claim
 		layout Layout
+		nodes  int
 		want   bool
 	}{
-		{Claim{}, LayoutQueue, true}, {Claim{}, LayoutPlace, true}, {Claim{}, LayoutNode, false}, {Claim{}, LayoutSeveral, false},
-		{Claim{Held: true}, LayoutQueue, false}, {Claim{Record: RecordMade}, LayoutQueue, false}, {Claim{Record: RecordRead}, LayoutQueue, false},
+		{Claim{}, LayoutQueue, 1, true}, {Claim{}, LayoutPlace, 1, true}, {Claim{}, LayoutNode, 1, false},
+		{Claim{}, LayoutSeveral, 2, false}, {Claim{}, LayoutQueue, 3, false}, {Claim{Held: true}, LayoutQueue, 1, false},
+		{Claim{Record: RecordMade}, LayoutQueue, 1, false}, {Claim{Record: RecordRead}, LayoutQueue, 1, false},
 	} {
-		if got := c.claim.Knowable(c.layout); got != c.want {
-			t.Errorf("%+v, with %v: knowable %v, want %v", c.claim, c.layout, got, c.want)
+		if got := c.claim.Knowable(c.layout, c.nodes); got != c.want {
+			t.Errorf("%+v, with %v and %d nodes: knowable %v, want %v", c.claim, c.layout, c.nodes, got, c.want)
 		}
 	}
 }

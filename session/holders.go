@@ -162,7 +162,7 @@ func (s *Session) interval(c *client) time.Duration {
 func (s *Session) isKnown(r *seatRequest) bool {
 	c := s.client
 	claim, _ := r.effect.(recipes.Claim) // the zero value for an advance, which includes a simple claim
-	if !claim.Knowable(r.seat.layout) || !s.warmth(c, r).Claims() {
+	if !claim.Knowable(r.seat.layout, r.seat.needs(r.node)) || !s.warmth(c, r).Claims() {
 		return false
 	}
 	var in recipes.Input = recipes.Claimed{Epoch: r.epoch}

@@ -210,7 +210,8 @@ func (r *seatRequest) onDequeue(s *Session) {
 			create.with = nil // if the create is repeated later, it is sent alone
 		}
 	}
-	r.warm = r.op == recipes.OpAdvance && recipes.Claim{}.Knowable(t.layout) && s.warmth(s.client, r).Claims()
+	r.warm = r.op == recipes.OpAdvance && recipes.Claim{}.Knowable(t.layout, t.needs(r.node)) &&
+		s.warmth(s.client, r).Claims()
 }
 
 func (r *seatRequest) do(c *client) (func(*Session), error) {
