@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,29 @@ func TestARecordsDelayIsBounded(t *testing.T) {
 				t.Errorf("a record without a delay is taken over: %s", data)
 			}
 			r.Must(r.Server.Delete(lockRecord))
+		}
+	})
+}
+
+// TestALockDelayEndsThoughAnEarlierOneEndsMeanwhile:
+//
+//  1. The time of a lock-delay is over, while the loop is busy.
+//  2. The machine is in the next session, and waits for another lock-delay.
+//  3. The loop handles the end of the first one.
+func TestALockDelayEndsThoughAnEarlierOneEndsMeanwhile(t *testing.T) {
+	inSession(t, func(r *rig) {
+		const delay = time.Second
+		s, _ := recording(r, session.Place{Detect: true, Delay: delay}, recipes.RecordMade)
+		pause := func(epoch recipes.Epoch) { s.Seat.Do(recipes.Pause{Epoch: epoch, For: delay}) }
+		r.Session.Loop().Post(func() {
+			pause(1)
+			time.Sleep(2 * delay)
+			pause(2)
+		})
+		time.Sleep(4 * delay)
+		want := []recipes.Input{recipes.Paused{Epoch: 1}, recipes.Paused{Epoch: 2}}
+		if got := s.Fresh(); !slices.Equal(got, want) {
+			t.Errorf("the seat is told %+v, want %+v", got, want)
 		}
 	})
 }

@@ -72,7 +72,7 @@ type Session struct {
 	unwatched map[*Seat]struct{}      // the seats whose nodes are not watched yet
 	next      map[*Seat]time.Time     // the seats next in line, and until when to stay warm for each
 	deadlines map[*Seat]deadline      // of the seats with a revocation request
-	delays    map[*Seat]*time.Timer   // of the seats that wait for a lock-delay
+	delays    map[*Seat]*time.Timer   // of the seats that have waited for a lock-delay, the latest of each
 	pending   pending                 // the requests that wait to be made
 	quiet     chan<- struct{}         // closed when the last flight was answered; nil: Quiesce does not wait
 	last      bool                    // the last flight was sent: no more requests are
