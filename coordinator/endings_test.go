@@ -301,6 +301,8 @@ func TestRealTheServersAnswersAreSaid(t *testing.T) {
 	expectError(t, err, zk.ErrInvalidACL, "a list of a scheme that servers do not have")
 	says(t, "a list of a scheme that servers do not have", err, "one of:")
 
+	restoresManyWatches(t, c, e.Connect(), timeout, known)
+
 	for range 2 {
 		coordtest.ConnectReal(t, e.Connect(), known)
 	}
@@ -308,4 +310,38 @@ func TestRealTheServersAnswersAreSaid(t *testing.T) {
 	defer stop()
 	_, err = coordinator.Connect(soon, e.Connect())
 	says(t, "a connection too many", err, "maxClientCnxns")
+}
+
+// restoresManyWatches checks that a session with more watched bytes than one request may
+// have resumes after a reconnect. c holds the locks for which the session waits.
+func restoresManyWatches(t *testing.T, c victim, server string, options ...coordinator.Option) {
+	t.Helper()
+	const locks = 600
+	path := func(i int) string { return fmt.Sprintf("/%0150d", i) }
+	proxy := ensemble.StartProxy(t, server)
+	waiter := newVictim(t, proxy.Addr(), options...)
+	var held, waiting []*coordinator.Acquisition
+	for i := range locks {
+		held = append(held, c.Mutex(path(i)).Acquire(t.Context()))
+	}
+	for i := range locks {
+		coordtest.GrantOf(t, held[i])
+		waiting = append(waiting, waiter.Mutex(path(i)).Acquire(t.Context()))
+	}
+	eventstest.Eventually(t, "all wait", func() bool {
+		return !slices.ContainsFunc(waiting, func(a *coordinator.Acquisition) bool {
+			ahead, placed := a.Position()
+			return !placed || ahead != 1
+		})
+	})
+	proxy.Cut()
+	eventstest.Eventually(t, "the session is resumed", func() bool {
+		return waiter.logs.FilterMessage("session resumed").Len() > 0
+	}, func() string { return fmt.Sprintf("%+v", waiter.logs.AllUntimed()) })
+	for i, a := range held {
+		a.Release()
+		coordtest.GrantOf(t, waiting[i])
+		waiting[i].Release()
+	}
+	eventstest.Check(t, waiter.Close())
 }

@@ -1,8 +1,12 @@
 package wire
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -143,6 +147,7 @@ func TestTheClientFillsItsRequestsForWatches(t *testing.T) {
 	} {
 		var mu sync.Mutex
 		var got []Answer
+		var parts []bool // of the requests for watches: it is a part before the last
 		f := &fakeServer{serve: func(n int, c fakeConn) {
 			c.grant(testTimeout, 7)
 			for answered := 0; n > 1 || answered < paths; answered++ {
@@ -154,6 +159,11 @@ func TestTheClientFillsItsRequestsForWatches(t *testing.T) {
 				if int32At(request, 4) == opcode.Exists {
 					body = stat
 				}
+				if int32At(request, 4) == opcode.SetWatches {
+					mu.Lock()
+					parts = append(parts, int32At(request, 0) < 0)
+					mu.Unlock()
+				}
 				c.send(replyFrame(int32At(request, 0), 0, body...))
 			}
 		}}
@@ -161,7 +171,12 @@ func TestTheClientFillsItsRequestsForWatches(t *testing.T) {
 			if a.Op == opcode.SetWatches {
 				mu.Lock()
 				defer mu.Unlock()
-				got = append(got, Answer{Restored: a.Restored, More: a.More})
+				answer, part := Answer{Restored: a.Restored, More: a.More}, parts[0]
+				if parts = parts[1:]; !part {
+					got = append(got, answer)
+				} else if answer != (Answer{More: true}) {
+					t.Errorf("a part before the last was answered by %+v, want More", answer)
+				}
 			}
 		}}, f, func(r *rig) {
 			for i := range paths {
@@ -173,5 +188,95 @@ func TestTheClientFillsItsRequestsForWatches(t *testing.T) {
 		})
 		expect(t, slices.Equal(got, want),
 			"with %d paths the requests for watches are answered by %+v, want %+v", paths, got, want)
+	}
+}
+
+// TestSmallServersReadRequestsForWatches: the client asks for up to 128 KiB of paths at
+// once. No frame is longer than 16 KiB, and the frames have all paths, with the kinds of
+// their watches.
+func TestSmallServersReadRequestsForWatches(t *testing.T) {
+	const paths, most = 1000, 16 << 10
+	name := func(kind string, i int) string {
+		return fmt.Sprintf("/a/path/of/a/usual/length/with-%s-%010d", kind, i)
+	}
+	asked := map[string]int{}
+	want := map[string]int{}
+	f := &fakeServer{serve: func(n int, c fakeConn) {
+		c.grant(testTimeout, 7)
+		for answered := 0; n > 1 || answered < 3*paths; answered++ {
+			request := c.recv()
+			if request == nil {
+				return
+			}
+			code, body := zkerr.CodeNone, stat
+			switch op := int32At(request, 4); {
+			case op == opcode.SetWatches:
+				expect(t, len(request) <= most, "a request for watches of %d bytes, want %d at most", len(request), most)
+				body = nil
+				r := rest(request[minRequest+8:])
+				for _, kind := range []string{"data", "exist", "child"} {
+					for n := r.int32(); n > 0; n-- {
+						path := r
+						r.text()
+						asked[kind+string(path[lengthSize:len(path)-len(r)])]++
+					}
+				}
+				expect(t, len(r) == 0, "%d bytes after the paths, want none", len(r))
+			case op == opcode.GetChildren2:
+				body = append(make([]byte, 4), stat...)
+			case strings.Contains(string(request), "exist"):
+				code, body = zkerr.CodeNoNode, nil
+			}
+			c.send(replyFrame(int32At(request, 0), code, body...))
+		}
+	}}
+	withRig(t, Events{}, f, func(r *rig) {
+		for i := range paths {
+			_, _, _, err := r.conn.ExistsW(name("data", i))
+			eventstest.Must(t, err)
+			_, _, _, err = r.conn.ExistsW(name("exist", i))
+			eventstest.Must(t, err)
+			_, _, _, err = r.conn.ChildrenW(name("child", i))
+			eventstest.Must(t, err)
+			for _, kind := range []string{"data", "exist", "child"} {
+				want[kind+name(kind, i)] = 1
+			}
+		}
+		r.await(zk.StateHasSession, zk.StateDisconnected, zk.StateHasSession)
+		synctest.Wait()
+		expect(t, maps.Equal(asked, want), "%d watches were asked for, want each of %d once", len(asked), len(want))
+	})
+}
+
+// TestARefusedPartRestoresNothing: a server may refuse any part of a request for watches.
+func TestARefusedPartRestoresNothing(t *testing.T) {
+	for _, refused := range []int{-1, 0, 1, 2} {
+		var got []Answer
+		l := NewLink(Events{OnAnswered: func(a Answer) {
+			if a.Op == opcode.SetWatches {
+				got = append(got, Answer{Err: a.Err, Restored: a.Restored, More: a.More})
+			}
+		}})
+		p := play(t, l)
+		p.noteOut(handshakeFrame(7))
+		p.noteIn(grantFrame(testTimeout, 7))
+		var body []byte
+		for _, n := range []uint32{0, 0, 2 * partMax / 8, 0, 0} {
+			if body = binary.BigEndian.AppendUint32(body, n); n > 0 {
+				body = append(body, bytes.Repeat(textOf("/abc"), int(n))...)
+			}
+		}
+		p.noteOut(requestFrame(5, opcode.SetWatches, body...))
+		var want []Answer
+		for i, xid := range []int32{firstPart, firstPart - 1, 5} {
+			a := Answer{Restored: i == 2 && refused < 0, More: i < 2}
+			if i == refused {
+				a.Err = zkerr.CodeNoAuth
+			}
+			want = append(want, a)
+			p.noteIn(replyFrame(xid, a.Err))
+		}
+		expect(t, slices.Equal(got, want), "part %d refused: %+v, want %+v", refused, got, want)
+		expect(t, p.owing().IsZero(), "part %d refused: an answer is owed, want none", refused)
 	}
 }

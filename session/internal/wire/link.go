@@ -1,11 +1,14 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -249,6 +252,10 @@ const (
 	// paths do not fit into one, the client sends several, each when the previous one was
 	// answered. It begins another one only for a path that does not fit.
 	watchesMax = 128 << 10
+	// partMax is the maximum length of a part of such a request, unless a path is longer.
+	partMax = largeRequest
+	// firstPart is the xid of a connection's first part. Each further one is lower by 1.
+	firstPart int32 = -8
 	// FirstRequest is how old a new session must be before requests are sent in it.
 	//
 	// The client also looks for watches to restore in a new session, although it cannot
@@ -285,19 +292,77 @@ func (w *wire) noteWatchesAsked() {
 	}
 }
 
-// noteWatchesAnswered notes the answer to such a request, before the client gets it. more
-// means that the client may follow it with another one: the longest path would not have
-// fit in. restored means that the server now has all watches that the client had when the
-// connection began: this connection's own request was executed, none was refused, and no
-// other such request is in progress or may be in the client's queue.
+// watchesInParts returns the frames of a long request for watches, and the length of the
+// last one. A server with a small jute.maxbuffer would hang up on a single frame, and
+// again after each reconnect. The last part has the xid of the request. The others have
+// negative xids, and the client ignores their answers. It is called with mu held.
+func (w *wire) watchesInParts(xid int32, body []byte, now time.Time) (frames []byte, last int) {
+	parts := partsOf(body)
+	for i, part := range parts {
+		id := xid
+		if last = minRequest + len(part); i < len(parts)-1 {
+			id = firstPart - w.parts
+			w.parts++
+			w.pending[id] = sent{at: now, op: opcode.SetWatches, length: last}
+			w.order = append(w.order, id)
+		}
+		for _, n := range []int32{int32(last), id, opcode.SetWatches} {
+			frames = binary.BigEndian.AppendUint32(frames, uint32(n))
+		}
+		frames = append(frames, part...)
+	}
+	return frames, last
+}
+
+// partsOf splits the body of a request for watches: a zxid, and a list of paths for each
+// of the three kinds of watches.
+func partsOf(body []byte) (parts [][]byte) {
+	const lists, begin = 3, minRequest + 8
+	var paths [lists][]byte
+	var counts [lists]uint32
+	size := begin + lists*lengthSize
+	flush := func() {
+		part := slices.Clone(body[minRequest:begin])
+		for i := range paths {
+			part = append(binary.BigEndian.AppendUint32(part, counts[i]), paths[i]...)
+		}
+		parts = append(parts, part)
+		paths, counts, size = [lists][]byte{}, [lists]uint32{}, begin+lists*lengthSize
+	}
+	r := rest(body[begin:])
+	for i := range paths {
+		for n := r.int32(); n > 0 && len(r) > 0; n-- {
+			path := r
+			r.text()
+			path = path[:len(path)-len(r)]
+			if counts != [lists]uint32{} && size+len(path) > partMax {
+				flush()
+			}
+			paths[i], size = append(paths[i], path...), size+len(path)
+			counts[i]++
+		}
+	}
+	flush()
+	return parts
+}
+
+// noteWatchesAnswered notes the answer to such a request or to a part of it, before the
+// client gets it. more means that another answer may follow: this one is to a part before
+// the last, or the longest path would not have fit in. restored means that the server now
+// has all watches that the client had when the connection began: this connection's own
+// request was executed, none was refused, and no other such request is in progress or may
+// be in the client's queue.
 func (w *wire) noteWatchesAnswered(s sent, code int32) (restored, more bool) {
 	w.link.mu.Lock()
 	defer w.link.mu.Unlock()
+	w.refused = w.refused || code != zkerr.CodeNone
+	if s.watches == 0 {
+		return false, true
+	}
 	w.asking--
 	switch {
 	case code != zkerr.CodeNone: // the client gives up
-		w.refused = true
-	case s.length+lengthSize+w.link.longest > watchesMax:
+	case s.watches+lengthSize+w.link.longest > watchesMax:
 		w.link.waiting++
 		more = true
 	}

@@ -106,13 +106,14 @@ type sent struct {
 	awaits *Creation // of an awaited create
 
 	operations operations // of a transaction
+	watches    int        // how long the client made a request for watches; 0: a part of it
 	standsIn   bool       // a read in place of a create; see readOf
 }
 
 // wire is one connection of a client to a server. It passes bytes through unchanged,
-// except for a leftover create ([Link.Await]), and inspects the frames that they form. It
-// closes a connection that breaks the rules, and the call that notices it returns the
-// reason.
+// except for a leftover create ([Link.Await]) and a long request for watches
+// (watchesInParts), and inspects the frames that they form. It closes a connection that
+// breaks the rules, and the call that notices it returns the reason.
 //
 // Read is for one goroutine at a time, and so is Write; the other methods are safe for
 // concurrent use.
@@ -151,6 +152,7 @@ type wire struct {
 	gone        bool      // Read has returned the end of the connection
 	pending     map[int32]sent
 	order       []int32     // the xids of pending in order, and answered ones after the first
+	parts       int32       // how many xids of parts were used; see watchesInParts
 	pings       []time.Time // when pings were sent; they all have the same xid, and are answered in order
 	heard       time.Time   // when the newest bytes of an owed answer arrived
 
@@ -256,6 +258,10 @@ func (w *wire) request(p []byte, now time.Time) ([]byte, error) {
 		w.link.noteRead(pathIn(body))
 	case opcode.SetWatches:
 		w.noteWatchesAsked()
+		s.watches = len(body)
+		if s.watches > partMax {
+			p, s.length = w.watchesInParts(xid, body, now)
+		}
 	case opcode.CloseSession:
 		w.once.Do(func() { close(w.left) })
 	case opcode.Multi:
