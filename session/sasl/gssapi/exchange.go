@@ -131,7 +131,7 @@ func (e *exchange) agree(said []byte) ([]byte, error) {
 func (e *exchange) Explain() string {
 	m := e.mechanism
 	return fmt.Sprintf("its log has the cause; perhaps its keytab lacks the key of %s, version %d, or its clock differs from this one (%s) by more than %v",
-		e.ticket.peer, e.ticket.sealed.EncPart.KVNO, m.now().UTC().Format(time.RFC3339), m.config.LibDefaults.Clockskew)
+		e.ticket.peer, e.ticket.sealed.EncPart.KVNO, m.now().UTC().Format(time.RFC3339), m.allowedSkew())
 }
 
 var _ sasl.Explainer = (*exchange)(nil)

@@ -162,6 +162,8 @@ func TestExplain(t *testing.T) {
 	_, e := newAcceptor(t, aes256)
 	const want = "its log has the cause; perhaps its keytab lacks the key of zookeeper/zk1@ZKGRANT.TEST, version 3, or its clock differs from this one (2030-01-01T12:00:00Z) by more than 5m0s"
 	eventstest.Equal(t, e.Explain(), want, "the explanation")
+	e.mechanism.config.LibDefaults.Clockskew = 0 // not configured
+	eventstest.Equal(t, e.Explain(), want, "without a configured skew, the explanation")
 }
 
 // TestAnOldKindOfKeyIsRefused: nothing is sent, because RFC 4121 does not cover such

@@ -269,7 +269,11 @@ func reason(no messages.KRBError) error {
 // skew returns the error for clocks that differ by too much, with the difference.
 func (m *mechanism) skew(who string, theirs time.Time) error {
 	ours := m.now()
-	most := cmp.Or(m.config.LibDefaults.Clockskew, 5*time.Minute)
 	return fmt.Errorf("%w: the clocks of this machine (%s) and of %s (%s) differ by %v, and Kerberos allows %v",
-		ErrClockSkew, ours.UTC().Format(time.RFC3339), who, theirs.UTC().Format(time.RFC3339), ours.Sub(theirs).Abs().Round(time.Second), most)
+		ErrClockSkew, ours.UTC().Format(time.RFC3339), who, theirs.UTC().Format(time.RFC3339), ours.Sub(theirs).Abs().Round(time.Second), m.allowedSkew())
+}
+
+// allowedSkew returns by how much clocks may differ: as configured, or Kerberos' default.
+func (m *mechanism) allowedSkew() time.Duration {
+	return cmp.Or(m.config.LibDefaults.Clockskew, 5*time.Minute)
 }
