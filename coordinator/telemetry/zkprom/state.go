@@ -115,7 +115,7 @@ func (l *lock) absorb(o *lock) {
 		histogramOf(l.acquired, h, "acquire.duration").add(counted)
 	}
 	for h, counted := range o.held {
-		histogramOf(l.held, h, "acquire.duration").add(counted)
+		histogramOf(l.held, h, "hold.duration").add(counted)
 	}
 	for reason, n := range o.lost {
 		l.lost[reason] += n
@@ -227,7 +227,7 @@ func (a *acquisition) holds() bool { return !a.granted.IsZero() }
 
 // ends counts the end of a hold.
 func (a *acquisition) ends(end string, held time.Duration) {
-	histogramOf(a.lock.now().held, how{a.kind, end}, "acquire.duration").observe(held)
+	histogramOf(a.lock.now().held, how{a.kind, end}, "hold.duration").observe(held)
 }
 
 func (s *state) sessionEvent(event events.Event) {
