@@ -442,7 +442,7 @@ func (c *child) halted(by syscall.Signal, valid func() bool) {
 	switch standing().Halted(why, c.family.group) {
 	case jobs.Hand:
 		if err := setForeground(c.family.group); err != nil {
-			c.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "giving the command the terminal: %v", err)
+			c.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "cannot give the command the terminal: %v", err)
 		}
 		c.begged = false
 		c.handed.Store(true)

@@ -324,7 +324,7 @@ func TestThePatienceIsForEachAnswer(t *testing.T) {
 	if seen := (&probed{takes: slow}).examine(t, patience, session.Config{}); !seen.Serves() || seen.RoundTrip != slow {
 		t.Errorf("answers take %v: %q, with a round trip of %v; want that it serves, with one of %v", slow, seen.Refusal, seen.RoundTrip, slow)
 	}
-	if seen := (&probed{takes: slower}).examine(t, patience, session.Config{}); seen.Refusal != "it has not answered in time" {
+	if seen := (&probed{takes: slower}).examine(t, patience, session.Config{}); seen.Refusal != "no answer in time" {
 		t.Errorf("answers take %v: %q, want none in time", slower, seen.Refusal)
 	}
 }

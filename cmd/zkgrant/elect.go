@@ -24,8 +24,8 @@ func newElect(s *settings) *cobra.Command {
 		Use:   "elect [flags] PATH -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while leading an election, or watch its leader",
 		Long: `elect campaigns in an election, runs the command while it leads, and exits with the
-command's exit code. With --again it campaigns again after a loss. With --watch it is no
-candidate: it prints the leader, and each change, until it is interrupted.
+command's exit code. With --again it campaigns again after a loss. With --watch it does not
+campaign; it only prints the leader, and each change, until it is interrupted.
 ` + commandText + codesHelp(),
 		Example:           "  zkgrant elect --again /elections/scheduler -- scheduler\n  zkgrant elect --watch /elections/scheduler",
 		GroupID:           "hold",
@@ -51,7 +51,7 @@ candidate: it prints the leader, and each change, until it is interrupted.
 	w.bindWait(cmd)
 	flags.bind(cmd)
 	cmd.Flags().BoolVar(&again, "again", false, "campaign again after a loss")
-	cmd.Flags().BoolVar(&watch, "watch", false, "print the leader, and each change, without being a candidate")
+	cmd.Flags().BoolVar(&watch, "watch", false, "only print the leader, and each change; do not campaign")
 	return cmd
 }
 

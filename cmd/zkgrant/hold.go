@@ -79,7 +79,7 @@ func newStay(c *console, out io.Writer, leads bool) *stay {
 func (s *stay) start(grant events.Grant, kind string, _ terms) error {
 	go func() {
 		if err := object(s.out, granted(grant, kind)); err != nil {
-			s.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "printing the grant: %v", err)
+			s.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "cannot print the grant: %v", err)
 			s.failed.Store(true)
 			s.finish()
 			return

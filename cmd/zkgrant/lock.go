@@ -102,16 +102,16 @@ func (w *wanted) bindHolding(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&w.detectCrash, "detect-crash", false, "report an earlier holder that crashed")
 	f.DurationVar(&w.lockDelay, "lock-delay", 0, "like --detect-crash, and wait this long after a crash; at most 1m")
-	f.BoolVar(&w.revocable, "revocable", false, "let zkgrant revoke, and other clients, take the lock back")
+	f.BoolVar(&w.revocable, "revocable", false, "let other clients revoke the lock, for example with zkgrant revoke")
 }
 
 // bindWait gives a command the flags for how long it waits.
 func (w *wanted) bindWait(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&w.try, "try", false, "do not wait for the lock; wait for a server for --wait or 10s")
-	f.DurationVarP(&w.wait, "wait", "w", 0, "the longest `time` to wait for the lock; 0 is --try (default: no limit)")
+	f.DurationVarP(&w.wait, "wait", "w", 0, "the longest `time` to wait for the lock; 0 means --try (default: no limit)")
 	f.IntVarP(&w.conflict, "conflict-code", "E", codeTaken, "the exit code if the lock is not granted with --try or within --wait")
-	f.StringVar(&w.data, "data", "", "the text that others see in the queue (default: the host, the process and the program, without its arguments)")
+	f.StringVar(&w.data, "data", "", "text shown to others in the queue (default: the host, the process and the program, without its arguments)")
 	w.flags = f
 }
 

@@ -405,8 +405,8 @@ func newWatch(s *settings) *cobra.Command {
 		Short: "Print what changes in a lock's queue",
 		Long: `watch prints a line for each contender that arrives, holds the lock, or leaves, until it is
 interrupted. It prints the first change at once. While the queue keeps changing, watch reads it
-once per tenth of the --session-timeout, which is once a second by default: it does not see
-what comes and goes in between.`,
+once per tenth of the --session-timeout, which is once a second by default: it misses contenders
+that come and go in between.`,
 		GroupID:           "look",
 		Args:              arguments(1, 1, "give one path"),
 		ValidArgsFunction: s.completePaths,

@@ -115,10 +115,10 @@ func newRoot(s *settings) *cobra.Command {
 		Short: "Distributed locks on ZooKeeper, from the command line",
 		Long: `zkgrant takes locks on ZooKeeper, and shows who holds them.
 
-They are the same locks as those of the Go library zkgrant, and it can share them with Apache
-Curator, kazoo and go-zookeeper. Give the servers with --servers or in ZKGRANT_SERVERS; there
-is no default. Each global flag has such a variable: --session-timeout has
-ZKGRANT_SESSION_TIMEOUT.
+They are compatible with the Go library zkgrant, and zkgrant can share them with Apache Curator,
+kazoo and go-zookeeper. Give the servers with --servers or in ZKGRANT_SERVERS; there is no
+default. Each global flag can also be set by a variable, such as ZKGRANT_SESSION_TIMEOUT for
+--session-timeout.
 ` + codesHelp(),
 		Version:       version(debug.ReadBuildInfo()),
 		SilenceErrors: true, // execute prints them
@@ -173,7 +173,7 @@ func version(info *debug.BuildInfo, ok bool) string {
 		built += " " + revision
 	}
 	if set["vcs.modified"] == "true" {
-		built += " and what was not committed"
+		built += " with uncommitted changes"
 	}
 	return built
 }

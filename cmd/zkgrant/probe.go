@@ -198,7 +198,7 @@ const (
 
 // errUnauthenticated means that the server creates a session, but answers every request
 // with this error until the client has authenticated.
-var errUnauthenticated = errors.New("it requires authentication")
+var errUnauthenticated = errors.New("authentication required")
 
 // greet opens a session.
 func greet(conn turns, timeout time.Duration) (talk, error) {
@@ -214,20 +214,20 @@ func greet(conn turns, timeout time.Duration) (talk, error) {
 	const head = 4 + 4 + 8
 	switch {
 	case errors.Is(err, io.EOF):
-		return talk{}, errors.New("it closes the connection")
+		return talk{}, errors.New("connection closed")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return talk{}, errors.New("it has not answered in time")
+		return talk{}, errors.New("no answer in time")
 	case err != nil:
 		return talk{}, err
 	case len(reply) < head:
-		return talk{}, fmt.Errorf("it answers with %d bytes", len(reply))
+		return talk{}, fmt.Errorf("answer has only %d bytes", len(reply))
 	}
 	t := talk{
 		conn: conn, timeout: time.Duration(binary.BigEndian.Uint32(reply[4:])) * time.Millisecond, session: int64(binary.BigEndian.Uint64(reply[8:])),
 		readOnly: len(reply) > head+4+password && reply[len(reply)-1] == 1,
 	}
 	if t.session == 0 {
-		return talk{}, errors.New("it refuses a session")
+		return talk{}, errors.New("session refused")
 	}
 	return t, nil
 }
@@ -269,7 +269,7 @@ func (t talk) prove(ctx context.Context, mechanism sasl.Mechanism, addr string) 
 		}
 		said = said[min(len(said), 4):] // without its length
 	}
-	return errors.New("the exchange does not end")
+	return errors.New("the SASL exchange did not finish")
 }
 
 // appendField appends what in the protocol's format, preceded by its length.
@@ -319,7 +319,7 @@ func (t talk) request(id, code int32, body []byte) ([]byte, error) {
 	case authFailed, authRequired:
 		return nil, errUnauthenticated
 	default:
-		return nil, fmt.Errorf("it answers with the error %d", failure)
+		return nil, fmt.Errorf("server returned error %d", failure)
 	}
 }
 
@@ -338,7 +338,7 @@ func exchange(conn turns, body []byte) ([]byte, error) {
 	const most = 1 << 10 // these answers are always shorter
 	length := binary.BigEndian.Uint32(head[:])
 	if length > most {
-		return nil, fmt.Errorf("it answers with %q, which ZooKeeper does not do", strings.TrimSpace(string(head[:])))
+		return nil, fmt.Errorf("%q is not an answer of ZooKeeper", strings.TrimSpace(string(head[:])))
 	}
 	reply := make([]byte, length)
 	_, err := io.ReadFull(conn, reply)

@@ -262,8 +262,8 @@ func TestHold(t *testing.T) {
 		"TERM":                {fullPipe, sends(syscall.SIGTERM), 0, "released /locks/run"},
 		"no more input":       {fullPipe, func(_ *rig, p *situated) { _ = p.stop() }, 0, "released /locks/run"},
 		"a loss":              {fullPipe, func(g *rig, _ *situated) { g.expire() }, codeLost, "LOST /locks/run: session"},
-		"no reader":           {brokenPipe, nil, codeFailed, "printing the grant"},
-		"the same at a crash": {brokenPipe, nil, codeFailed, "printing the grant"},
+		"no reader":           {brokenPipe, nil, codeFailed, "cannot print the grant"},
+		"the same at a crash": {brokenPipe, nil, codeFailed, "cannot print the grant"},
 	}, func(t *testing.T, name string, test holding) {
 		g := double(t)
 		crash := strings.HasSuffix(name, "crash")

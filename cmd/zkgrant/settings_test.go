@@ -210,7 +210,7 @@ func TestVersionSaysWhatWasBuilt(t *testing.T) {
 	for want, got := range map[string]string{
 		"v1.2.3":          built("v1.2.3", commit),
 		"(devel) 4f1c0a5": built("(devel)", commit),
-		"(devel) 4f1c0a5 and what was not committed": built("(devel)", commit, changed),
+		"(devel) 4f1c0a5 with uncommitted changes": built("(devel)", commit, changed),
 		"(devel)": built(""),
 		"unknown": version(nil, false),
 	} {

@@ -117,6 +117,6 @@ func (s *signals) whileWaiting(sig os.Signal, c *console) int {
 // before the process is halted, so callers do the rest of the work on CONT.
 func halt(c *console) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
-		c.say(report{Event: "failed", Error: err.Error(), loud: true}, "halting: %v", err)
+		c.say(report{Event: "failed", Error: err.Error(), loud: true}, "cannot halt: %v", err)
 	}
 }

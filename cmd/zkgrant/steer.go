@@ -22,7 +22,7 @@ func newRevoke(s *settings) *cobra.Command {
 A revocable holder (see run --revocable) loses the lock at the end of --grace. If a holder that
 uses zkgrant is not revocable, revoke sends no request and fails. Holders of other libraries get
 the request, too; their nodes are deleted later, which they may not notice. If revoke is
-interrupted, the request stands, but no node is deleted.
+interrupted, the request stays in effect, but no node is deleted.
 
 With --force, revoke itself deletes the nodes of holders that are not revocable, at the end of
 --grace: also an unfair lock, and a node that belongs to no session. The other holders get the
@@ -51,13 +51,13 @@ terminal, give --yes.`,
 				case err != nil:
 					return err
 				}
-				s.say(report{Event: "revoked", Path: args[0], loud: true, good: true}, "%s is no longer held by the holders that were asked", args[0])
+				s.say(report{Event: "revoked", Path: args[0], loud: true, good: true}, "%s was released or lost by all holders that were asked", args[0])
 				return nil
 			})
 		},
 	}
 	cmd.Flags().DurationVar(&grace, "grace", grace, "how long the holders have to release the lock")
-	cmd.Flags().BoolVar(&f.force, "force", false, "delete the nodes of holders that are not revocable, which may keep working beside the next holder")
+	cmd.Flags().BoolVar(&f.force, "force", false, "delete the nodes of holders that are not revocable, which may keep working at the same time as the next holder")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "with --force: do not ask for confirmation")
 	return cmd
 }

@@ -26,9 +26,9 @@ of --servers, if there is one.
 
 Keys: the arrows, or j and k, select a lock; w, h, n and p sort by longest wait, longest hold,
 number of waiters or path; / filters; r revokes the selected lock, after a confirmation; q and
-Ctrl-C quit. A revocation request stands when top has quit: a revocable holder loses the lock at
-the end of --grace. A holder that hangs, or that uses another library, is evicted only while
-top runs.`,
+Ctrl-C quit. A revocation request stays in effect after top has quit: a revocable holder loses the
+lock at the end of --grace. A holder that hangs, or that uses another library, is evicted only
+while top runs.`,
 		GroupID:           "look",
 		Args:              arguments(0, 1, "give at most one path"),
 		ValidArgsFunction: s.completePaths,

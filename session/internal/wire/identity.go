@@ -152,7 +152,7 @@ func (l *login) converse(w io.Writer, r io.Reader) error {
 			said = body[prefixLength : prefixLength+length]
 		}
 	}
-	return errors.New("the exchange does not end")
+	return errors.New("the SASL exchange did not finish")
 }
 
 // appendBytes appends what in the protocol's form, preceded by its length.

@@ -140,7 +140,7 @@ func (m model) revoked(r revoked) model {
 	m.revoking = slices.DeleteFunc(slices.Clone(m.revoking), func(path string) bool { return path == r.path })
 	switch {
 	case r.err == nil:
-		m.status, m.bad = r.path+" is no longer held by the holders that were asked", false
+		m.status, m.bad = r.path+" was released or lost by all holders that were asked", false
 	case errors.Is(r.err, coordinator.ErrNotHeld):
 		m.status, m.bad = r.path+" is not held", false
 	default:
