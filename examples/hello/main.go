@@ -16,7 +16,7 @@ func main() {
 	servers := flag.String("zk", "localhost:2181", "ZooKeeper's `servers`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal is not caught
+	context.AfterFunc(ctx, stop)         // a second signal is not caught
 	c, err := coordinator.Open(*servers) // connects in the background
 	if err != nil {
 		log.Fatal(err)
