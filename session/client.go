@@ -68,6 +68,8 @@ type client struct {
 	probes     int          // in progress
 	probed     time.Time    // when the newest probe was sent, by the clock of the lease
 	hungUp     [2]time.Time // when the session last hung up on a silent server, latest first
+	refused    time.Time    // since when servers that serve have refused the session; zero: they do not
+	asking     bool         // whether servers serve, because one has refused the session
 	silence    time.Time    // since when a server has owed an answer, at the last look
 	others     wire.Others  // of this silence
 	stopAsking func()       // cancels askOthers for this silence; never nil
@@ -482,23 +484,51 @@ func (s *Session) happened(c *client, ev zk.Event) {
 	}
 }
 
-// turnedAway handles a server that did not answer the handshake, or what follows it. It
-// gives up a session that no server resumes. A server does not answer a client that has
-// seen a later state than its own. A server that merely lags catches up. But if the
-// ensemble has lost its data, no server ever answers, or reports that the session is
-// over.
+// turnedAway handles a server that did not answer the handshake, or what follows it. A
+// session that no server resumes is given up, for one of two reasons:
 //
-// A new leader restarts the timeout of every session, so this one can be alive until two
-// timeouts after the last answer. A server that answers the handshake, but then refuses
-// the client's identity or falls silent, also restarts the timeout each time. If the
-// session were not given up, no other one would ever get its locks.
+//   - A server does not answer a client that has seen a later state than its own. One
+//     that merely lags catches up. But if the ensemble has lost its data, no server ever
+//     answers, or reports that the session is over.
+//   - A server answers the handshake, but then refuses the client's identity or falls
+//     silent. Each time, it restarts the session's timeout. If the session were not given
+//     up, no other one would ever get its locks.
+//
+// A server without a quorum also refuses handshakes. Then the session stays alive, however
+// long that lasts, because the next leader gives it its full timeout. So only servers that
+// serve count. From when one of them is known to serve, the session ends within a timeout
+// and a tick, unless it is resumed. After that time, nothing is lost by giving it up.
+//
+//nolint:contextcheck,nolintlint // no caller waits for it; the linter heeds this at the callers
 func (s *Session) turnedAway(c *client, err error) {
-	end := c.lease.State().Optimistic
-	if end.IsZero() || s.clock.now().Sub(end) < c.link.Timeout() {
+	timeout := c.link.Timeout()
+	heard := c.lease.State().Heard
+	if c.refused.Before(heard) {
+		c.refused = time.Time{} // of an earlier outage
+	}
+	enough := timeout + lease.Tick(s.cfg.Tick, timeout)
+	if heard.IsZero() || c.asking || !c.refused.IsZero() && s.clock.now().Sub(c.refused) < enough {
 		return
 	}
-	c.logger.Warn("no server resumes the session; giving it up", zap.Error(err))
-	s.expire(c)
+	c.asking = true
+	s.group.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), wire.ClientPatience(timeout))
+		defer cancel()
+		serves := c.dialer.AskAll(ctx)
+		s.postFor(c, func() {
+			c.asking = false
+			switch {
+			case c.lease.State().Heard.After(heard): // it was resumed meanwhile
+			case !serves:
+				c.refused = time.Time{}
+			case c.refused.IsZero():
+				c.refused = s.clock.now()
+			default:
+				c.logger.Warn("no server resumes the session; giving it up", zap.Error(err))
+				s.expire(c)
+			}
+		})
+	})
 }
 
 // announce reports a new session once requests may be sent.

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"slices"
@@ -89,7 +90,8 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 }
 
 // TestASessionThatNoServerTakesBack: servers that have lost their data refuse, without an
-// answer, a client that has seen a later state. They would do so forever.
+// answer, a client that has seen a later state. They would do so forever. From their
+// first refusal on, the old session would have ended within a timeout and a tick.
 func TestASessionThatNoServerTakesBack(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
@@ -97,9 +99,9 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 		start := time.Now()
 		r.Server.Wipe()
 		s.Await(2)
-		const want = leaseTime + sessionTimeout
+		const want = sessionTimeout + 2*time.Second // the session's default for a tick
 		if took := time.Since(start); took < want || took > want+2*time.Second {
-			t.Errorf("another session comes after %v, want a lease and a timeout: %v", took, want)
+			t.Errorf("another session comes after %v, want a timeout and a tick: %v", took, want)
 		}
 		s.Want("Suspended LeaseRanOut Expired Opened")
 		s.CreateNode(2)
@@ -128,6 +130,80 @@ func TestASessionThatIsTakenBackLate(t *testing.T) {
 		r.Settle()
 		s.Want("Reconnected")
 	})
+}
+
+// TestNoOutageIsTooLongForASession: servers without a quorum refuse each handshake. The
+// next leader gives each session its full timeout. So none is given up meanwhile, nor at
+// the first refusals that follow an outage without a server.
+func TestNoOutageIsTooLongForASession(t *testing.T) {
+	const outage = 10 * sessionTimeout
+	for name, play := range map[string]func(r *rig){
+		"no server has a quorum": func(*rig) { time.Sleep(outage) },
+		"no server is up, and then none has a quorum": func(r *rig) {
+			r.Server.Down(true)
+			time.Sleep(outage)
+			r.Server.Down(false)
+			time.Sleep(sessionTimeout / 2)
+		},
+		"twice, servers serve and refuse for a while": func(r *rig) {
+			r.On(zktest.OpConnect, zktest.CutBefore()) // as if it lagged
+			for range 2 {
+				time.Sleep(outage)
+				r.Server.LoseQuorum(false)
+				time.Sleep(leaseTime)
+				r.Server.LoseQuorum(true)
+			}
+			r.Server.Intercept(nil)
+		},
+	} {
+		run(t, name, func(r *rig) {
+			s := r.Seated()
+			r.Server.LoseQuorum(true)
+			play(r)
+			r.Server.LoseQuorum(false)
+			r.Settle()
+			s.Want("Suspended Reconnected")
+		})
+	}
+}
+
+// lateWord is a connection on which a four-letter word takes three seconds.
+type lateWord struct {
+	net.Conn
+	asked *atomic.Int32
+}
+
+func (w lateWord) Write(b []byte) (int, error) {
+	if string(b) == "srvr" {
+		w.asked.Add(1)
+		time.Sleep(3 * time.Second)
+	}
+	return w.Conn.Write(b)
+}
+
+// TestASessionThatIsResumedMeanwhile: before a session is given up, the servers are asked
+// whether they serve. One of them resumes the session before it answers that.
+func TestASessionThatIsResumedMeanwhile(t *testing.T) {
+	var asked atomic.Int32
+	inSession(t, func(r *rig) {
+		s := r.Seated()
+		r.On(zktest.OpConnect, zktest.CutBefore())
+		r.Server.Cut(r.Only())
+		time.Sleep(sessionTimeout)
+		r.Server.LoseQuorum(true)
+		r.Server.LoseQuorum(false) // the session has its full timeout again
+		r.Until("the servers are asked again", func() bool { return asked.Load() == 2 })
+		r.Server.Intercept(nil)
+		r.Settle()
+		time.Sleep(sessionTimeout)
+		s.Want("Suspended Reconnected")
+	}, configured(func(c *session.Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, addr)
+			return lateWord{conn, &asked}, err
+		}
+	}))
 }
 
 func TestOpenWaitsForAServer(t *testing.T) {

@@ -68,7 +68,7 @@
 // # Faults
 //
 // [Server.Expire], [Server.Cut], [Server.CutAll], [Server.Down], [Server.Mute],
-// [Server.MuteAll], [Server.Lag], [Server.Strand] and [Server.Wipe] break things from
-// outside; [Server.Intercept] decides request by request. [Server.LimitNodes] sets a
-// quota.
+// [Server.MuteAll], [Server.Lag], [Server.Strand], [Server.LoseQuorum] and [Server.Wipe]
+// break things from outside; [Server.Intercept] decides request by request.
+// [Server.LimitNodes] sets a quota.
 package zktest

@@ -201,6 +201,28 @@ func (s *Server) applyMute() {
 	}
 }
 
+// LoseQuorum makes the server lose its quorum, or regain it. Without a quorum, it closes
+// all connections and each handshake, and answers the four-letter words that it is not
+// serving. No session ends meanwhile. Afterwards each has its full timeout again, as with
+// a new leader.
+func (s *Server) LoseQuorum(lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaderless = lost
+	if lost {
+		s.cutAll()
+	}
+	const never = 100 * 365 * 24 * time.Hour
+	for _, ses := range s.sessions {
+		left := ses.timeout
+		if lost {
+			left = never
+		}
+		ses.deadline = s.tickAfter(left)
+		s.wakeClock(ses.deadline)
+	}
+}
+
 // Wipe makes the server lose all data: nodes, sessions and the transaction count. After
 // that, it refuses, without an answer, any client that has seen a transaction, because
 // the client has seen a later state than the server's. Real servers do the same.

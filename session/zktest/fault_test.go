@@ -67,6 +67,32 @@ func TestAServerThatIsDownKeepsSessions(t *testing.T) {
 
 // TestASessionEndsAtATick: it is the first one after the timeout. sessions.txt of the
 // script bounds when.
+// TestNoSessionEndsWithoutAQuorum: the server refuses every session, and says why. Then
+// each has its full timeout again.
+func TestNoSessionEndsWithoutAQuorum(t *testing.T) {
+	withMember(t, 10_000, func(t *testing.T, s *Server, r *rawClient) {
+		says := func(word string) string {
+			conn, err := s.DialContext(t.Context(), "tcp", s.Addr())
+			eventstest.Must(t, err)
+			defer conn.Close()
+			_, err = conn.Write([]byte(word))
+			eventstest.Must(t, err)
+			answer, err := io.ReadAll(conn)
+			eventstest.Must(t, err)
+			return string(answer)
+		}
+		s.LoseQuorum(true)
+		r.ended("a server without a quorum")
+		time.Sleep(time.Hour)
+		eventstest.Equal(t, says("ruok"), "imok", "ruok without a quorum")
+		eventstest.Equal(t, says("srvr"), "This ZooKeeper instance is not currently serving requests\n", "srvr without a quorum")
+		eventstest.Equal(t, len(s.Sessions()), 1, "sessions without a quorum")
+		s.LoseQuorum(false)
+		d := expiry(t, s, r.session)
+		eventstest.Expect(t, d > 10*time.Second && d <= 12*time.Second, "then a session of 10 s expires after %v", d)
+	})
+}
+
 func TestASessionEndsAtATick(t *testing.T) {
 	for _, c := range []struct {
 		tick, asked, want time.Duration

@@ -45,6 +45,7 @@ type Server struct {
 	closed       bool
 	down         bool
 	dead         bool // it stays down
+	leaderless   bool // it has no quorum
 	muteAll      bool
 	muted        map[int64]bool
 	hook         func(Request) Action

@@ -17,6 +17,7 @@ type session struct {
 	id       int64
 	password []byte
 	conn     *conn // nil while the client is away
+	timeout  time.Duration
 	deadline time.Time
 }
 
@@ -80,7 +81,7 @@ func (s *Server) claim(c *conn, id int64) {
 func (s *Server) admit(c *conn, h hello, act Action) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.gone || act.kind == cutBefore || act.kind == fail {
+	if c.gone || s.leaderless || act.kind == cutBefore || act.kind == fail {
 		return false
 	}
 	if h.lastZxid > s.zxid {
@@ -148,16 +149,19 @@ func (s *Server) newSession() *session {
 	return ses
 }
 
-// renew moves the deadline of a session after a sign of life reached the leader. The new
-// deadline is the first tick boundary that is more than the timeout away.
+// renew moves the deadline of a session after a sign of life reached the leader.
 func (s *Server) renew(c *conn) {
 	if c.stranded {
 		return
 	}
-	since := time.Now().Add(c.timeout).Sub(s.started)
-	deadline := s.started.Add((since/s.tick + 1) * s.tick)
-	c.session.deadline = deadline
-	s.wakeClock(deadline)
+	c.session.timeout, c.session.deadline = c.timeout, s.tickAfter(c.timeout)
+	s.wakeClock(c.session.deadline)
+}
+
+// tickAfter returns the first tick boundary that is more than the time away.
+func (s *Server) tickAfter(d time.Duration) time.Time {
+	since := time.Now().Add(d).Sub(s.started)
+	return s.started.Add((since/s.tick + 1) * s.tick)
 }
 
 // endSession deletes all nodes that a session owns in one transaction, and notifies the

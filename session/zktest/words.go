@@ -18,7 +18,7 @@ func (s *Server) answerWord(length int) ([]byte, bool) {
 	var answer func() []byte
 	switch string(binary.BigEndian.AppendUint32(nil, uint32(length))) {
 	case "ruok":
-		answer = func() []byte { return []byte("imok") }
+		answer = func() []byte { return []byte(imok) }
 	case "srvr":
 		answer = s.srvr
 	case "mntr":
@@ -27,8 +27,16 @@ func (s *Server) answerWord(length int) ([]byte, bool) {
 		return nil, false
 	}
 	s.received.Add(1)
-	return answer(), true
+	s.mu.Lock()
+	serves := !s.leaderless
+	s.mu.Unlock()
+	if text := answer(); serves || string(text) == imok {
+		return text, true
+	}
+	return []byte("This ZooKeeper instance is not currently serving requests\n"), true
 }
+
+const imok = "imok"
 
 // version is the version that the server reports: the series whose protocol it speaks.
 const version = "3.8.0-zktest, built on nothing at all"

@@ -150,22 +150,15 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 // State is what a lease knows apart from its deadline.
 type State struct {
 	Written time.Time     // when the newest answered write, or the handshake, was sent
-	Heard   time.Time     // when the newest answered request was sent
+	Heard   time.Time     // when the newest answered request was sent; zero: nothing was answered
 	Took    time.Duration // how long the newest answered write took; 0: none was answered
-	// Optimistic is what the deadline would be if every answer were a proof. It is zero
-	// if nothing was answered yet.
-	Optimistic time.Time
 }
 
 // State returns the current state.
 func (l *Lease) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := State{Written: l.written, Heard: l.heard, Took: l.took}
-	if !l.heard.IsZero() {
-		s.Optimistic = l.heard.Add(l.life)
-	}
-	return s
+	return State{Written: l.written, Heard: l.heard, Took: l.took}
 }
 
 // Deadline returns the time until which the session counts as alive, or the zero time if

@@ -130,7 +130,7 @@ func TestWhatAnswersProve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			start := time.Unix(1000, 0)
 			l := New(tick)
-			if !l.Deadline().IsZero() || !l.State().Optimistic.IsZero() {
+			if !l.Deadline().IsZero() || !l.State().Heard.IsZero() {
 				t.Error("a lease without a connection has a deadline, want none")
 			}
 			l.Answered(start, start, opcode.Connect, 0, T)

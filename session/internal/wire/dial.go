@@ -404,19 +404,31 @@ func (d *Dialer) Ask(ctx context.Context) bool {
 	if w == nil {
 		return false
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(d.ctx, cancel)() //nolint:contextcheck // the dialer's end, beside the caller's
 	others := d.cfg.Hosts.others(w.server, addressOf(w.socket))
-	first, _, err := firstOf(ctx, len(others), d.stagger(),
-		func(ctx context.Context, i int) (struct{}, error) {
-			return struct{}{}, d.ask(ctx, others[i])
-		}, func(struct{}) {})
-	if err != nil || ctx.Err() != nil {
+	first := d.askEach(ctx, others)
+	if first < 0 {
 		return false
 	}
 	d.cfg.Hosts.prefer(others[first])
 	return true
+}
+
+// AskAll reports whether any server says that it serves. It asks as [Dialer.Ask] does.
+func (d *Dialer) AskAll(ctx context.Context) bool { return d.askEach(ctx, d.cfg.Hosts.inOrder()) >= 0 }
+
+// askEach returns the index of the first server that says that it serves, or -1.
+func (d *Dialer) askEach(ctx context.Context, servers []server) int {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)() //nolint:contextcheck // the dialer's end, beside the caller's
+	first, _, err := firstOf(ctx, len(servers), d.stagger(),
+		func(ctx context.Context, i int) (struct{}, error) {
+			return struct{}{}, d.ask(ctx, servers[i])
+		}, func(struct{}) {})
+	if err != nil || ctx.Err() != nil {
+		return -1
+	}
+	return first
 }
 
 // ask asks one server. It returns nil if the server serves.
