@@ -1,11 +1,13 @@
 package session_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/recipes"
+	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -112,5 +114,25 @@ func TestALoneHoldersNodeIsWatchedAfterAWhile(t *testing.T) {
 		s.WantGone(node)
 		time.Sleep(time.Minute)
 		r.WantWatches(0)
+	})
+}
+
+// TestHowLongTheNodesOfManyHoldersStayUnwatched: many locks are granted at once. After a
+// probe interval, the session reads their nodes, 224 in each round trip.
+func TestHowLongTheNodesOfManyHoldersStayUnwatched(t *testing.T) {
+	const locks, each, trip = 1000, 224, 50 * time.Millisecond
+	inSession(t, func(r *rig) {
+		r.Seated().Makes(1) // creates the parent, so it takes more than one request
+		for i := range locks {
+			r.SeatedAt(session.Place{Dir: fmt.Sprint(lockDir, i)}).Makes(1)
+		}
+		r.WantWatches(0)
+		r.On(zktest.OpGetData, zktest.Delay(trip))
+		time.Sleep(probe)
+		for begun := range locks/each + 1 {
+			synctest.Wait()
+			r.WantWatches(min(locks, (begun+1)*each))
+			time.Sleep(trip)
+		}
 	})
 }

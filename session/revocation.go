@@ -326,7 +326,8 @@ func (e *eviction) pathOf(t *target) string { return strings.TrimPrefix(t.nodes[
 //     read the request.
 //
 // Its lease ends at most one of its timeouts after that. A probe interval is a fraction
-// of the timeout at most; see [Config].
+// of the timeout at most; see [Config]. Not covered: a session with thousands of new
+// holders may take longer than a timeout to read their nodes; see mostUrgent.
 func (s *Session) patience(holder time.Duration) time.Duration {
 	timeout := max(s.Timeout(), holder)
 	return timeout + timeout/probeMin
