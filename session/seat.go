@@ -237,7 +237,12 @@ func (t *Seat) discard(e recipes.Discard) {
 // Deadline returns the time until which the epoch's session counts as alive, by the clock
 // of time.Now. The result is valid only for the moment: while the machine is suspended,
 // that clock stands still, and the next result is earlier.
-func (t *Seat) Deadline(epoch recipes.Epoch) time.Time { return t.session.deadline(epoch) }
+func (t *Seat) Deadline(epoch recipes.Epoch) time.Time {
+	if c := t.session.inEpoch(epoch); c != nil {
+		return c.deadline()
+	}
+	return time.Time{}
+}
 
 // pause posts Paused after the given time, after a random time, or once an idle node
 // would have been given up. It needs no connection.

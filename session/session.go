@@ -222,13 +222,6 @@ func (s *Session) inEpoch(epoch recipes.Epoch) *client {
 	return nil
 }
 
-func (s *Session) deadline(epoch recipes.Epoch) time.Time {
-	if c := s.inEpoch(epoch); c != nil {
-		return c.deadline()
-	}
-	return time.Time{}
-}
-
 // Interval returns [Session.Interval].
 func (t *Seat) Interval() time.Duration { return t.session.Interval() }
 
