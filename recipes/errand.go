@@ -125,15 +125,17 @@ func (e *Errand) deletePlan(v View) Plan {
 	if e.Clean {
 		p = append(p, remove(OnRecord, e.Holder))
 	}
-	if e.Floor && v.floor() {
-		p = append(p, e.floor(v))
+	return e.leavingFloor(p, v)
+}
+
+// leavingFloor adds the operation that leaves a floor in the directory, if the errand
+// leaves one and the session can: no contender older than this one remains.
+func (e *Errand) leavingFloor(p Plan, v View) Plan {
+	if e.Floor && v.Token != 0 && v.Brief && v.Dir.Writable() != 0 {
+		p = append(p, set(OnDirectory, e.Dir, floorData(v.Token)))
 	}
 	return p
 }
-
-// floor returns the operation that leaves a floor in the directory: no contender older
-// than this one remains.
-func (e *Errand) floor(v View) Operation { return set(OnDirectory, e.Dir, floorData(v.Token)) }
 
 // created handles the answer to a create that was executed. The node is proven to be
 // alone if the Stat is that of the known directory and counts one child. The directory

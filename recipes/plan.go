@@ -156,9 +156,6 @@ type View struct {
 	Plain   bool            // the data of the lock's single node may not be written, not even by us
 }
 
-// floor reports whether a floor can be left.
-func (v View) floor() bool { return v.Token != 0 && v.Brief && v.Dir.Writable() != 0 }
-
 // Answer is the outcome of a transaction. A truncated answer has neither Nodes nor Stats.
 type Answer struct {
 	Result Result

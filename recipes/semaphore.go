@@ -313,10 +313,7 @@ func (e *Errand) enterPlan(v View) Plan {
 	if counts.dir = v.Permits.Writable(); counts.dir != 0 && v.Brief {
 		p = append(p, counts)
 	}
-	if e.Floor && v.floor() {
-		p = append(p, e.floor(v))
-	}
-	return p
+	return e.leavingFloor(p, v)
 }
 
 // entered handles the answer to an Enter. If it does not have the count of permits in the
