@@ -237,19 +237,20 @@ func (e *Errand) notDeleted(a Answer, at Operation) Meaning {
 //
 // A delete that also writes something is sent alone. So is the delete of a lock's single
 // node, because the session must know at any moment which contender created the node.
-func (e *Errand) Leads(v View) bool {
-	return e.Op == OpDelete && e.Layout != LayoutNode && !e.Floor && !e.Clean && v.Brief
+func (e Delete) Leads(l Layout, v View) bool {
+	return l != LayoutNode && !e.Floor && !e.Clean && v.Brief
 }
 
 // Follows reports whether this create may join a delete in its directories: they are
-// known, and expected to be empty after the delete.
-func (e *Errand) Follows(v View) bool {
+// known, and expected to be empty after the delete. A create with Back deletes permits
+// itself.
+func (e Create) Follows(l Layout, v View) bool {
 	shut := func(b DirectoryBook) bool { return b.Markable() == 0 }
-	switch e.Layout {
+	switch l {
 	case LayoutQueue:
-		return e.Op == OpCreate && v.Brief && !shut(v.Dir)
+		return v.Brief && e.Back.Text == "" && !shut(v.Dir)
 	case LayoutSeveral:
-		return e.Op == OpCreate && v.Brief && !slices.ContainsFunc(v.Members, shut)
+		return v.Brief && !slices.ContainsFunc(v.Members, shut)
 	case LayoutPlace, LayoutNode:
 	}
 	return false

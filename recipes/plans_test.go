@@ -167,14 +167,18 @@ func keepIn(r *request, in Input) {
 func (e *environment) turnsOver(w *world, c int, r *request, closed bool) (answered bool) {
 	cl := &w.clients[c]
 	v := View{Dir: cl.knows.book(), Permits: permitsBook, Brief: true}
-	if !e.together || r.epoch != cl.epoch || !e.errand(w, cl, r).Leads(v) {
+	x := e.errand(w, cl, r)
+	if !e.together || r.epoch != cl.epoch || r.op != OpDelete || !(Delete{Floor: x.Floor, Clean: x.Clean}).Leads(x.Layout, v) {
 		return false
 	}
 	w.each(c, func(other int, mate *client) {
 		for i := range mate.requests {
 			next := &mate.requests[i]
-			x := e.errand(w, mate, next)
-			if answered || other == c || e.permits && next.mask != 0 || next.status != sent || next.epoch != mate.epoch || !x.Follows(v) {
+			x, create := e.errand(w, mate, next), Create{}
+			if len(x.Leavers) > 0 {
+				create.Back.Text = x.Leavers[0]
+			}
+			if answered || other == c || next.op != OpCreate || next.status != sent || next.epoch != mate.epoch || !create.Follows(x.Layout, v) {
 				continue
 			}
 			x.Leavers, next.mask = []string{"/lock/leaver"}, r.arg+1

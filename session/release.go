@@ -12,7 +12,7 @@ import (
 )
 
 // This file has the special ways to delete nodes: together with another seat's create
-// (see [recipes.Errand.Leads]), many at once, in a later session, and along with their
+// (see [recipes.Delete.Leads]), many at once, in a later session, and along with their
 // directory.
 
 // pairReply is the answer for a seat's machine and its error.
@@ -33,7 +33,7 @@ func (c *client) turnOver(old, next *seatRequest) (left, entered pairReply, _ er
 		c.mayEnterAtOnce(t, x, next.guid)
 	}
 	v := c.view(t, x)
-	if !x.Follows(v) {
+	if !(recipes.Create{}).Follows(t.layout, v) {
 		return c.oneByOne(old, next) // a single transaction would not prove more
 	}
 	p := x.Plan(v)

@@ -28,7 +28,7 @@ type seatRequest struct {
 	turn     bool         // of a list request and the watch after it: the seat's turn may have come
 	warm     bool         // of an advance: the session is warm when it is sent; see recipes/warmth.go
 	unwanted bool         // of a list request: the machine no longer waits for it
-	leads    bool         // of a delete: a create may join it; see Errand.Leads
+	leads    bool         // of a delete: a create may join it; see [recipes.Delete.Leads]
 	with     *seatRequest // of a turnover's delete or create: the other one; see release.go
 	wants    *listNeeds   // of a list request
 }
@@ -156,14 +156,13 @@ func (r *seatRequest) enter(s *Session) {
 		// While it waits to be sent, a create of another seat in the same directory may
 		// join it.
 		e, _ := r.effect.(recipes.Delete)
-		x := recipes.Errand{Op: r.op, Layout: t.layout, Floor: e.Floor, Clean: e.Clean}
 		v := recipes.View{Brief: t.brief}
 		if t.members != nil {
 			v = s.client.viewOfMembers(t, MaxRequest/2) // the deletes take less than the creates
 		}
 		// A node with a late number may be deleted together with its directory (see
 		// remove), so no create may join.
-		if x.Leads(v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node) {
+		if e.Leads(t.layout, v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node) {
 			r.leads = true
 			s.leaving[t.dir] = r
 		}
@@ -181,12 +180,11 @@ func (r *seatRequest) enter(s *Session) {
 func (s *Session) joins(r, parked *seatRequest) bool {
 	t := r.seat
 	e, _ := r.effect.(recipes.Create)
-	x := recipes.Errand{Op: r.op, Layout: t.layout}
 	v := recipes.View{Brief: t.brief, Dir: s.client.dirs.book(t.dir)}
 	if t.members != nil {
 		v = s.client.viewOfMembers(t, MaxRequest/2) // the deletes take less than the creates
 	}
-	if parked.epoch != r.epoch || e.Back.Text != "" || !x.Follows(v) { // with Back, it deletes permits itself
+	if parked.epoch != r.epoch || !e.Follows(t.layout, v) {
 		return false
 	}
 	parked.with, r.with = r, parked
