@@ -220,7 +220,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 func (l *Lock) seat(cfg acquireConfig, in *session.Seat) *session.Seat {
 	place := session.Place{
 		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Marks: l.marks, In: in,
-		Try: cfg.try, Detect: l.cfg.detect, Delay: l.cfg.delay,
+		Try: cfg.try, Delay: l.cfg.delay,
 	}
 	if l.kind.place != nil {
 		l.kind.place(l, &place)

@@ -51,7 +51,7 @@ func TestAMarkIsForTheRecordThatWasRead(t *testing.T) {
 // TestAMarkOfAClockThatWasPutBackEnds: the delay is at most twice as long as usual.
 func TestAMarkOfAClockThatWasPutBackEnds(t *testing.T) {
 	inSession(t, func(r *rig) {
-		s, claim := recording(r, session.Place{Detect: true, Delay: 10 * time.Second}, recipes.RecordMade)
+		s, claim := recording(r, session.Place{Delay: 10 * time.Second}, recipes.RecordMade)
 		for _, at := range []int64{time.Now().Add(time.Hour).UnixMilli(), math.MaxInt64, math.MinInt64, -1e13} {
 			r.Make(lockRecord, fmt.Sprintf("zkgrant holder\nnode n\nmarked %d\n\n", at))
 			waited := time.Duration(0)
@@ -75,7 +75,7 @@ func TestAMarkOfAClockThatWasPutBackEnds(t *testing.T) {
 // drop the connection at each attempt.
 func TestARecordWithoutRoomForItsDelayIsRefused(t *testing.T) {
 	inSession(t, func(r *rig) {
-		s, claim := recording(r, session.Place{Detect: true, Delay: time.Second}, recipes.RecordMade)
+		s, claim := recording(r, session.Place{Delay: time.Second}, recipes.RecordMade)
 		r.Make(lockRecord, "zkgrant holder\nnode n\n\n"+strings.Repeat("\x00", session.MaxRequest-200))
 		s.Asks(claim, recipes.Refused{Epoch: 1, Op: recipes.OpClaim})
 		if err := s.LastErr(); !errors.Is(err, session.ErrTooLarge) {
@@ -87,7 +87,7 @@ func TestARecordWithoutRoomForItsDelayIsRefused(t *testing.T) {
 // TestARecordsDelayIsBounded: that holds whatever the record says.
 func TestARecordsDelayIsBounded(t *testing.T) {
 	inSession(t, func(r *rig) {
-		s, claim := recording(r, session.Place{Detect: true}, recipes.RecordMade)
+		s, claim := recording(r, session.Place{}, recipes.RecordMade)
 		for _, c := range []struct {
 			delay string
 			want  time.Duration
@@ -117,7 +117,7 @@ func TestARecordsDelayIsBounded(t *testing.T) {
 func TestALockDelayEndsThoughAnEarlierOneEndsMeanwhile(t *testing.T) {
 	inSession(t, func(r *rig) {
 		const delay = time.Second
-		s, _ := recording(r, session.Place{Detect: true, Delay: delay}, recipes.RecordMade)
+		s, _ := recording(r, session.Place{Delay: delay}, recipes.RecordMade)
 		pause := func(epoch recipes.Epoch) { s.Seat.Do(recipes.Pause{Epoch: epoch, For: delay}) }
 		r.Session.Loop().Post(func() {
 			pause(1)

@@ -81,8 +81,7 @@ type content struct {
 	in    *Seat // see Place
 	lent  int64 // the zxid that created the node of in; 0: there is none
 
-	detect bool          // see Place
-	delay  time.Duration // see Place
+	delay time.Duration // see Place
 
 	// These depend on the kind of lock. A seat that may have several nodes also has
 	// several.

@@ -390,11 +390,11 @@ func (s *Session) Seat(p Place) *Seat {
 	t := &Seat{session: s, dir: under(s.chroot, p.Dir), content: s.plain[p.Kind]}
 	// Most locks have no special settings, and share the content of their kind.
 	plain := p.Data == nil && p.ACL == nil && p.In == nil && p.Size <= 0 && p.Marks == 0 &&
-		!p.Detect && p.Delay == 0 && p.Members == nil
+		p.Delay == 0 && p.Members == nil
 	if t.content == nil || !plain {
 		t.content = &content{
 			kind: p.Kind, marks: p.Marks, data: dataOf(p.Kind, p.Data), acl: p.ACL,
-			in: p.In, lent: p.In.fence(), detect: p.Detect, delay: p.Delay,
+			in: p.In, lent: p.In.fence(), delay: p.Delay,
 		}
 		if p.ACL == nil {
 			t.acl = s.cfg.ACL
@@ -445,14 +445,13 @@ func dataOf(kind events.Kind, data []byte) []byte {
 
 // Place describes where an acquisition queues up, and as what.
 type Place struct {
-	Dir    string        // the lock's directory, without the chroot
-	Kind   events.Kind   // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
-	Data   []byte        // stored in the node
-	ACL    []zk.ACL      // nil: that of the session's config
-	Try    bool          // the caller does not wait, so the read of a lock's single node leaves no watch
-	In     *Seat         // a writer whose place in the queue the node takes; nil: it gets a place of its own
-	Detect bool          // the lock reports crashes
-	Delay  time.Duration // the lock-delay after a crash
+	Dir   string        // the lock's directory, without the chroot
+	Kind  events.Kind   // of the node's name; 0 is KindLock, and with KindUnfair Dir is not a directory but the node itself
+	Data  []byte        // stored in the node
+	ACL   []zk.ACL      // nil: that of the session's config
+	Try   bool          // the caller does not wait, so the read of a lock's single node leaves no watch
+	In    *Seat         // a writer whose place in the queue the node takes; nil: it gets a place of its own
+	Delay time.Duration // the lock-delay after a crash
 
 	Marks events.Marks // of its nodes
 
