@@ -113,12 +113,9 @@ type claimOf struct {
 
 var _ request = (*jointClaim)(nil)
 
-// add adds a claim, if it can share a transaction and there is room.
+// add adds a claim of a holder, if there is room.
 func (j *jointClaim) add(r *seatRequest) bool {
 	const each = 32 // more than a check takes in addition to its path
-	if !r.joint() {
-		return false
-	}
 	nodes, incomplete := r.seat.claimed(r.epoch, r.node)
 	bytes := 0
 	for _, node := range nodes {

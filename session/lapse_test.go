@@ -142,7 +142,7 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 	} {
 		run(t, name, func(r *rig) {
 			r.Warm()
-			s := r.SeatedAt(session.Place{Dir: lockDir})
+			s := r.Seated()
 			s.Strict = c.options != nil
 			node := s.Makes(1).Node.Text
 			c.before(r, s)

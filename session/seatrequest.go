@@ -399,7 +399,8 @@ func (r *seatRequest) urgency() urgency {
 	urgent := handing
 	switch r.op {
 	case recipes.OpClaim:
-		if r.joint() {
+		// A claim that can share a transaction with others; see gatherClaims.
+		if claim, ok := r.effect.(recipes.Claim); ok && claim.Joint(r.seat.layout) {
 			urgent = proving
 		}
 	case recipes.OpCreate:
@@ -417,12 +418,6 @@ func (r *seatRequest) urgency() urgency {
 	case recipes.OpDelete, recipes.OpAdvance, recipes.OpEnter, recipes.OpArm:
 	}
 	return urgent
-}
-
-// joint reports whether r is a claim that can share a transaction with others.
-func (r *seatRequest) joint() bool {
-	claim, ok := r.effect.(recipes.Claim)
-	return ok && claim.Joint(r.seat.layout)
 }
 
 func (r *seatRequest) refuse(s *Session) {
