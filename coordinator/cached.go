@@ -12,7 +12,6 @@ import (
 
 const (
 	defaultHandoffs  = 64
-	defaultCacheFor  = 50 * time.Millisecond
 	defaultCacheSize = 1024
 	defaultCacheIdle = time.Minute
 	mostHandoffs     = 1 << 20
@@ -52,7 +51,7 @@ func CacheFor(d time.Duration) LockOption {
 // terms makes the lock a cached one and returns its terms.
 func (c *lockConfig) terms() *cache.Terms {
 	if c.cached == nil {
-		c.cached = &cache.Terms{Handoffs: defaultHandoffs, For: defaultCacheFor}
+		c.cached = &cache.Terms{Handoffs: defaultHandoffs, For: session.DefaultCacheFor}
 	}
 	return c.cached
 }

@@ -179,7 +179,7 @@ func (s *Session) drop(r *callRequest) {
 // means.
 
 // anyVersion makes the server ignore the version.
-const anyVersion = -1
+const anyVersion = recipes.AnyVersion
 
 // maxTries limits the attempts to create something that others keep deleting.
 const maxTries = recipes.Tries

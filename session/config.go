@@ -128,6 +128,10 @@ func (c Config) Check() error {
 // transaction and its packet, which take less than 1 KB.
 const DefaultNodeBudget = 1_000_000
 
+// DefaultCacheFor is for how long the node of a cached lock is handed on within its
+// process once another contender is known, by default.
+const DefaultCacheFor = 50 * time.Millisecond
+
 // Lease reports how long the session's locks are safe.
 type Lease struct {
 	Session  int64

@@ -252,14 +252,14 @@ func (s *Session) Calm() bool {
 }
 
 // yieldTime returns how long a Try waits for an idle node of a cached lock to go: two
-// round trips plus the default time for which a node may be handed on within its process.
+// round trips plus [DefaultCacheFor].
 func (s *Session) yieldTime() time.Duration {
-	const handedOn, trips = 50 * time.Millisecond, 2
+	const trips = 2
 	c := s.present()
 	if c == nil {
-		return handedOn
+		return DefaultCacheFor
 	}
-	return handedOn + trips*c.lease.State().Took
+	return DefaultCacheFor + trips*c.lease.State().Took
 }
 
 // Patience returns how long it is worth waiting for the end of the session: the session
@@ -416,10 +416,7 @@ func (s *Session) Seat(p Place) *Seat {
 	// A request has a limited size. Permits take half of it at most, and the deletes that
 	// join them the other half.
 	const mostOfIt, name = MaxRequest / 8, 128
-	size := len(t.dir) + len(t.data) + TimeoutSize
-	for _, a := range t.acl {
-		size += len(a.Scheme) + len(a.ID)
-	}
+	size := len(t.dir) + len(t.data) + SizeOfACL(t.acl) + TimeoutSize
 	if t.permits != nil {
 		size = max(size, (size+name)*int(t.permits.wanted)/4)
 	}
