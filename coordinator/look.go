@@ -110,7 +110,7 @@ func contender(dir string, f session.Found) events.Contender {
 		Since:   time.UnixMilli(f.Stat.Ctime),
 		Data:    session.UserData(f.Name, f.Data),
 		Token:   f.Stat.Czxid,
-		Cached:  mayBeIdle(f.Name),
+		Cached:  events.HasMark(f.Name, events.MarkCached),
 	}
 }
 
@@ -205,12 +205,6 @@ func withPermits(waiting []events.Contender, dir string, permits []session.Found
 		}
 	}
 	return all
-}
-
-// mayBeIdle reports whether a holding node may be idle: that of a cached lock.
-func mayBeIdle(node string) bool {
-	marks, ours := events.MarksOf(node)
-	return ours && marks&events.MarkCached != 0
 }
 
 // Watch delivers what [Lock.Queue] returns, and again after each change: the newest

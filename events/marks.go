@@ -42,12 +42,19 @@ func MarksOf(node string) (marks Marks, ours bool) {
 	return Marks(digit), err == nil
 }
 
+// HasMark reports whether this library created the node, with the mark. It accepts names
+// and paths, like [MarksOf].
+func HasMark(node string, mark Marks) bool {
+	marks, ours := MarksOf(node)
+	return ours && marks&mark != 0
+}
+
 // PermitsOf returns how many permits of a semaphore a contender requests, or 0 if its
 // name does not say. It accepts names and paths, like [MarksOf]. The number has 16 bits:
 // the two digits after the [Marks], and the last two of the next group.
 func PermitsOf(node string) int {
 	found := ownGUID.FindStringSubmatch(node[strings.LastIndexByte(node, '/')+1:])
-	if marks, ours := MarksOf(node); !ours || marks&MarkPermits == 0 || found[2] == "" { // kazoo has no such semaphore
+	if !HasMark(node, MarkPermits) || found[2] == "" { // kazoo has no such semaphore
 		return 0
 	}
 	permits, err := strconv.ParseUint(found[2]+found[3], 16, 16)

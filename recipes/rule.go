@@ -189,11 +189,7 @@ func usable(queue []events.Name, me events.Name) bool {
 // yields reports whether the only node in the queue is that of a cached lock, which is
 // given up soon unless it is in use.
 func yields(queue []events.Name) bool {
-	if len(queue) != 1 {
-		return false
-	}
-	marks, ours := events.MarksOf(queue[0].Text)
-	return ours && marks&events.MarkCached != 0
+	return len(queue) == 1 && events.HasMark(queue[0].Text, events.MarkCached)
 }
 
 // mixed reports whether the queue of a lock with kazoo's names has a contender with

@@ -205,17 +205,10 @@ func splitTimeout(data []byte) (user []byte, timeout time.Duration) {
 	return data[: at-1 : at-1], timeout
 }
 
-// revocable reports whether the node is ours and has the mark, so that its data have the
-// line.
-func revocable(node string) bool {
-	marks, ours := events.MarksOf(node)
-	return ours && marks&events.MarkRevocable != 0
-}
-
 // timeoutIn returns the holder's session timeout from its node's data, or 0. The data
 // must not include a revocation request.
 func timeoutIn(node string, data []byte) time.Duration {
-	if !revocable(node) {
+	if !events.HasMark(node, events.MarkRevocable) {
 		return 0
 	}
 	_, timeout := splitTimeout(data)
@@ -226,7 +219,7 @@ func timeoutIn(node string, data []byte) time.Duration {
 // written before or over them, and without the session timeout of a revocable node.
 func UserData(node string, data []byte) []byte {
 	_, user := read(data)
-	if revocable(node) {
+	if events.HasMark(node, events.MarkRevocable) {
 		user, _ = splitTimeout(user)
 	}
 	return user

@@ -44,7 +44,7 @@ func (c *client) onNodeData(node string, data []byte, stat *zk.Stat) {
 		return
 	}
 	var by recipes.Moment
-	if marks, ours := events.MarksOf(node); w.bounded && ours && marks&events.MarkRevocable != 0 {
+	if w.bounded && events.HasMark(node, events.MarkRevocable) {
 		by = actors.MomentOf(c.clock.now().Add(w.grace))
 	}
 	c.askedBack(node, asking{czxid: stat.Czxid, by: c.wish(node, by)})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session/internal/budget"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
@@ -17,7 +18,7 @@ import (
 // Rewrite returns an operation that replaces the user's data in the node. It is for a
 // transaction of the session that created the node. The path does not include the chroot.
 func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
-	if revocable(node) {
+	if events.HasMark(node, events.MarkRevocable) {
 		data = withTimeout(data, s.Timeout())
 	}
 	return &zk.SetDataRequest{Path: node, Data: data, Version: anyVersion}
