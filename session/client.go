@@ -155,7 +155,7 @@ func (s *Session) connect(epoch recipes.Epoch) {
 	}
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	c.hosts = wire.NewHosts(s.servers.Hosts, rng)
-	c.dialer = wire.NewDialer(context.Background(), c.link, wire.Dialing{
+	c.dialer = wire.NewDialer(c.link, wire.Dialing{
 		Hosts: c.hosts, Dial: s.cfg.Dial, Names: s.names, Rng: rng,
 		TLS: s.cfg.TLS, SASL: s.cfg.SASL, Identities: identities,
 		Asked: s.cfg.Timeout, Failures: failures,

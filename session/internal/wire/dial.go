@@ -91,9 +91,8 @@ type Dialing struct {
 	Failures int
 }
 
-// NewDialer returns a dialer for one client. It stops when ctx ends, or when Stop is
-// called.
-func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
+// NewDialer returns a dialer for one client, until Stop.
+func NewDialer(l *Link, cfg Dialing) *Dialer {
 	d := &Dialer{link: l, cfg: cfg, failures: cfg.Failures}
 	l.timeout = cmp.Or(l.timeout, cfg.Asked)
 	if cfg.Dial == nil {
@@ -102,7 +101,7 @@ func NewDialer(ctx context.Context, l *Link, cfg Dialing) *Dialer {
 	if cfg.Names != nil {
 		d.began = cfg.Names.count()
 	}
-	d.ctx, d.cancel = context.WithCancel(ctx)
+	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
 

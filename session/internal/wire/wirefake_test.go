@@ -193,7 +193,9 @@ func (f *fakeServer) closed(n int) bool {
 func dialerOf(t *testing.T, events Events, cfg Dialing) *Dialer {
 	t.Helper()
 	cfg.Asked, cfg.Rng = testTimeout, testRand()
-	return NewDialer(t.Context(), NewLink(events), cfg)
+	d := NewDialer(NewLink(events), cfg)
+	t.Cleanup(d.Stop)
+	return d
 }
 
 // failing returns events that pass on the failures of this kind.
