@@ -52,7 +52,7 @@ func (p page) enter(b DirectoryBook) DirectoryBook {
 	case 'o', 't':
 		b = b.Read(DirectoryData{Ours: p.kind == 'o'}, p.czxid)
 	default:
-		b = b.Shut()
+		b = b.shut()
 	}
 	return b
 }
@@ -63,7 +63,7 @@ func TestADirectoryIsKnownByItsCreation(t *testing.T) {
 	pages := []page{{'s', 7, 1}, {'s', 7, 2}, {'s', 8, 1}, {'s', 8, 2}, {'o', 7, 0}, {'o', 8, 0}, {'t', 7, 0}, {'t', 8, 0}, {'x', 0, 0}}
 	var visit func(b DirectoryBook, history []page)
 	visit = func(b DirectoryBook, history []page) {
-		writable, markable := b.Writable(), b.Markable()
+		writable, markable := b.Writable(), b.markable()
 		_, worth := b.Saw(7, 1, int32(len(magic)))
 		_, short := b.Saw(7, 1, int32(len(magic))-1)
 		may, alone := mayWrite(history)

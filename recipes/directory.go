@@ -91,9 +91,9 @@ func (b DirectoryBook) Writable() (czxid int64) {
 	return b.czxid
 }
 
-// Markable is like [DirectoryBook.Writable], for a create. It also returns 0 if the
+// markable is like [DirectoryBook.Writable], for a create. It also returns 0 if the
 // created node is not expected to be alone.
-func (b DirectoryBook) Markable() (czxid int64) {
+func (b DirectoryBook) markable() (czxid int64) {
 	if b.contended || b.closed {
 		return 0
 	}
@@ -130,8 +130,8 @@ func (b DirectoryBook) Read(data DirectoryData, czxid int64) DirectoryBook {
 	return b
 }
 
-// Shut notes that the directory's data may not be written.
-func (b DirectoryBook) Shut() DirectoryBook {
+// shut notes that the directory's data may not be written.
+func (b DirectoryBook) shut() DirectoryBook {
 	b.closed = true
 	return b
 }

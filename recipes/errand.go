@@ -95,7 +95,7 @@ func (e *Errand) createPlan(v View) Plan {
 		if v.Members != nil {
 			dir, book = path.Dir(node), v.Members[i]
 		}
-		czxid := book.Markable()
+		czxid := book.markable()
 		if czxid == 0 || !v.Brief {
 			p = plain
 			break
@@ -245,7 +245,7 @@ func (e Delete) Leads(l Layout, v View) bool {
 // known, and expected to be empty after the delete. A create with Back deletes permits
 // itself.
 func (e Create) Follows(l Layout, v View) bool {
-	shut := func(b DirectoryBook) bool { return b.Markable() == 0 }
+	shut := func(b DirectoryBook) bool { return b.markable() == 0 }
 	switch l {
 	case LayoutQueue:
 		return v.Brief && e.Back.Text == "" && !shut(v.Dir)

@@ -233,7 +233,7 @@ func (m Meaning) Book(b DirectoryBook) DirectoryBook {
 	case NoteGone:
 		return DirectoryBook{}
 	case NoteShut:
-		return b.Shut()
+		return b.shut()
 	case NoteSeen:
 		b, _ = b.Saw(m.stat.Czxid, m.stat.Children, 0)
 	case NoteNothing:

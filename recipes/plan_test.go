@@ -87,7 +87,7 @@ func TestWhatARequestMeans(t *testing.T) {
 	}{
 		{Errand{Op: OpCreate}, full, "create own"},
 		{Errand{Op: OpCreate}, View{Dir: ourDir}, "create own"},
-		{Errand{Op: OpCreate}, View{Dir: ourDir.Shut(), Brief: true}, "create own"},
+		{Errand{Op: OpCreate}, View{Dir: ourDir.shut(), Brief: true}, "create own"},
 		{Errand{Op: OpCreate}, View{Brief: true}, "create own"},
 		{Errand{Op: OpCreate, Layout: LayoutNode}, View{Brief: true}, "create own, set own"},
 		{Errand{Op: OpCreate, Layout: LayoutNode}, View{}, "create own"},
@@ -98,7 +98,7 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpDelete, Floor: true}, full, "delete own, set directory floor"},
 		{Errand{Op: OpDelete, Floor: true}, View{Dir: ourDir, Brief: true}, "delete own"},
 		{Errand{Op: OpDelete, Floor: true}, View{Dir: ourDir, Token: 40}, "delete own"},
-		{Errand{Op: OpDelete, Floor: true}, View{Dir: ourDir.Shut(), Token: 40, Brief: true}, "delete own"},
+		{Errand{Op: OpDelete, Floor: true}, View{Dir: ourDir.shut(), Token: 40, Brief: true}, "delete own"},
 		{Errand{Op: OpDelete, Clean: true}, known, "delete own, delete record"},
 		{Errand{Op: OpClaim}, known, "check own"},
 		{Errand{Op: OpDelete, Layout: LayoutNode, Doubts: true}, known, "check directory"},
@@ -349,7 +349,7 @@ func TestWhatTheBookNotes(t *testing.T) {
 		want DirectoryBook
 	}{
 		{Meaning{}, ourDir},
-		{Meaning{Note: NoteGone}, DirectoryBook{}}, {Meaning{Note: NoteShut}, ourDir.Shut()}, {seen, DirectoryBook{there: true, contended: true, children: 3}},
+		{Meaning{Note: NoteGone}, DirectoryBook{}}, {Meaning{Note: NoteShut}, ourDir.shut()}, {seen, DirectoryBook{there: true, contended: true, children: 3}},
 	} {
 		if b := c.m.Book(ourDir); b != c.want {
 			t.Errorf("%+v: %+v, want %+v", c.m, b, c.want)

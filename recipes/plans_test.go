@@ -56,7 +56,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 	cl := &w.clients[c]
 	x, v := e.errand(w, cl, r), View{Dir: cl.knows.book(), Token: int64(r.arg) + 1, Brief: true}
 	if closed && zombie {
-		v.Dir = v.Dir.Shut()
+		v.Dir = v.Dir.shut()
 	}
 	if r.op == OpCreate {
 		v.Permits = permitsBook

@@ -243,7 +243,7 @@ func (m *Machine) abandon() []Effect {
 func (e *Errand) fitsAtOnce(v View) bool {
 	free := v.Permits.Children()+int(e.Permits)-len(e.Leavers) <= int(e.Count)
 	return e.Count > 0 && v.Brief && free &&
-		v.Permits.Writable() != 0 && v.Dir.Markable() != 0 && v.Dir.Children() == 0
+		v.Permits.Writable() != 0 && v.Dir.markable() != 0 && v.Dir.Children() == 0
 }
 
 // taking adds the creates of the permits to the plan.

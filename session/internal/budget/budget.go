@@ -17,17 +17,17 @@ func (l Load) Minus(o Load) Load { return Load{l.Nodes - o.Nodes, l.Bytes - o.By
 // Times returns the load of n such nodes.
 func (l Load) Times(n int64) Load { return Load{n * l.Nodes, n * l.Bytes} }
 
-// Overhead is what a node counts in addition to the path of its lock. It covers a
+// overhead is what a node counts in addition to the path of its lock. It covers a
 // contender's name, `/_c_<uuid>-lock-0000000000`, and the four bytes of the path's
 // length.
-const Overhead = 60
+const overhead = 60
 
 // Node returns the load of a lock's node. node and path are the lengths of the node's
-// path and the lock's, in bytes. A name that is longer than Overhead covers counts in
+// path and the lock's, in bytes. A name that is longer than overhead covers counts in
 // full.
 func Node(path, node int) Load {
 	const length = 4
-	return Load{1, int64(max(path+Overhead, node+length))}
+	return Load{1, int64(max(path+overhead, node+length))}
 }
 
 // Budget is what the nodes of one session may take, and what they do take. A node counts
@@ -78,7 +78,7 @@ func (b *Budget) Return(l Load, leaving bool) {
 // server refused to delete them.
 func (b *Budget) Keep(l Load, leaving bool) {
 	b.Return(l, leaving)
-	b.Bind(l)
+	b.bind(l)
 }
 
 // Debt is a load bound to a session. The zero Debt has no load.
@@ -87,23 +87,23 @@ type Debt struct {
 	session uint32
 }
 
-// Bind counts nodes of this session, even if there is no room.
-func (b *Budget) Bind(l Load) Debt {
+// bind counts nodes of this session, even if there is no room.
+func (b *Budget) bind(l Load) Debt {
 	b.Used, b.bound = b.Used.Plus(l), b.bound.Plus(l)
 	return Debt{l, b.session}
 }
 
-// Settle ends a debt: its nodes are known to be gone.
-func (b *Budget) Settle(d Debt) {
+// settle ends a debt: its nodes are known to be gone.
+func (b *Budget) settle(d Debt) {
 	if d.session == b.session {
 		b.Used, b.bound = b.Used.Minus(d.load), b.bound.Minus(d.load)
 	}
 }
 
-// Remove is like Bind, for nodes that are being deleted. Removed must follow.
+// Remove is like bind, for nodes that are being deleted. Removed must follow.
 func (b *Budget) Remove(l Load) Debt {
 	b.removing = b.removing.Plus(l)
-	return b.Bind(l)
+	return b.bind(l)
 }
 
 // Removed ends a removal. gone means that the nodes are known to be gone; otherwise they
@@ -114,7 +114,7 @@ func (b *Budget) Removed(d Debt, gone bool) {
 	}
 	b.removing = b.removing.Minus(d.load)
 	if gone {
-		b.Settle(d)
+		b.settle(d)
 	}
 }
 
@@ -183,7 +183,7 @@ func (n *Nodes) Begin(b *Budget, ops []Op) *Transaction {
 		case !o.Creates:
 		case o.Numbers:
 			l := Node(len(o.Path)+digits, 0)
-			b.Bind(l)
+			b.bind(l)
 			t.numbers = Debt{t.numbers.load.Plus(l), b.session}
 			t.ops, t.begun = append(t.ops, o), append(t.begun, 0)
 		default:
@@ -205,7 +205,7 @@ func (n *Nodes) add(b *Budget, path string) *node {
 	if n.at == nil {
 		n.at = map[string]*node{}
 	}
-	at := &node{debt: b.Bind(Node(len(path), 0))}
+	at := &node{debt: b.bind(Node(len(path), 0))}
 	n.at[path] = at
 	return at
 }
@@ -222,13 +222,13 @@ func (n *Nodes) End(b *Budget, t *Transaction, outcome zkerr.Outcome, made []str
 	}
 	done, maybe := outcome == zkerr.Done, outcome == zkerr.Unknown
 	if !maybe {
-		b.Settle(t.numbers)
+		b.settle(t.numbers)
 	}
 	for i, o := range t.ops {
 		at := n.at[o.Path]
 		switch {
 		case o.Numbers && done && len(made) == 0:
-			b.Bind(Node(len(o.Path)+digits, 0)) // its name is unknown
+			b.bind(Node(len(o.Path)+digits, 0)) // its name is unknown
 		case o.Numbers && done:
 			if at = n.at[made[0]]; at == nil {
 				at = n.add(b, made[0])
@@ -249,6 +249,6 @@ func (n *Nodes) End(b *Budget, t *Transaction, outcome zkerr.Outcome, made []str
 }
 
 func (n *Nodes) drop(b *Budget, path string) {
-	b.Settle(n.at[path].debt)
+	b.settle(n.at[path].debt)
 	delete(n.at, path)
 }

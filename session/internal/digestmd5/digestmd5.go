@@ -20,8 +20,8 @@ const (
 	Protection = "auth"
 )
 
-// ErrMalformed reports a text that is not a list of directives.
-var ErrMalformed = errors.New("malformed DIGEST-MD5 directives")
+// errMalformed reports a text that is not a list of directives.
+var errMalformed = errors.New("malformed DIGEST-MD5 directives")
 
 // Allowed returns an error if the runtime does not allow MD5. Using it would then panic,
 // and end the program from one of our goroutines.
@@ -95,14 +95,14 @@ func Parse(text string) (map[string]string, error) {
 	for rest := strings.TrimLeft(text, " \t,"); rest != ""; rest = strings.TrimLeft(rest, " \t,") {
 		name, after, found := strings.Cut(rest, "=")
 		if !found {
-			return nil, fmt.Errorf("%w: %.40q", ErrMalformed, rest)
+			return nil, fmt.Errorf("%w: %.40q", errMalformed, rest)
 		}
 		value, behind, err := value(strings.TrimLeft(after, " \t"))
 		if err != nil {
 			return nil, err
 		}
 		if behind = strings.TrimLeft(behind, " \t"); behind != "" && behind[0] != ',' {
-			return nil, fmt.Errorf("%w: %.40q", ErrMalformed, behind)
+			return nil, fmt.Errorf("%w: %.40q", errMalformed, behind)
 		}
 		name = strings.ToLower(strings.TrimSpace(name))
 		if _, twice := all[name]; !twice {
@@ -134,5 +134,5 @@ func value(s string) (value, behind string, err error) {
 			b.WriteByte(c)
 		}
 	}
-	return "", "", fmt.Errorf("%w: a quote without an end", ErrMalformed)
+	return "", "", fmt.Errorf("%w: a quote without an end", errMalformed)
 }

@@ -54,8 +54,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"nonce", `nonce="x`, `nonce="x"y`, `nonce=x y=z`, `nonce="\`} {
-		if got, err := Parse(text); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s is read as %v, %v; want %v", text, got, err, ErrMalformed)
+		if got, err := Parse(text); !errors.Is(err, errMalformed) {
+			t.Errorf("%s is read as %v, %v; want %v", text, got, err, errMalformed)
 		}
 	}
 }

@@ -86,7 +86,7 @@ const (
 // quarters of the patience are used up: an answer that takes no longer than the previous
 // write has usually arrived by then.
 func (q Silence) Next(now time.Time) (Move, time.Duration) {
-	left, ok := q.Left(now)
+	left, ok := q.left(now)
 	ahead := q.patience(now) / 4
 	switch {
 	case !ok:
@@ -104,9 +104,9 @@ func (q Silence) Next(now time.Time) (Move, time.Duration) {
 	}
 }
 
-// Left returns how much longer to wait for the answer; at 0 or less, the session hangs
+// left returns how much longer to wait for the answer; at 0 or less, the session hangs
 // up. ok is false if nothing is owed, or if hanging up is left to the client.
-func (q Silence) Left(now time.Time) (wait time.Duration, ok bool) {
+func (q Silence) left(now time.Time) (wait time.Duration, ok bool) {
 	patience := q.patience(now)
 	if q.Since.IsZero() || patience >= ClientPatience(q.Timeout) {
 		return 0, false
