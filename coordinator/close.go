@@ -61,7 +61,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	c.caches.Close()
 	// A node must stay while its function runs, or another holder would enter at the same
 	// time.
-	running := awaitAll(functions, locks, (*Acquisition).returned)
+	running := awaitAll(functions, locks, (*actors.Lock).Returned)
 	if running > 0 {
 		for _, a := range locks {
 			a.actor.Force() // time is up for functions
@@ -75,7 +75,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	// leaves some for the later ones.
 	requests, cancel := context.WithDeadline(ctx, end.Add(-bound*3/8))
 	defer cancel()
-	records := awaitAll(requests, locks, (*Acquisition).cleared)
+	records := awaitAll(requests, locks, (*actors.Lock).Cleared)
 	// Wait for the answers, so that the count of what may be left is exact.
 	if c.live.len() > 0 {
 		c.session.Quiesce(requests)
@@ -113,20 +113,16 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	return err
 }
 
-func (a *Acquisition) returned() <-chan struct{} { return a.actor.Returned() }
-
-func (a *Acquisition) cleared() <-chan struct{} { return a.actor.Cleared() }
-
 // awaitAll waits for the event of each acquisition until ctx ends. It returns the number
 // of events that are still missing.
-func awaitAll(ctx context.Context, all []*Acquisition, event func(*Acquisition) <-chan struct{}) (left int) {
+func awaitAll(ctx context.Context, all []*Acquisition, event func(*actors.Lock) <-chan struct{}) (left int) {
 	for i, a := range all {
 		select {
-		case <-event(a):
+		case <-event(a.actor):
 		case <-ctx.Done():
 			for _, a := range all[i:] {
 				select {
-				case <-event(a):
+				case <-event(a.actor):
 				default:
 					left++
 				}
