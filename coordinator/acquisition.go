@@ -241,7 +241,7 @@ func (o *ownerOfActor) Explain(end actors.End) error {
 	case recipes.WhyMixed:
 		return fmt.Errorf("%w: %s has a contender that kazoo does not see", ErrKind, path)
 	case recipes.WhySizeMismatch, recipes.WhyPermits:
-		return l.kind.explain(l, end)
+		return l.explainSize(end)
 	default:
 		if errors.Is(end.Cause, session.ErrGuard) {
 			return fmt.Errorf("%w: %s: the write lock is no longer held, and its place is lost",

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -18,11 +17,9 @@ type kind struct {
 	permits bool    // it takes permits
 	leads   bool    // its holder leads
 
-	// Behavior that is special to the kind, or nil. The methods are in the kind's own
-	// file.
-	check   func(*Lock, acquireConfig, int) error // checks a call whose create takes this many bytes
-	place   func(*Lock, *session.Place)           // fills in what its seat needs
-	explain func(*Lock, actors.End) error         // explains an end that only this kind has
+	// check, if not nil, checks a call whose create takes this many bytes. The method is
+	// in the kind's own file.
+	check func(*Lock, acquireConfig, int) error
 }
 
 // ability is something that only some kinds of lock support.
@@ -47,10 +44,8 @@ var (
 	kindElection = &kind{name: "an election", word: "election", kazoo: kazooElection,
 		can: canDetect | canRevoke | canReenter, leads: true}
 	kindUnfair    = &kind{name: "an unfair lock", word: "unfair"}
-	kindSemaphore = &kind{
-		name: "a semaphore", word: "semaphore", can: canRevoke, permits: true,
-		check: (*Lock).checkPermits, place: (*Lock).placePermits, explain: (*Lock).explainSize,
-	}
+	kindSemaphore = &kind{name: "a semaphore", word: "semaphore",
+		can: canRevoke, permits: true, check: (*Lock).checkPermits}
 
 	kazooMutex = &kind{name: "a mutex with kazoo's names", word: "mutex",
 		can: canDetect | canRevoke | canReenter | canJoin | isKazoo}

@@ -218,12 +218,10 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 // seat returns the seat of an acquisition. If in is a writer's seat, the new one takes
 // its place.
 func (l *Lock) seat(cfg acquireConfig, in *session.Seat) *session.Seat {
+	semaphore, _ := l.rule.(recipes.Semaphore)
 	place := session.Place{
 		Dir: l.path, Kind: l.rule.Kind(), Data: cfg.data, ACL: l.cfg.acl, Marks: l.marks, In: in,
-		Try: cfg.try, Delay: l.cfg.delay,
-	}
-	if l.kind.place != nil {
-		l.kind.place(l, &place)
+		Try: cfg.try, Delay: l.cfg.delay, Size: semaphore.Size, Permits: semaphore.Permits,
 	}
 	if m := l.members; m != nil && l.err == nil {
 		place.Members = m.places()

@@ -132,12 +132,6 @@ func (l *Lock) permits() int {
 	return int(s.Permits)
 }
 
-// placePermits sets the size and the permits of the seat's place.
-func (l *Lock) placePermits(place *session.Place) {
-	s, _ := l.rule.(recipes.Semaphore)
-	place.Size, place.Permits = s.Size, s.Permits
-}
-
 // checkPermits rejects numbers that can never be granted. each is roughly how many bytes
 // of a request a permit takes.
 func (l *Lock) checkPermits(cfg acquireConfig, each int) error {
