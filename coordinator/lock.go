@@ -141,11 +141,11 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		info := hooks.Acquire{ID: a.id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits()}
 		c.hooks.acquired(ctx, info)
 	}
-	house, level, what := &c.house, zap.DebugLevel, "lock requested"
+	house, what := &c.house, "lock requested"
 	if l.kind.leads {
-		house, level, what = &c.terms, zap.InfoLevel, "leadership requested"
+		house, what = &c.terms, "leadership requested"
 	}
-	if ce := c.cfg.Logger.Check(level, what); ce != nil {
+	if ce := c.cfg.Logger.Check(house.Level, what); ce != nil {
 		ce.Write(zap.String("path", l.path), zap.Uint64("id", a.id),
 			zap.String("kind", l.word()), zap.Bool("try", cfg.try))
 	}
