@@ -172,9 +172,9 @@ func Reentrant() LockOption {
 // [ErrKind].
 func DetectCrash() LockOption { return lockOption(func(c *lockConfig) { c.detect = true }) }
 
-// LockDelay is [DetectCrash], and delays the next Grant by d, 1 ms to a minute, from when
-// a contender finds the crash. Contenders with DetectCrash wait, too. Try ends with
-// [ErrNotAcquired].
+// LockDelay is [DetectCrash], and delays the next Grant by d from when a contender finds
+// the crash. d is 0 or from 1 ms to a minute. Contenders with DetectCrash wait, too. Try
+// ends with [ErrNotAcquired].
 func LockDelay(d time.Duration) LockOption {
 	return lockOption(func(c *lockConfig) { c.detect, c.delay = true, d })
 }

@@ -73,6 +73,9 @@ func (s *settings) observe(cmd *cobra.Command, path string) error {
 	})
 }
 
+// withoutData replaces the data of a contender that has none.
+const withoutData = "a contender without data"
+
 func (s *settings) printLeader(out io.Writer, leader events.Leader) error {
 	if s.json {
 		return object(out, struct {
@@ -84,7 +87,7 @@ func (s *settings) printLeader(out io.Writer, leader events.Leader) error {
 	}
 	who := "no leader"
 	if leader.Node != "" {
-		who = fmt.Sprintf("%s leads, token %d", cmp.Or(printable(string(leader.Data)), "a contender without data"), leader.Token)
+		who = fmt.Sprintf("%s leads, token %d", cmp.Or(printable(string(leader.Data)), withoutData), leader.Token)
 	}
 	_, err := fmt.Fprintf(out, "%s  %s\n", time.Now().Format(time.TimeOnly), who)
 	return err

@@ -33,7 +33,7 @@ func TestRevokeByForce(t *testing.T) {
 	node, _ := g.first()
 	next := g.until("1 ahead", "run -v "+lockPath+" -- true")
 	g.ends(0, firm+" --force --yes", `deletes the node of "holder", token `, node,
-		"keeps working until it notices", "deleted "+node, "was released or lost by all holders")
+		"keeps working until it notices", "deleted "+node, "all holders that were asked have released or lost")
 	next.Exits(0)
 	over(t, run, codeLost, "LOST "+lockPath+": node removed")
 }
@@ -50,7 +50,7 @@ func TestForceOnWhatCannotBeAsked(t *testing.T) {
 		g := double(t)
 		eventstest.Must(t, g.Create(lockPath+"/"+name, nil))
 		g.ends(0, "queue "+lockPath, "holds", "0x0")
-		g.ends(0, "revoke --force --yes --grace 0 "+lockPath, "deleted "+lockPath+"/"+name, "was released or lost by all holders")
+		g.ends(0, "revoke --force --yes --grace 0 "+lockPath, "deleted "+lockPath+"/"+name, "all holders that were asked have released or lost")
 		g.nodes(0, "after --force")
 	}
 	g := double(t)
@@ -135,7 +135,7 @@ func TestForceAsksTheOtherHolders(t *testing.T) {
 func TestForceRemovesEveryPermit(t *testing.T) {
 	g := double(parallel(t))
 	run := g.works("run --size 3 --permits 2 /locks/permits -- part wait")
-	forced := g.ends(0, "revoke --force --yes --grace 0 /locks/permits", "was released or lost by all holders")
+	forced := g.ends(0, "revoke --force --yes --grace 0 /locks/permits", "all holders that were asked have released or lost")
 	if n := forced.Count("deleted /locks/permits/leases/"); n != 2 {
 		t.Errorf("revoke removed %d permits, want 2:\n%s", n, forced)
 	}

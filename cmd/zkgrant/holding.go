@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -479,7 +480,7 @@ func (w *wanted) notHeld(c *coordinator.Coordinator, err error) (int, error) {
 	var held *events.HeldError
 	switch {
 	case errors.As(err, &held):
-		return 0, w.taken("%s is held by %s", w.name(), held.Holder.Data)
+		return 0, w.taken("%s is held by %s", w.name(), cmp.Or(string(held.Holder.Data), withoutData))
 	case errors.Is(err, coordinator.ErrNotAcquired):
 		return 0, w.taken("another process has %s", w.name())
 	case errors.Is(err, coordinator.ErrTimeout):

@@ -115,8 +115,8 @@ func newRoot(s *settings) *cobra.Command {
 		Short: "Distributed locks on ZooKeeper, from the command line",
 		Long: `zkgrant takes locks on ZooKeeper, and shows who holds them.
 
-They are compatible with the Go library zkgrant, and zkgrant can share them with Apache Curator,
-kazoo and go-zookeeper. Give the servers with --servers or in ZKGRANT_SERVERS; there is no
+Programs that use the Go library zkgrant, Apache Curator, kazoo or go-zookeeper can share them.
+Give the servers with --servers or in ZKGRANT_SERVERS; there is no
 default. Each global flag can also be set by a variable, such as ZKGRANT_SESSION_TIMEOUT for
 --session-timeout.
 ` + codesHelp(),

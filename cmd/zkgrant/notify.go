@@ -87,6 +87,14 @@ func (m *manager) turn(now notice) {
 	}
 	now.ready, now.stopping = now.ready || m.now.ready, now.stopping || m.now.stopping
 	m.now = now
+	// systemd ignores READY in the datagram of STOPPING, and after it.
+	if now.ready && now.stopping && !m.sent.ready && !m.sent.stopping {
+		first := notice{ready: true, status: m.sent.status}
+		if !m.send(first.since(m.sent, false)) {
+			return
+		}
+		m.sent = first
+	}
 	if text := now.since(m.sent, m.beat); text == "" || m.send(text) {
 		m.sent, m.beat = now, false
 	}

@@ -141,7 +141,7 @@ func testQueue(t *testing.T, g *rig) {
 // revocable.
 func testRevoke(t *testing.T, g *rig) {
 	run := g.works("run --revocable --signal USR2 /revoke -- part wait")
-	g.ends(0, "revoke --grace 1m /revoke", "/revoke was released or lost by all holders that were asked")
+	g.ends(0, "revoke --grace 1m /revoke", "all holders that were asked have released or lost /revoke")
 	run.Exits(5)
 	stubborn := g.works("run --revocable --grace 0 /revoke -- part stubborn")
 	g.ends(0, "revoke --grace 100ms /revoke")

@@ -51,7 +51,7 @@ terminal, give --yes.`,
 				case err != nil:
 					return err
 				}
-				s.say(report{Event: "revoked", Path: args[0], loud: true, good: true}, "%s was released or lost by all holders that were asked", args[0])
+				s.say(report{Event: "revoked", Path: args[0], loud: true, good: true}, "all holders that were asked have released or lost %s", args[0])
 				return nil
 			})
 		},

@@ -283,7 +283,7 @@ func testTop(t *testing.T, g *rig) {
 	eventstest.Receive(t, holder.Revoked(), "the request")
 	view.shows("revoking /top/a, with a grace of 1m0s")
 	holder.Release()
-	view.shows("/top/a was released or lost by all holders that were asked", "2 locks, 0 waiters")
+	view.shows("all holders that were asked have released or lost /top/a", "2 locks, 0 waiters")
 	view.types("ry") // the second holder is not revocable
 	view.shows("is not revocable")
 

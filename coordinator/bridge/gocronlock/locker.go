@@ -54,8 +54,9 @@ func New(c *coordinator.Coordinator, root string, minimum time.Duration, options
 
 // Lock locks the job if no process holds its lock, and does not wait. Its errors are
 // those of [coordinator.Acquisition.Wait], among them a [*events.HeldError];
-// [coordinator.ErrInvalid] if the minimum is neither 0 nor at least 1 ms; and [ErrShutdown]. gocron then
-// skips the job, and reports the error only to the listener AfterLockError.
+// [coordinator.ErrInvalid] if the minimum is neither 0 nor at least 1 ms; and
+// [ErrShutdown]. gocron then skips the job, and reports the error only to the listener
+// AfterLockError.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if l.minimum != 0 && l.minimum < time.Millisecond {
 		return nil, fmt.Errorf("%w: gocronlock: a minimum of %v is neither 0 nor at least 1ms", coordinator.ErrInvalid, l.minimum)

@@ -122,6 +122,9 @@ func (r Run) Write(file string) (err error) {
 
 // target follows the symbolic links at the path. The target may be missing.
 func target(file string) (string, error) {
+	if there, err := filepath.EvalSymlinks(file); err == nil {
+		return there, nil
+	}
 	const most = 40 // as on Linux
 	for range most {
 		next, err := os.Readlink(file)

@@ -140,7 +140,7 @@ func (m model) revoked(r revoked) model {
 	m.revoking = slices.DeleteFunc(slices.Clone(m.revoking), func(path string) bool { return path == r.path })
 	switch {
 	case r.err == nil:
-		m.status, m.bad = r.path+" was released or lost by all holders that were asked", false
+		m.status, m.bad = "all holders that were asked have released or lost "+r.path, false
 	case errors.Is(r.err, coordinator.ErrNotHeld):
 		m.status, m.bad = r.path+" is not held", false
 	default:
