@@ -69,7 +69,9 @@ type client struct {
 	probed     time.Time    // when the newest probe was sent, by the clock of the lease
 	hungUp     [2]time.Time // when the session last hung up on a silent server, latest first
 	refused    time.Time    // since when servers that serve have refused the session; zero: they do not
-	asking     bool         // whether servers serve, because one has refused the session
+	turned     time.Time    // when a server refused the session last
+	asked      time.Time    // when servers were last asked whether they serve, because of that
+	asking     bool         // the answer to that is due
 	silence    time.Time    // since when a server has owed an answer, at the last look
 	others     wire.Others  // of this silence
 	stopAsking func()       // cancels askOthers for this silence; never nil
@@ -497,20 +499,25 @@ func (s *Session) happened(c *client, ev zk.Event) {
 // A server without a quorum also refuses handshakes. Then the session stays alive, however
 // long that lasts, because the next leader gives it its full timeout. So only servers that
 // serve count. From when one of them is known to serve, the session ends within a timeout
-// and a tick, unless it is resumed. After that time, nothing is lost by giving it up.
+// and a tick, unless it is resumed. After that time, nothing is lost by giving it up. That
+// time starts again after a quorum was lost, and after a timeout without a refusal, in
+// which no server may have been up.
 //
 //nolint:contextcheck,nolintlint // no caller waits for it; the linter heeds this at the callers
 func (s *Session) turnedAway(c *client, err error) {
 	timeout := c.link.Timeout()
 	heard := c.lease.State().Heard
-	if c.refused.Before(heard) {
+	now, enough := s.clock.now(), timeout+lease.Tick(s.cfg.Tick, timeout)
+	if c.refused.Before(heard) || now.Sub(c.turned) > timeout {
 		c.refused = time.Time{} // of an earlier outage
 	}
-	enough := timeout + lease.Tick(s.cfg.Tick, timeout)
-	if heard.IsZero() || c.asking || !c.refused.IsZero() && s.clock.now().Sub(c.refused) < enough {
+	c.turned = now
+	// During an outage, all clients of the servers are refused again and again.
+	due := now.Sub(c.asked) >= timeout/4 || !c.refused.IsZero() && now.Sub(c.refused) >= enough
+	if heard.IsZero() || c.asking || !due {
 		return
 	}
-	c.asking = true
+	c.asking, c.asked = true, now
 	s.group.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), wire.ClientPatience(timeout))
 		defer cancel()
@@ -523,7 +530,7 @@ func (s *Session) turnedAway(c *client, err error) {
 				c.refused = time.Time{}
 			case c.refused.IsZero():
 				c.refused = s.clock.now()
-			default:
+			case s.clock.now().Sub(c.refused) >= enough:
 				c.logger.Warn("no server resumes the session; giving it up", zap.Error(err))
 				s.expire(c)
 			}

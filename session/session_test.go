@@ -134,7 +134,8 @@ func TestASessionThatIsTakenBackLate(t *testing.T) {
 
 // TestNoOutageIsTooLongForASession: servers without a quorum refuse each handshake. The
 // next leader gives each session its full timeout. So none is given up meanwhile, nor at
-// the first refusals that follow an outage without a server.
+// the first refusals that follow an outage without a server. Refusals before a quorum was
+// lost do not count, either.
 func TestNoOutageIsTooLongForASession(t *testing.T) {
 	const outage = 10 * sessionTimeout
 	for name, play := range map[string]func(r *rig){
@@ -155,6 +156,28 @@ func TestNoOutageIsTooLongForASession(t *testing.T) {
 			}
 			r.Server.Intercept(nil)
 		},
+		"servers serve and refuse, and then none is up": func(r *rig) {
+			r.On(zktest.OpConnect, zktest.CutBefore())
+			r.Server.LoseQuorum(false)
+			time.Sleep(leaseTime)
+			r.Server.LoseQuorum(true) // so that no session ends
+			r.Server.Down(true)
+			time.Sleep(outage)
+			r.Server.Down(false)
+			r.Server.LoseQuorum(false)
+			time.Sleep(sessionTimeout / 2)
+			r.Server.Intercept(nil)
+		},
+		"servers refuse, with an election in between": func(r *rig) {
+			r.On(zktest.OpConnect, zktest.CutBefore())
+			r.Server.LoseQuorum(false)
+			time.Sleep(sessionTimeout / 2)
+			r.Server.LoseQuorum(true)
+			time.Sleep(sessionTimeout / 2)
+			r.Server.LoseQuorum(false)
+			time.Sleep(sessionTimeout / 2)
+			r.Server.Intercept(nil)
+		},
 	} {
 		run(t, name, func(r *rig) {
 			s := r.Seated()
@@ -167,24 +190,39 @@ func TestNoOutageIsTooLongForASession(t *testing.T) {
 	}
 }
 
-// lateWord is a connection on which a four-letter word takes three seconds.
+// wordTime is how long a four-letter word takes on a lateWord.
+const wordTime = 3 * time.Second
+
+// lateWord is a connection that says when a four-letter word is sent, which takes long.
 type lateWord struct {
 	net.Conn
-	asked *atomic.Int32
+	asked func()
 }
 
 func (w lateWord) Write(b []byte) (int, error) {
 	if string(b) == "srvr" {
-		w.asked.Add(1)
-		time.Sleep(3 * time.Second)
+		w.asked()
+		time.Sleep(wordTime)
 	}
 	return w.Conn.Write(b)
 }
 
 // TestASessionThatIsResumedMeanwhile: before a session is given up, the servers are asked
-// whether they serve. One of them resumes the session before it answers that.
+// whether they serve, at most once in a quarter of the timeout. One of them resumes the
+// session before it answers that.
 func TestASessionThatIsResumedMeanwhile(t *testing.T) {
-	var asked atomic.Int32
+	const enough = sessionTimeout + 2*time.Second
+	var mu sync.Mutex
+	var first, last time.Time // servers are known to serve from wordTime after first on
+	soon := false
+	asked := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		soon = soon || time.Since(last) < sessionTimeout/4 && time.Since(first) < wordTime+enough
+		if last = time.Now(); first.IsZero() {
+			first = last
+		}
+	}
 	inSession(t, func(r *rig) {
 		s := r.Seated()
 		r.On(zktest.OpConnect, zktest.CutBefore())
@@ -192,16 +230,23 @@ func TestASessionThatIsResumedMeanwhile(t *testing.T) {
 		time.Sleep(sessionTimeout)
 		r.Server.LoseQuorum(true)
 		r.Server.LoseQuorum(false) // the session has its full timeout again
-		r.Until("the servers are asked again", func() bool { return asked.Load() == 2 })
+		r.Until("the answer would come too late for the session", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return last.Sub(first) >= enough && time.Since(last) < wordTime
+		})
 		r.Server.Intercept(nil)
 		r.Settle()
 		time.Sleep(sessionTimeout)
 		s.Want("Suspended Reconnected")
+		if soon {
+			r.Error("the servers were asked again too soon")
+		}
 	}, configured(func(c *session.Config) {
 		dial := c.Dial
 		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dial(ctx, network, addr)
-			return lateWord{conn, &asked}, err
+			return lateWord{conn, asked}, err
 		}
 	}))
 }

@@ -65,8 +65,6 @@ func TestAServerThatIsDownKeepsSessions(t *testing.T) {
 	eventstest.Equal(t, rawTCP(t, s.Addr()).hello(r.ticket).session, r.session, "the session over TCP")
 }
 
-// TestASessionEndsAtATick: it is the first one after the timeout. sessions.txt of the
-// script bounds when.
 // TestNoSessionEndsWithoutAQuorum: the server refuses every session, and says why. Then
 // each has its full timeout again.
 func TestNoSessionEndsWithoutAQuorum(t *testing.T) {
@@ -93,6 +91,8 @@ func TestNoSessionEndsWithoutAQuorum(t *testing.T) {
 	})
 }
 
+// TestASessionEndsAtATick: it is the first one after the timeout. sessions.txt of the
+// script bounds when.
 func TestASessionEndsAtATick(t *testing.T) {
 	for _, c := range []struct {
 		tick, asked, want time.Duration
