@@ -634,7 +634,7 @@ func (c *client) onAnswered(a wire.Answer) {
 			s.loop.Post(func() { s.madeContainer(a.Container, a.Zxid) })
 		}
 	case opcode.SetWatches:
-		if a.Err != zkerr.CodeNone {
+		if a.Refused {
 			s.loop.Post(func() { s.rearmAll(c) }) // the client only logs the error
 		}
 		// Requests are waiting for the last of these answers; see onConnection.

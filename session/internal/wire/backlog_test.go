@@ -249,12 +249,13 @@ func TestSmallServersReadRequestsForWatches(t *testing.T) {
 }
 
 // TestARefusedPartRestoresNothing: a server may refuse any part of a request for watches.
+// The first refusal is reported as such: by then, all watches have to be armed again.
 func TestARefusedPartRestoresNothing(t *testing.T) {
-	for _, refused := range []int{-1, 0, 1, 2} {
+	for _, refused := range [][]int{{}, {0}, {1}, {2}, {0, 1}} {
 		var got []Answer
 		l := NewLink(Events{OnAnswered: func(a Answer) {
 			if a.Op == opcode.SetWatches {
-				got = append(got, Answer{Err: a.Err, Restored: a.Restored, More: a.More})
+				got = append(got, Answer{Err: a.Err, Restored: a.Restored, More: a.More, Refused: a.Refused})
 			}
 		}})
 		p := play(t, l)
@@ -269,14 +270,14 @@ func TestARefusedPartRestoresNothing(t *testing.T) {
 		p.noteOut(requestFrame(5, opcode.SetWatches, body...))
 		var want []Answer
 		for i, xid := range []int32{firstPart, firstPart - 1, 5} {
-			a := Answer{Restored: i == 2 && refused < 0, More: i < 2}
-			if i == refused {
-				a.Err = zkerr.CodeNoAuth
+			a := Answer{Restored: i == 2 && len(refused) == 0, More: i < 2}
+			if slices.Contains(refused, i) {
+				a.Err, a.Refused = zkerr.CodeNoAuth, i == refused[0]
 			}
 			want = append(want, a)
 			p.noteIn(replyFrame(xid, a.Err))
 		}
-		expect(t, slices.Equal(got, want), "part %d refused: %+v, want %+v", refused, got, want)
-		expect(t, p.owing().IsZero(), "part %d refused: an answer is owed, want none", refused)
+		expect(t, slices.Equal(got, want), "parts %v refused: %+v, want %+v", refused, got, want)
+		expect(t, p.owing().IsZero(), "parts %v refused: an answer is owed, want none", refused)
 	}
 }

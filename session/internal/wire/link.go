@@ -49,6 +49,7 @@ type Answer struct {
 	Timeout   time.Duration // of a handshake: what the server granted
 	Restored  bool          // of a request for watches: the server has all that the client had
 	More      bool          // of a request for watches: another one may follow
+	Refused   bool          // of a request for watches: the first that this connection refuses
 }
 
 // Request reports the outcome of a request, for the hooks of a program.
@@ -346,27 +347,29 @@ func partsOf(body []byte) (parts [][]byte) {
 	return parts
 }
 
-// noteWatchesAnswered notes the answer to such a request or to a part of it, before the
-// client gets it. more means that another answer may follow: this one is to a part before
-// the last, or the longest path would not have fit in. restored means that the server now
+// noteWatchesAnswered notes the answer a to such a request or to a part of it, before the
+// client gets it. More means that another answer may follow: this one is to a part before
+// the last, or the longest path would not have fit in. Restored means that the server now
 // has all watches that the client had when the connection began: this connection's own
 // request was executed, none was refused, and no other such request is in progress or may
 // be in the client's queue.
-func (w *wire) noteWatchesAnswered(s sent, code int32) (restored, more bool) {
+func (w *wire) noteWatchesAnswered(s sent, a *Answer) {
 	w.link.mu.Lock()
 	defer w.link.mu.Unlock()
-	w.refused = w.refused || code != zkerr.CodeNone
+	a.Refused = a.Err != zkerr.CodeNone && !w.refused
+	w.refused = w.refused || a.Refused
 	if s.watches == 0 {
-		return false, true
+		a.More = true
+		return
 	}
 	w.asking--
 	switch {
-	case code != zkerr.CodeNone: // the client gives up
+	case a.Err != zkerr.CodeNone: // the client gives up
 	case s.watches+lengthSize+w.link.longest > watchesMax:
 		w.link.waiting++
-		more = true
+		a.More = true
 	}
-	return !w.refused && w.missing+w.asking+w.link.waiting == 0, more
+	a.Restored = !w.refused && w.missing+w.asking+w.link.waiting == 0
 }
 
 // awaitWatches waits until replies may be passed to the client.

@@ -492,16 +492,15 @@ func (w *wire) received() {
 	if s.op != opcode.Ping {
 		w.link.settle()
 	}
-	var restored, more bool
-	if s.op == opcode.SetWatches {
-		restored, more = w.noteWatchesAnswered(s, code)
-	}
 	zxid := int64At(w.head[:], 4)
 	if s.awaits != nil && code == zkerr.CodeNone {
 		s.awaits.zxid.Store(zxid)
 	}
-	w.link.Events.OnAnswered(Answer{Sent: s.at, Answered: now, Op: s.op, Err: code, Container: s.path,
-		Zxid: zxid, Restored: restored, More: more})
+	a := Answer{Sent: s.at, Answered: now, Op: s.op, Err: code, Container: s.path, Zxid: zxid}
+	if s.op == opcode.SetWatches {
+		w.noteWatchesAnswered(s, &a)
+	}
+	w.link.Events.OnAnswered(a)
 	if w.link.Events.OnRequest != nil && !told {
 		err := zkerr.ErrorOf(code)
 		if s.op == opcode.Multi && err == nil && w.length >= headSize &&
