@@ -354,6 +354,11 @@ func (c *child) empty() bool {
 	if c.gone.Load() || c.orphaned.Load() && c.family.group == 0 {
 		return true
 	}
+	// A supervisor that runs reaps at any moment, so a listing here could miss a process;
+	// see settle.
+	if s, seen := processStat(c.family.supervisor); seen && !c.orphaned.Load() && s.lives() && s.state != 'T' {
+		return false
+	}
 	if time.Since(c.looked) < time.Second/10 { // checking reads all of /proc
 		return false
 	}

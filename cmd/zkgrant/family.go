@@ -44,8 +44,9 @@ func (f family) outlived() family {
 
 // members returns the visible processes that have not ended.
 func (f family) members() (pids []int) {
-	for _, p := range f.processes(true) {
-		if !p.ended() {
+	found, _ := f.processes(true)
+	for _, p := range found {
+		if p.lives() {
 			pids = append(pids, p.pid)
 		}
 	}
@@ -54,13 +55,11 @@ func (f family) members() (pids []int) {
 
 // gone reports whether every process of the family has ended.
 func (f family) gone() bool {
-	seen := false
-	for _, p := range f.processes(true) {
-		if !p.ended() {
-			return false
-		}
-		seen = seen || f.has(p)
+	found, settled := f.processes(true)
+	if !settled || slices.ContainsFunc(found, stat.lives) {
+		return false
 	}
+	seen := slices.ContainsFunc(found, f.has)
 	if _, all := processStat(1); seen && all { // only zombies, and /proc hides no process
 		return true
 	}
@@ -70,10 +69,37 @@ func (f family) gone() bool {
 // has reports whether the process is in the command's group.
 func (f family) has(p stat) bool { return f.group != 0 && p.group == f.group }
 
-// processes returns the family's processes. If all is set, they include those in the care
-// of another supervisor.
-func (f family) processes(all bool) []stat {
-	return visible(func(p stat) bool { return f.has(p) || p.session == f.session && f.descends(p, all) })
+// processes returns the family's processes, and whether no other one can exist. If all is
+// set, they include those in the care of another supervisor.
+func (f family) processes(all bool) (found []stat, settled bool) {
+	return settle(func() []stat {
+		return visible(func(p stat) bool { return f.has(p) || p.session == f.session && f.descends(p, all) })
+	})
+}
+
+// mostListings bounds how often settle lists.
+const mostListings = 20
+
+// settle lists a family until a process lives, or no more have ended than in the listing
+// before. A listing is a snapshot, so it can miss one:
+//
+//  1. /proc is listed, with a process that lives.
+//  2. The process forks and ends.
+//  3. Its stat is read. It is a zombie, and its child is not in the listing.
+//
+// It stays a zombie, because the supervisor, which adopts orphans, reaps none meanwhile.
+// So the next listing has one more that has ended. A family that forks faster than it can
+// be listed is not settled.
+func settle(list func() []stat) (found []stat, settled bool) {
+	ended := 0
+	for range mostListings {
+		found = list()
+		if len(found) <= ended || slices.ContainsFunc(found, stat.lives) {
+			return found, true
+		}
+		ended = len(found)
+	}
+	return found, false
 }
 
 // descends reports whether the supervisor is among the process's ancestors. Unless all is
@@ -119,7 +145,7 @@ func (f family) signal(sig syscall.Signal) error {
 		sent[f.group] = true
 		note(syscall.Kill(-f.group, sig))
 	}
-	all := f.processes(sig == syscall.SIGKILL)
+	all, _ := f.processes(sig == syscall.SIGKILL)
 	for _, p := range all {
 		// Signal a group as a whole, so that no fork escapes. A group whose leader is not
 		// a descendant may contain other processes.

@@ -14,3 +14,5 @@ type stat struct {
 // ended reports whether the process has ended. A zombie with more than one thread has
 // not: only its first thread has.
 func (s stat) ended() bool { return s.state == 'X' || s.state == 'Z' && s.threads <= 1 }
+
+func (s stat) lives() bool { return !s.ended() }
