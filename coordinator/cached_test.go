@@ -409,7 +409,7 @@ func TestACachedLockIsEnteredAgain(t *testing.T) {
 }
 
 // TestLocalContendersKeepTheirOrder: when the time is up, the waiters for the node queue
-// behind the other contender, and before later ones that had to queue at once.
+// after the other contender, and before later ones that had to queue at once.
 func TestLocalContendersKeepTheirOrder(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv).Mutex(lockPath)

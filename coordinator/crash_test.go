@@ -61,7 +61,8 @@ func crashes(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, data 
 	return grant
 }
 
-// leftInOrder checks that the next holder is told of no crash and that nothing is left.
+// leftInOrder checks that the next holder gets no report of a crash, and that nothing is
+// left.
 func leftInOrder(t *testing.T, srv *zktest.Server, l *coordinator.Lock) {
 	t.Helper()
 	a := l.Acquire(context.Background())

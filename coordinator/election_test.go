@@ -82,7 +82,7 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 	}
 }
 
-// TestTerms: a leader that resigns queues up behind the others, and so does one that has
+// TestTerms: a leader that resigns queues up after the others, and so does one that has
 // lost its term. break resigns for good, and so does a panic. With Reentrant, a nested
 // term shares the node of the outer one, which is deleted when the last of them ends.
 func TestTerms(t *testing.T) {

@@ -75,8 +75,8 @@ func passes(t *testing.T, l *coordinator.Lock, crash time.Time, want time.Durati
 	finish(t, a)
 }
 
-// TestALockDelayHoldsBackTheNextGrant only: a release ends it. A waiter is told how long
-// it lasts.
+// TestALockDelayHoldsBackTheNextGrant only: a release ends it. Queued says how long it
+// lasts.
 func TestALockDelayHoldsBackTheNextGrant(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		waits, behind, holder := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)

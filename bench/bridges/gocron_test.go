@@ -143,7 +143,7 @@ func TestGocronRunsAShortJobOnce(t *testing.T) {
 }
 
 // TestGocronSkipsALockedJob: gocron skips the job as long as the lock is held, and the
-// listener is told the holder.
+// listener gets an error that names the holder.
 func TestGocronSkipsALockedJob(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, func(s stage) {

@@ -9,7 +9,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// A program leads until it is told to stop.
+// A program leads until it has to stop.
 func ExampleRun() {
 	srv, err := zktest.New()
 	if err != nil {

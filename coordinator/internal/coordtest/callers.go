@@ -280,7 +280,7 @@ func (s *scene) loses(c *caller, l events.Lost) {
 	})
 }
 
-// do runs a function under a lock. The function returns when it is told to finish.
+// do runs a function under a lock. The function returns when the scene ends it.
 func (s *scene) do(c *caller, l lock) {
 	returned := false
 	defer func() {
