@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -26,7 +29,7 @@ type Figure struct {
 }
 
 // Report logs a figure with the test. Under `make reliability` it also adds it to the
-// table, unless the test has failed: a failed test's figure does not show what is
+// file, unless the test has failed: a failed test's figure does not show what is
 // promised.
 func Report(tb testing.TB, row Row, format string, args ...any) {
 	tb.Helper()
@@ -45,6 +48,15 @@ func Report(tb testing.TB, row Row, format string, args ...any) {
 	}
 	_, err = file.Write(append(line, '\n')) // one call, so that the lines of several test processes do not mix
 	eventstest.Check(tb, errors.Join(err, file.Close()))
+}
+
+// Counts prints how often each outcome occurred, in alphabetical order.
+func Counts(of map[string]int) string {
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(of)) {
+		parts = append(parts, fmt.Sprintf("%d %s", of[what], what))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Trials returns the number of trials of a test: quick by default, full at full length,

@@ -3,7 +3,7 @@ package reliability
 // Row is the short name of a measured property.
 type Row string
 
-// The rows of the table.
+// The measured properties.
 const (
 	RowPartition     Row = "partition"
 	RowStaleFollower Row = "stale follower"
@@ -19,8 +19,7 @@ const (
 	RowFault         Row = "fault"
 )
 
-// Rows returns all rows in the order of the table, with what they measure and their
-// goals.
+// Rows returns all properties in their order in FIGURES.md, with their goals.
 func Rows() []struct {
 	Row            Row
 	Property, Goal string
@@ -29,17 +28,17 @@ func Rows() []struct {
 		Row            Row
 		Property, Goal string
 	}{
-		{RowPartition, "silent partition longer than T: Lost against the next holder's Grant", "before it in every trial, by T/25 at least"},
-		{RowStaleFollower, "holder behind a follower that has lost its leader", "no overlap; Lost before the real expiry in every trial"},
-		{RowTwoHolders, "two valid holders at once", "0"},
-		{RowSpuriousLost, "Lost without need, T = 10 s: short outage, rolling restart, leader killed", "0"},
-		{RowOrphans, "nodes left or doubled after a frame was lost, at every frame boundary", "0"},
-		{RowWedged, "waiters that got nothing after everything had healed", "0"},
-		{RowContinued, "process halted beyond T and continued: until Lost is delivered", "p99 at most 5 ms; Valid never wrong"},
-		{RowStaleWrites, "writes of a past holder that were accepted", "0 with Txn, and where tokens are compared"},
-		{RowMuteServer, "reconnect past a server that accepts and says nothing", "at most T/3"},
-		{RowLeaks, "left after 10,000 acquired, cancelled and expired", "nothing; no more watches than live predecessors"},
-		{RowHistories, "recorded histories against the model of a fenced mutex", "all legal"},
-		{RowFault, "other faults of real servers", "no two holders, no waiter wedged"},
+		{RowPartition, "A silent partition longer than T: Lost and the next holder's Grant", "Lost first in every trial, by at least T/25"},
+		{RowStaleFollower, "A holder on a follower that has lost its leader", "no overlap; Lost before the real expiry in every trial"},
+		{RowTwoHolders, "Two valid holders at the same time", "0"},
+		{RowSpuriousLost, "Locks lost without need, T = 10 s: short outages, rolling restarts, killed leaders", "0"},
+		{RowOrphans, "Nodes left or doubled when a frame is lost, at every frame boundary", "0"},
+		{RowWedged, "Waiters without a lock after everything has healed", "0"},
+		{RowContinued, "A process halted beyond T and continued: the time until Lost", "at most 5 ms (p99), and Valid is never wrong"},
+		{RowStaleWrites, "Accepted writes of past holders", "0 with Txn, and 0 where tokens are compared"},
+		{RowMuteServer, "Reconnecting past a server that accepts connections and says nothing", "at most T/3"},
+		{RowLeaks, "What 10,000 locks leave that were acquired, cancelled or expired", "nothing, and no more watches than live predecessors"},
+		{RowHistories, "Recorded histories, checked by the model of a fenced lock", "all legal"},
+		{RowFault, "Other faults of real servers", "no two holders, and no stuck waiter"},
 	}
 }

@@ -57,9 +57,9 @@ func TestMuteServer(t *testing.T) {
 	}
 	settle(t, all)
 	reliability.Report(t, reliability.RowMuteServer,
-		"%d reconnects past it, T = %v: %.3f T in the middle, %.3f T at most; no lock was lost", len(all), timeout, again.at(0.5), again.at(1))
+		"%d reconnects, T = %v: %.3f T (median), %.3f T at most; no lock was lost", len(all), timeout, again.at(0.5), again.at(1))
 	if len(first) > 0 {
-		reliability.Report(t, reliability.RowMuteServer, "%d first connects past it: %.3f T at most",
+		reliability.Report(t, reliability.RowMuteServer, "%d first connections: %.3f T at most",
 			len(first), first.at(1))
 	}
 }

@@ -70,7 +70,7 @@ func TestASilentServerOfThree(t *testing.T) {
 	}
 	settle(t, all)
 	report(t, "one silent server of three", faultRow, kinds...)
-	reliability.Report(t, reliability.RowFault, "one silent server of three: connected elsewhere after %.2f T in the middle, %.2f T at most",
+	reliability.Report(t, reliability.RowFault, "one silent server of three: connected elsewhere after %.2f T (median), %.2f T at most",
 		again.at(0.5), again.at(1))
 }
 

@@ -80,11 +80,11 @@ func report(t *testing.T, what string, rowOf func(*kind) reliability.Row, kinds 
 		trials += n
 		text := fmt.Sprintf("%s, %s: %d trials, %d lost", what, k.name, n, k.lost)
 		if k.lost > 0 {
-			text += fmt.Sprintf(", each before the next grant, by %.3f T at least (middle %.3f T)",
+			text += fmt.Sprintf(", each before the next grant, by %.3f T at least (median %.3f T)",
 				k.lead.at(0), k.lead.at(0.5))
 		}
 		if len(k.expiry) > 0 {
-			text += fmt.Sprintf("; Lost %.3f T before the node went at least", k.expiry.at(0))
+			text += fmt.Sprintf("; Lost at least %.3f T before the node was deleted", k.expiry.at(0))
 		}
 		if k.disturbed > 0 {
 			text += fmt.Sprintf(" (%d more say nothing: the machine was busy)", k.disturbed)

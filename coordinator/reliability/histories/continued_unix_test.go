@@ -50,9 +50,9 @@ func TestRealHolderIsHaltedAndContinued(t *testing.T) {
 		t.Fatalf("got %d trials, want %d", len(r.told), trials)
 	}
 	reliability.Report(t, reliability.RowContinued,
-		"%d trials in %d processes, T = %v: Lost after %s (%v); Valid wrong: %d; the process itself was awake after %s; "+
-			"%d more trials came to nothing, as the lock was lost before the process was halted",
-		len(r.told), processes, timeout, percentiles(r.told), r.reasons, r.wrong, percentiles(r.awake), r.early)
+		"%d trials in %d processes, T = %v: Lost after %s; the process itself was awake after %s; Valid was wrong in %d; "+
+			"the reasons were %s; %d more trials say nothing: the lock was lost before the process was halted",
+		len(r.told), processes, timeout, percentiles(r.told), percentiles(r.awake), r.wrong, reliability.Counts(r.reasons), r.early)
 }
 
 func percentiles(all []time.Duration) string {

@@ -69,8 +69,8 @@ func TestRealHistories(t *testing.T) {
 			t.Errorf("in the whole history no holder was asked to go, and is gone: %v", total)
 		}
 	}
-	reliability.Report(t, reliability.RowHistories, "three real servers: %d operations under %d faults: %s; %v",
-		len(ops), len(d.history.notes), verdict, total)
+	reliability.Report(t, reliability.RowHistories, "three real servers: %d operations under %d faults, %s (%s)",
+		len(ops), len(d.history.notes), verdict, reliability.Counts(total))
 }
 
 func tally(ops []operation) map[string]int {

@@ -93,19 +93,19 @@ func TestRealWorkloads(t *testing.T) {
 	verdict, total := check(t, "the critical section", ops, nil), tally(ops)
 	overlap, longest := ours.overlaps()
 	reliability.Report(t, reliability.RowHistories,
-		"%d processes, and %d with a cached lock, T = %v, a holder halted beyond it %d and %d times: %d operations: %s; %v",
-		processes, caching, timeout, ours.pauses, cached.pauses, len(ops), verdict, total)
+		"%d processes, and %d with a cached lock, T = %v, a holder halted beyond it %d and %d times: %d operations, %s (%s)",
+		processes, caching, timeout, ours.pauses, cached.pauses, len(ops), verdict, reliability.Counts(total))
 	if verdict == "legal" {
 		reliability.Report(t, reliability.RowTwoHolders,
-			"%d processes, T = %v, a holder halted beyond it %d times: by Valid, 0; by what they were told before they were "+
-				"halted, at %d of %d grants, up to %v", processes, timeout, ours.pauses, overlap, len(ours.sections), longest.Round(time.Millisecond))
+			"%d processes, T = %v, a holder halted beyond it %d times: 0 according to Valid; by what they knew before they were "+
+				"halted, at %d of %d grants, for %v at most", processes, timeout, ours.pauses, overlap, len(ours.sections), longest.Round(time.Millisecond))
 	}
 	var results []string
 	for _, register := range append(memoryRegisters(), nodes...) {
 		results = append(results, ours.outcome(register).String())
 	}
 	reliability.Report(t, reliability.RowStaleWrites,
-		"acknowledged updates that were lost, and writes accepted after a newer grant: %s", strings.Join(results, "; "))
+		"acknowledged updates that were lost, and how many writes were accepted after a newer grant (late): %s", strings.Join(results, "; "))
 	for _, o := range []outcome{ours.outcome(registerComparing), ours.outcome(registerTxn), cached.outcome(registerComparing)} {
 		if o.lost != 0 || o.stale != 0 {
 			t.Errorf("at the end %v: %d acknowledged updates lost and %d accepted late, want none", o, o.lost, o.stale)

@@ -1,4 +1,5 @@
-// Command table prints the table of measurements, in Markdown, from a file of figures.
+// Command table prints the measurements from a file of figures, in Markdown: a section
+// for each property.
 package main
 
 import (
@@ -31,12 +32,15 @@ func main() {
 			tests[f.Row] = append(tests[f.Row], name)
 		}
 	}
-	cell := func(lines []string) string { return strings.ReplaceAll(strings.Join(lines, "<br>"), "|", `\|`) }
-	fmt.Println("| property | to reach | measured | by |\n|---|---|---|---|")
 	for _, r := range reliability.Rows() {
+		fmt.Printf("\n## %s\n\nGoal: %s.", r.Property, r.Goal)
 		if texts[r.Row] == nil {
-			texts[r.Row] = []string{"**not measured**"}
+			fmt.Println(" **Not measured.**")
+			continue
 		}
-		fmt.Printf("| %s | %s | %s | %s |\n", r.Property, r.Goal, cell(texts[r.Row]), cell(tests[r.Row]))
+		fmt.Printf(" Measured by %s.\n\n", strings.Join(tests[r.Row], ", "))
+		for _, text := range texts[r.Row] {
+			fmt.Printf("- %s\n", text)
+		}
 	}
 }
