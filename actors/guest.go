@@ -50,8 +50,8 @@ func (g *Guest) Grant(e recipes.Grant, epoch recipes.Epoch) (log func()) {
 // lock at once, call Lose for all of them before the first report.
 func (g *Guest) Lose(e recipes.Lose) (report func()) { return g.forfeit(e) }
 
-// AskBack passes a revocation request on to the caller.
-func (g *Guest) AskBack(e recipes.Revoke) { g.revoke(e) }
+// Revoke passes a revocation request on to the caller.
+func (g *Guest) Revoke(e recipes.Revoke) { g.revoke(e) }
 
 // Queue reports how many contenders are ahead.
 func (g *Guest) Queue(ahead int) {

@@ -112,19 +112,19 @@ type Lock struct {
 // rare holds what most locks never need. It is separate because a process may hold
 // 100,000 locks.
 type rare struct {
-	timer     *time.Timer     // of the longest wait
-	members   []events.Member // of the Grant of a multi-lock
-	abandoned *events.Abandoned
-	entry     *entry              // the Grant in the feed
-	due       recipes.Moment      // the deadline of a revocation; 0: there is none
-	wish      *recipes.Revoke     // the latest revocation request; nil: there was none
-	revoked   chan events.Revoked // size 1, never closed; nil until there is a use for it
-	contended *contended          // nil: Contended was not called
-	refusal   error               // of the server that refused the latest request
-	onEnd     map[int]func(error) // called when the lock is no longer held
-	lastOnEnd int
-	returned  chan struct{} // closed when no function runs under the lock any more
-	cleared   chan struct{} // closed when nothing is left at the server
+	timer      *time.Timer     // of the longest wait
+	members    []events.Member // of the Grant of a multi-lock
+	abandoned  *events.Abandoned
+	entry      *entry              // the Grant in the feed
+	due        recipes.Moment      // the deadline of a revocation; 0: there is none
+	revocation *recipes.Revoke     // the latest revocation request; nil: there was none
+	revoked    chan events.Revoked // size 1, never closed; nil until there is a use for it
+	contended  *contended          // nil: Contended was not called
+	refusal    error               // of the server that refused the latest request
+	onEnd      map[int]func(error) // called when the lock is no longer held
+	lastOnEnd  int
+	returned   chan struct{} // closed when no function runs under the lock any more
+	cleared    chan struct{} // closed when nothing is left at the server
 }
 
 // rarely returns rare, allocated on first use. It is called with mu held.
@@ -221,12 +221,12 @@ func (l *Lock) setAhead(ahead int) {
 
 func (l *Lock) tell(ev events.Event) {
 	l.mu.Lock()
-	told := l.withdrawn == 0
-	if told {
+	notified := l.withdrawn == 0
+	if notified {
 		l.publish(ev)
 	}
 	l.mu.Unlock()
-	if told && l.logs() {
+	if notified && l.logs() {
 		l.log(ev)
 	}
 }
@@ -362,7 +362,7 @@ func (l *Lock) boundReached(m *message) bool {
 
 // revoke publishes a revocation request and its deadline, and reports whether the caller
 // still holds. A new request replaces the previous one, because its deadline is earlier.
-func (l *Lock) revoke(e recipes.Revoke) (told bool) {
+func (l *Lock) revoke(e recipes.Revoke) (notified bool) {
 	l.mu.Lock()
 	if l.withdrawn != 0 {
 		l.mu.Unlock()
@@ -375,12 +375,12 @@ func (l *Lock) revoke(e recipes.Revoke) (told bool) {
 	}
 	l.publish(revoked)
 	if l.feed == nil {
-		wishes := l.wishes()
+		revocations := l.revocations()
 		select {
-		case <-wishes: // the one that was not read is out of date
+		case <-revocations: // the one that was not read is out of date
 		default:
 		}
-		wishes <- revoked // size 1, and mu is held
+		revocations <- revoked // size 1, and mu is held
 	}
 	l.mu.Unlock()
 	if l.logs() {

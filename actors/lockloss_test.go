@@ -210,7 +210,7 @@ func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 			r.Holds(t, actors.Want{})
 			start := time.Now()
 			if grace > 0 {
-				r.Say(recipes.AskedBack{Epoch: Epoch, Node: Own, By: actors.MomentOf(start.Add(grace))})
+				r.Say(recipes.RevocationRequested{Epoch: Epoch, Node: Own, By: actors.MomentOf(start.Add(grace))})
 			}
 			if got := r.Deadline().Sub(start); got != want {
 				t.Errorf("to be given back in %v, with a lease of %v: Deadline is in %v, want %v", grace, lease, got, want)

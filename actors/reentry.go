@@ -78,8 +78,8 @@ func (q *queuer) admit(cfg Config) *Lock {
 // isOverdue reports whether the deadline of a revocation has passed. It is called with mu
 // held.
 func (q *queuer) isOverdue(now time.Time) bool {
-	return q.rare != nil && q.rare.wish != nil && q.rare.wish.By != 0 &&
-		!now.Before(q.cfg.Time(q.rare.wish.By))
+	return q.rare != nil && q.rare.revocation != nil && q.rare.revocation.By != 0 &&
+		!now.Before(q.cfg.Time(q.rare.revocation.By))
 }
 
 func (l *inner) admit(cfg Config) *Lock { return l.outer.admit(cfg) }
@@ -117,9 +117,9 @@ func (l *inner) drop() {
 func (q *queuer) grantTo(l *Lock) {
 	q.mu.Lock()
 	e := recipes.Grant{Node: q.grant.node, Token: q.grant.token, Session: q.grant.session}
-	var wish *recipes.Revoke
+	var revocation *recipes.Revoke
 	if q.rare != nil {
-		e.Abandoned, wish = q.rare.abandoned, q.rare.wish
+		e.Abandoned, revocation = q.rare.abandoned, q.rare.revocation
 	}
 	epoch, lost, left := q.epoch, q.shared.lost, !slices.Contains(q.shared.holders, l)
 	q.mu.Unlock()
@@ -133,8 +133,8 @@ func (q *queuer) grantTo(l *Lock) {
 	if grant, logs := l.onGrant(e, epoch); logs {
 		l.log(grant)
 	}
-	if wish != nil {
-		l.revoke(*wish)
+	if revocation != nil {
+		l.revoke(*revocation)
 	}
 }
 
@@ -198,16 +198,16 @@ func (q *queuer) onLose(e recipes.Lose) {
 
 // onRevoke passes a revocation request on to the holders, and reports whether it reached
 // one. A holder that has no Grant yet gets the request with its Grant.
-func (q *queuer) onRevoke(e recipes.Revoke) (told bool) {
+func (q *queuer) onRevoke(e recipes.Revoke) (reached bool) {
 	q.mu.Lock()
-	q.rarely().wish = &e
+	q.rarely().revocation = &e
 	q.mu.Unlock()
 	for _, l := range q.remaining() {
 		if l != &q.Lock && !l.Holding() || l.revoke(e) {
-			told = true
+			reached = true
 		}
 	}
-	return told
+	return reached
 }
 
 // remaining returns the remaining holders: usually just the outer lock itself. It comes

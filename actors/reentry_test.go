@@ -121,11 +121,11 @@ func (p *party) wantEnd(l *actors.Lock, want error, when string) {
 	}
 }
 
-func (p *party) askedBack(in time.Duration) recipes.AskedBack {
+func (p *party) askedBack(in time.Duration) recipes.RevocationRequested {
 	by := actors.MomentOf(time.Now().Add(in))
-	wish := recipes.AskedBack{Epoch: Epoch, Node: Own, By: by}
-	p.Say(wish)
-	return wish
+	revocation := recipes.RevocationRequested{Epoch: Epoch, Node: Own, By: by}
+	p.Say(revocation)
+	return revocation
 }
 
 // TestTheNodeGoesWithTheLast, in every order in which three can leave, whichever lock the
@@ -221,10 +221,10 @@ func TestAFunctionOfAnInnerLockKeepsTheNode(t *testing.T) {
 	})
 }
 
-// TestAWishIsToldToAllThatHaveEntered: a revocation request reaches all of them, and with
-// its Grant also one that enters later, even when the outer lock has left. Its deadline
-// bounds Valid. The session's timer is set once.
-func TestAWishIsToldToAllThatHaveEntered(t *testing.T) {
+// TestARevocationIsToldToAllThatHaveEntered: a revocation request reaches all of them,
+// and with its Grant also one that enters later, even when the outer lock has left. Its
+// deadline bounds Valid. The session's timer is set once.
+func TestARevocationIsToldToAllThatHaveEntered(t *testing.T) {
 	withParty(t, func(t *testing.T, p *party) {
 		one := p.enters(p.Lock, 11, actors.Want{})
 		early := p.admits(p.Lock, 12)
@@ -238,8 +238,8 @@ func TestAWishIsToldToAllThatHaveEntered(t *testing.T) {
 		early.Start(t.Context(), 0, actors.Want{})
 		late := p.enters(one, 13, actors.Want{})
 		for _, l := range []*actors.Lock{early, late} {
-			if wish := MustTake(t, l.Revoked()); !wish.Deadline.Equal(due) || !l.Deadline().Equal(due) {
-				t.Errorf("asked for by %v, valid until %v; want both %v", wish.Deadline, l.Deadline(), due)
+			if revocation := MustTake(t, l.Revoked()); !revocation.Deadline.Equal(due) || !l.Deadline().Equal(due) {
+				t.Errorf("asked for by %v, valid until %v; want both %v", revocation.Deadline, l.Deadline(), due)
 			}
 		}
 		asked := 0
@@ -265,7 +265,7 @@ func TestInnerLocksAreAskedFirst(t *testing.T) {
 		p.askedBack(time.Minute)
 		for _, want := range []uint64{11, 12, 7} {
 			if ev, asked := next(stream).(events.Revoked); !asked || ev.ID != want {
-				t.Fatalf("the next wish is %+v (%v), want that for %d", ev, asked, want)
+				t.Fatalf("the next revocation is %+v (%v), want that for %d", ev, asked, want)
 			}
 		}
 		p.leave(p.Lock, one, two)
@@ -278,14 +278,14 @@ func TestADeadlineBoundsAnInnerLockWithoutAGrant(t *testing.T) {
 	withParty(t, func(t *testing.T, p *party) {
 		g := p.admits(p.Lock, 11)
 		p.Withdraw(recipes.WhyReleased)
-		wish := p.askedBack(time.Minute)
-		if last := p.Port.Last(); last != (recipes.Revoke{By: wish.By}) {
+		revocation := p.askedBack(time.Minute)
+		if last := p.Port.Last(); last != (recipes.Revoke{By: revocation.By}) {
 			t.Errorf("the last request is %+v, want the deadline", last)
 		}
 		g.Start(t.Context(), 0, actors.Want{})
 		MustTake(t, g.Granted())
 		MustTake(t, g.Revoked())
-		p.Say(recipes.Overdue{By: wish.By})
+		p.Say(recipes.Overdue{By: revocation.By})
 		MustTake(t, g.Lost())
 		p.Deleted()
 	})

@@ -38,11 +38,11 @@ func (l *Lock) Lost() <-chan events.Lost {
 func (l *Lock) Revoked() <-chan events.Revoked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.wishes()
+	return l.revocations()
 }
 
-// wishes returns that channel, made on first use. It is called with mu held.
-func (l *Lock) wishes() chan events.Revoked {
+// revocations returns that channel, made on first use. It is called with mu held.
+func (l *Lock) revocations() chan events.Revoked {
 	rare := l.rarely()
 	if rare.revoked == nil {
 		rare.revoked = make(chan events.Revoked, 1)

@@ -337,7 +337,7 @@ func wrongCalls(t *testing.T, s *site) map[error][]error {
 		coordinator.ErrConnectString: {connected("zk1:99999")},
 		coordinator.ErrGrace:         {c.Revoke(t.Context(), lockPath, -1)},
 		coordinator.ErrOperation:     {operation},
-		coordinator.ErrData:          {acquired(mutex, coordinator.Data([]byte(curatorsWish)))},
+		coordinator.ErrData:          {acquired(mutex, coordinator.Data([]byte(curatorsRequest)))},
 		coordinator.ErrMembers:       {acquired(c.Multi())},
 		coordinator.ErrDuplicate:     {acquired(c.Multi(mutex, mutex))},
 		coordinator.ErrPath: {

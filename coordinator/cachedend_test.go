@@ -79,16 +79,16 @@ func TestATransactionThatIsUnderWayDelaysTheNextTurn(t *testing.T) {
 	})
 }
 
-// TestACachedLockIsAskedBack: a revocation request deletes an idle node at once, and a
+// TestACachedLockIsRevoked: a revocation request deletes an idle node at once, and a
 // held one at the release.
-func TestACachedLockIsAskedBack(t *testing.T) {
+func TestACachedLockIsRevoked(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		l := kept(t, c, coordinator.Revocable())
 		a, g := coordtest.Hold(t, l)
 		next := coordtest.Queue(l)
 		done := revoking(t.Context(), operator, grace)
-		r := eventstest.Receive(t, a.Revoked(), "the wish")
+		r := eventstest.Receive(t, a.Revoked(), "the revocation")
 		expect(t, r.ID == a.ID(), "the holder is told %+v, want its own number %d", r, a.ID())
 		coordtest.End(a)
 		eventstest.Must(t, <-done)

@@ -238,7 +238,7 @@ func wantLongTick(t *testing.T, logs *observer.ObservedLogs, heard connected, to
 	expect(t, len(lines) == 1 == (want > 0) && len(lines) < 2, "%d warnings, want 1 or 0", len(lines))
 	for _, line := range lines {
 		f := line.ContextMap()
-		expect(t, f["tickTime"] == want && f["told"] == told, "warned: %v, want %v, told %v", f, want, told)
+		expect(t, f["tickTime"] == want && f["assumed"] == told, "warned: %v, want %v, assumed %v", f, want, told)
 	}
 }
 

@@ -29,8 +29,8 @@ const (
 	patience = timeoutOfAll + timeoutOfAll/4
 	// timeoutOfAll is the session timeout, unless a test sets another one.
 	timeoutOfAll = 10 * time.Second
-	// curatorsWish is the data with which Curator's Revoker requests a revocation.
-	curatorsWish = "__REVOKE__"
+	// curatorsRequest is the data with which Curator's Revoker requests a revocation.
+	curatorsRequest = "__REVOKE__"
 )
 
 func revoking(ctx context.Context, c *coordinator.Coordinator, grace time.Duration) <-chan error {
@@ -50,9 +50,9 @@ func wantRevoked(t *testing.T, done <-chan error, asked time.Time, took time.Dur
 	expect(t, err == nil && around(after, took), "Revoke: %v after %v, want nil after %v", err, after, took)
 }
 
-// TestAProclamationDoesNotOverruleAWish: the leader's SetData keeps the revocation
+// TestAProclamationDoesNotOverruleARevocation: the leader's SetData keeps the revocation
 // request, with the time that is left. The deadline stays the same.
-func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
+func TestAProclamationDoesNotOverruleARevocation(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		stream := c.Events(t.Context())
@@ -66,9 +66,9 @@ func TestAProclamationDoesNotOverruleAWish(t *testing.T) {
 		eventstest.Check(t, leader.SetData(t.Context(), []byte("two")))
 		time.Sleep(time.Second)
 		expectData(t, srv, grant.Node, "__REVOKE__ 2000\ntwo\nzkgrant-timeout 10000ms\n") // 2 s of the grace are left
-		said, told := <-seen, wishes(stream)
+		said, told := <-seen, revocations(stream)
 		expect(t, string(said.Data) == "two", "the observer hears %+v, want the word alone", said)
-		expect(t, len(told) == 1, "the leader is told %+v, want one wish", told)
+		expect(t, len(told) == 1, "the leader is told %+v, want one revocation", told)
 		wantRevoked(t, done, asked, grace)
 	})
 }
@@ -102,7 +102,7 @@ func TestHoldersOfOtherLibrariesAreAskedInTheirWayAndThenRemoved(t *testing.T) {
 			asked, took := time.Now(), grace+patience
 			done := revoking(t.Context(), c, grace)
 			time.Sleep(time.Second)
-			expectData(t, srv, node, curatorsWish)
+			expectData(t, srv, node, curatorsRequest)
 			if hears {
 				took = 2 * time.Second
 				time.Sleep(time.Second)
@@ -339,7 +339,7 @@ func TestTheNextRevokerKnowsTheHoldersTimeout(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, operator, leader, proclaim := leads(t, srv)
 		node := leader.Grant().Node
-		eventstest.Must(t, srv.SetData(node, []byte(curatorsWish)))
+		eventstest.Must(t, srv.SetData(node, []byte(curatorsRequest)))
 		proclaim(nil)
 		expectData(t, srv, node, "zkgrant-timeout 30000ms\n")
 		proclaim([]byte("two"))

@@ -117,10 +117,10 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 	return requests
 }
 
-// TestAHolderHearsOfAWishWhateverHappens at any of its requests from the revocation
+// TestAHolderHearsOfARevocationWhateverHappens at any of its requests from the revocation
 // request on. The deadline may come a little later. The end of the session, which is
 // another kind of loss, may come a little sooner.
-func TestAHolderHearsOfAWishWhateverHappens(t *testing.T) {
+func TestAHolderHearsOfARevocationWhateverHappens(t *testing.T) {
 	for name, mishap := range mishaps() {
 		for n := int32(1); n < 6; n++ {
 			coordtest.Case(t, fmt.Sprintf("%s, request %d", name, n), func(t *testing.T, srv *zktest.Server) {
@@ -239,7 +239,7 @@ func TestRevokeOfWhatCannotBeRevoked(t *testing.T) {
 		denied := errors.Is(in.want, coordinator.ErrNoAuth) // the revoker has read the node
 		expect(t, slices.Equal(before, contents(srv)) && (srv.Watches() == watches || denied),
 			"before %q and %d watches, after %q and %d; want no change", before, watches, contents(srv), srv.Watches())
-		expectNone(t, wishes(stream), "wishes that the holder is told")
+		expectNone(t, revocations(stream), "revocations that the holder is told")
 	})
 }
 
@@ -301,8 +301,9 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestDataThatWouldBeAWishAreRefused by Acquire and SetData, and nothing is written.
-func TestDataThatWouldBeAWishAreRefused(t *testing.T) {
+// TestDataThatWouldBeARevocationAreRefused by Acquire and SetData, and nothing is
+// written.
+func TestDataThatWouldBeARevocationAreRefused(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		election := c.Election("/election")

@@ -32,7 +32,7 @@ func everyInput() []Input {
 			Entered{Epoch: epoch}, Entered{Epoch: epoch, Permits: ownPermits, InUse: 9, Fresh: true}, Canceled{epoch}, Occupied{epoch}, Paused{epoch}, Changed{epoch},
 			Refused{Epoch: epoch, Op: OpEnter, Stale: true}, Surveyed{epoch, 4, 0, 0}, Surveyed{epoch, 4, 1, 2}, Surveyed{epoch, 2, 2, 0})
 		for _, node := range []events.Name{ours, ahead3, single, permitOwn.Name, {}} {
-			all = append(all, Gone{epoch, node}, AskedBack{epoch, node, 0}, AskedBack{epoch, node, 7}, AskedBack{epoch, node, 6})
+			all = append(all, Gone{epoch, node}, RevocationRequested{epoch, node, 0}, RevocationRequested{epoch, node, 7}, RevocationRequested{epoch, node, 6})
 		}
 		for _, node := range []events.Name{ahead4, writer, reading, twin, {Text: ownPermits[1]}, {Text: "no-such-node"}} {
 			all = append(all, Gone{epoch, node})

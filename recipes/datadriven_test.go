@@ -136,7 +136,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 func (p *play) take(kind stepKind, c uint8) { p.takeStep(step{kind: kind, client: c}) }
 
 func (p *play) takeStep(s step) {
-	p.w.left = budget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9, foreign: 9, refuse: 9, guest: 9, reap: 9, wish: 9}
+	p.w.left = budget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9, foreign: 9, refuse: 9, guest: 9, reap: 9, revocation: 9}
 	if bad := p.env.Take(&p.w, s); bad != "" {
 		p.lines = append(p.lines, "VIOLATION: "+string(bad))
 	}
@@ -165,7 +165,7 @@ var commands = map[string]stepKind{
 	"panic": stepCrash, "untaken": stepUntaken, "cancel": stepCancel, "cut": stepCut, "expire": stepExpire,
 	"reconnect": stepReconnect, "lapse": stepLapse, "refuse": stepRefuse, "catch-up": stepCatchUp, "paused": stepPaused,
 	"overdue": stepOverdue, "gone": stepGone, "reap": stepReap, "downgrade": stepDowngrade, "delay-over": stepDelayOver,
-	"remove": stepRemove, "asked": stepAskedBack, "asked soon": stepAskedSoon, "asked late": stepAskedLate,
+	"remove": stepRemove, "asked": stepRevoke, "asked soon": stepRevokeSoon, "asked late": stepRevokeLate,
 	"foreign joins": stepForeignJoins, "guest joins": stepGuestJoins, "foreign leaves": stepLeaves,
 }
 

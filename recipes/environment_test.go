@@ -49,9 +49,9 @@ const (
 	stepGhost
 	stepRenew
 	stepReleaseEarly
-	stepAskedBack
-	stepAskedSoon
-	stepAskedLate
+	stepRevoke
+	stepRevokeSoon
+	stepRevokeLate
 	stepOverdue
 	stepEnters
 	stepLarger
@@ -204,7 +204,7 @@ func (e *environment) Enabled(w *world, steps []step) []step {
 			steps = append(steps, step{kind: stepRemove, node: uint8(bits.TrailingZeros8(m))})
 		}
 	}
-	return enabledWishes(w, steps)
+	return enabledRevocations(w, steps)
 }
 
 // enabledOutside appends the steps of processes other than the clients.
@@ -266,7 +266,7 @@ func (e *environment) enabledFor(w *world, c uint8, steps []step) []step {
 		steps = append(steps, step{kind: stepGone, client: c, node: uint8(bits.TrailingZeros8(m))})
 	}
 	add(cl.look&lookFired != 0, stepChanged)
-	add(cl.wishes.due() != 0, stepOverdue)
+	add(cl.revocations.due() != 0, stepOverdue)
 	add(up && cl.closed == 0 && cl.discard != 0, stepDiscard)
 	clinging := e.clings && cl.told&toldOwed != 0 && cl.holds()
 	release := stepRelease

@@ -88,9 +88,9 @@ type (
 		Node events.Name
 	}
 
-	// AskedBack reports a revocation request to the node's owner, with its deadline if it
-	// has one. It may come any number of times.
-	AskedBack struct {
+	// RevocationRequested reports a revocation request to the node's owner, with its
+	// deadline if it has one. It may come any number of times.
+	RevocationRequested struct {
 		Epoch
 		Node events.Name
 		By   Moment
@@ -277,30 +277,30 @@ func (o Op) String() string {
 		"Enter", "Arm"}[o]
 }
 
-func (Started) isInput()     {}
-func (Withdrawn) isInput()   {}
-func (Opened) isInput()      {}
-func (Adopted) isInput()     {}
-func (Suspended) isInput()   {}
-func (Reconnected) isInput() {}
-func (LeaseRanOut) isInput() {}
-func (Expired) isInput()     {}
-func (Gone) isInput()        {}
-func (AskedBack) isInput()   {}
-func (Overdue) isInput()     {}
-func (Changed) isInput()     {}
-func (Created) isInput()     {}
-func (Canceled) isInput()    {}
-func (Occupied) isInput()    {}
-func (Paused) isInput()      {}
-func (Listed) isInput()      {}
-func (Claimed) isInput()     {}
-func (Delayed) isInput()     {}
-func (Enqueued) isInput()    {}
-func (Advanced) isInput()    {}
-func (Surveyed) isInput()    {}
-func (Entered) isInput()     {}
-func (Deleted) isInput()     {}
-func (Armed) isInput()       {}
-func (Refused) isInput()     {}
-func (Unknown) isInput()     {}
+func (Started) isInput()             {}
+func (Withdrawn) isInput()           {}
+func (Opened) isInput()              {}
+func (Adopted) isInput()             {}
+func (Suspended) isInput()           {}
+func (Reconnected) isInput()         {}
+func (LeaseRanOut) isInput()         {}
+func (Expired) isInput()             {}
+func (Gone) isInput()                {}
+func (RevocationRequested) isInput() {}
+func (Overdue) isInput()             {}
+func (Changed) isInput()             {}
+func (Created) isInput()             {}
+func (Canceled) isInput()            {}
+func (Occupied) isInput()            {}
+func (Paused) isInput()              {}
+func (Listed) isInput()              {}
+func (Claimed) isInput()             {}
+func (Delayed) isInput()             {}
+func (Enqueued) isInput()            {}
+func (Advanced) isInput()            {}
+func (Surveyed) isInput()            {}
+func (Entered) isInput()             {}
+func (Deleted) isInput()             {}
+func (Armed) isInput()               {}
+func (Refused) isInput()             {}
+func (Unknown) isInput()             {}

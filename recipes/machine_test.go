@@ -117,14 +117,14 @@ func situations() cases {
 	s.from("listing, own gone", "listing", Gone{1, ours})
 	s.from("queued again", "listing, own gone", first, Created{Epoch: 1, Node: later})
 	s.from("claiming, own gone", "claiming", Gone{1, ours})
-	s.from("waiting, asked back", "waiting", AskedBack{1, ours, 0})
+	s.from("waiting, asked back", "waiting", RevocationRequested{1, ours, 0})
 	s.from("claiming, asked back", "waiting, asked back", Gone{1, ahead3})
-	s.from("held, asked back", "held", AskedBack{1, ours, 0})
-	s.from("waiting, to be back by 7", "waiting", AskedBack{1, ours, 7})
+	s.from("held, asked back", "held", RevocationRequested{1, ours, 0})
+	s.from("waiting, to be back by 7", "waiting", RevocationRequested{1, ours, 7})
 	s.from("claiming, to be back by 7", "waiting, to be back by 7", Gone{1, ahead3})
 	s.from("queued again, once to be back by 7", "waiting, to be back by 7", Gone{1, ours}, Created{1, later, true, true, 600})
-	s.from("held, to be back by 7", "held", AskedBack{1, ours, 7})
-	s.from("held after waiting, to be back by 7", "held after waiting", AskedBack{1, ours, 7})
+	s.from("held, to be back by 7", "held", RevocationRequested{1, ours, 7})
+	s.from("held after waiting, to be back by 7", "held after waiting", RevocationRequested{1, ours, 7})
 	s.from("waiting, no connection", "waiting", Suspended{})
 	s.from("held, no connection", "held", Suspended{})
 	s.from("releasing, expired", "releasing", Expired{})
@@ -216,12 +216,12 @@ func TestMachineTransitions(t *testing.T) {
 		{"claiming", Expired{}, Idle, "REQUEUED"},
 		{"claiming, own gone", Claimed{Epoch: 1, Fresh: true}, Creating, "create attempt 2, REQUEUED"},
 
-		{"held", AskedBack{2, ours, 0}, Held, ""},
-		{"held, asked back", AskedBack{1, ours, 7}, Held, "ASKED BACK by 7"},
-		{"held, to be back by 7", AskedBack{1, ours, 8}, Held, ""},
-		{"held, to be back by 7", AskedBack{1, ours, 0}, Held, ""},
-		{"held, to be back by 7", AskedBack{1, ahead3, 6}, Held, ""},
-		{"held, to be back by 7", AskedBack{2, ours, 6}, Held, ""},
+		{"held", RevocationRequested{2, ours, 0}, Held, ""},
+		{"held, asked back", RevocationRequested{1, ours, 7}, Held, "ASKED BACK by 7"},
+		{"held, to be back by 7", RevocationRequested{1, ours, 8}, Held, ""},
+		{"held, to be back by 7", RevocationRequested{1, ours, 0}, Held, ""},
+		{"held, to be back by 7", RevocationRequested{1, ahead3, 6}, Held, ""},
+		{"held, to be back by 7", RevocationRequested{2, ours, 6}, Held, ""},
 		{"held, to be back by 7", Overdue{8}, Lapsed, `LOST "revoked"`},
 		{"held, to be back by 7", Overdue{6}, Held, ""},
 		{"held, to be back by 7", Gone{1, ours}, Lapsed, `LOST "node removed"`},
@@ -232,7 +232,7 @@ func TestMachineTransitions(t *testing.T) {
 		{"claiming, to be back by 7", Overdue{7}, Claiming, ""},
 		{"queued again, once to be back by 7", Overdue{7}, Held, ""},
 		{"lapsed, as it was to be back", Overdue{7}, Lapsed, ""},
-		{"lapsed, as it was to be back", AskedBack{1, ours, 6}, Lapsed, ""},
+		{"lapsed, as it was to be back", RevocationRequested{1, ours, 6}, Lapsed, ""},
 		{"over", Overdue{7}, Over, ""},
 		{"held after waiting", Gone{1, ahead4}, Held, ""},
 		{"releasing after waiting", Unknown{Epoch: 1, Op: OpDelete}, Releasing, "delete #5 with a floor"},

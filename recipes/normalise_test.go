@@ -62,7 +62,7 @@ func (e *environment) normalise(w *world) {
 	if w.wrote > need {
 		w.wrote = 0
 	}
-	w.wished &= owns
+	w.requested &= owns
 	clear(w.records[1:]) // the record is read only after a write
 	exist := w.past[0]
 	w.spare &= exist | owns
@@ -104,7 +104,7 @@ func (e *environment) normaliseClient(w *world, c int) {
 		cl.told &^= toldOwed
 	}
 	if cl.told&toldFinish != 0 {
-		cl.wishes = 0 // the clock is stopped
+		cl.revocations = 0 // the clock is stopped
 	}
 	t := &e.traits[cl.machine]
 	if t.state >= Held {

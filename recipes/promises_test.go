@@ -179,7 +179,7 @@ func (e *environment) tell(w *world, c int, ef Effect) violation {
 			return outOfOrder
 		}
 	case Revoke:
-		if told&(toldGrant|toldLost|toldWithdrawn) != toldGrant || !cl.wishes.tell(uint8(ef.By)) {
+		if told&(toldGrant|toldLost|toldWithdrawn) != toldGrant || !cl.revocations.tell(uint8(ef.By)) {
 			return outOfOrder
 		}
 	case Queue:

@@ -119,12 +119,12 @@ func (e *environment) do(w *world, s step) {
 		id := w.create(node{owner: s.client + 1, epoch: cl.epoch, attempt: r.arg}, cl.form(), 0)
 		r.status, r.own = executed, id+1
 		w.raise(c)
-	case stepAskedBack, stepAskedSoon, stepAskedLate:
-		by := s.kind - stepAskedBack
-		*w.left.wishes()[by]--
+	case stepRevoke, stepRevokeSoon, stepRevokeLate:
+		by := s.kind - stepRevoke
+		*w.left.revocations()[by]--
 		e.askBack(w, s.node, uint8(by))
 	case stepOverdue:
-		e.feed(w, c, Overdue{Moment(cl.wishes.due())})
+		e.feed(w, c, Overdue{Moment(cl.revocations.due())})
 	default:
 		e.outside(w, s)
 	}

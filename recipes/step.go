@@ -36,8 +36,8 @@ func (m *Machine) Step(in Input) []Effect {
 		return m.onWithdrawn(in)
 	case Expired:
 		return m.onExpired()
-	case AskedBack:
-		return m.onAskedBack(in)
+	case RevocationRequested:
+		return m.onRevocationRequested(in)
 	case Adopted:
 		if s, ok := m.rule.(Semaphore); ok {
 			s.Adopt = true
@@ -744,13 +744,13 @@ func (m *Machine) onExpired() []Effect {
 	return effects
 }
 
-// onAskedBack passes a revocation request on for the caller to decide. The request is
-// only data in the node, so the lock is still held.
+// onRevocationRequested passes a revocation request on for the caller to decide. The
+// request is only data in the node, so the lock is still held.
 //
 // Of several requests, the one with the earliest deadline counts, and the caller is
 // notified of each that is earlier than the last. A request with a later deadline, or
 // none, adds nothing. A request that came before the Grant is reported with it.
-func (m *Machine) onAskedBack(in AskedBack) []Effect {
+func (m *Machine) onRevocationRequested(in RevocationRequested) []Effect {
 	// A watch on the node ahead also reads the requests to that contender, which are not
 	// ours.
 	if m.own.Name.Text == "" || !in.Node.Same(m.own.Name) || m.why != 0 {

@@ -98,8 +98,8 @@ func inputText(in Input) string {
 		return fmt.Sprintf("Withdrawn %q", in.Why.String()) + also(in.Taken, ", taken") + also(in.Ran, ", a function ran")
 	case Opened:
 		return fmt.Sprintf("Opened epoch %d", in.Epoch)
-	case AskedBack:
-		return "AskedBack " + short(in.Node.Text) + by(in.By)
+	case RevocationRequested:
+		return "RevocationRequested " + short(in.Node.Text) + by(in.By)
 	case Overdue:
 		return fmt.Sprintf("Overdue %d", in.By)
 	case Gone:
@@ -169,12 +169,12 @@ var stepTexts = map[stepKind]string{
 	stepWithdraw: "{a} gives up", stepCut: "the connection of {a} breaks", stepLapse: "T passes for {a}",
 	stepRenew: "a ping renews the lease of {a}", stepExpire: "the leader ends the session of {a}",
 	stepKill: "an operator kills the session of {a}", stepRemove: "#{n} is deleted by hand",
-	stepAskedBack: "the lock of #{n} is asked back",
-	stepAskedSoon: "the lock of #{n} is asked back, and soon",
-	stepAskedLate: "the lock of #{n} is asked back, and not so soon",
-	stepOverdue:   "the time of {a} to give the lock back is over",
-	stepRefuse:    "a server refuses {refused} of {a}",
-	stepGhost:     "a create of a dead session of {a} is executed in the next one",
+	stepRevoke:     "the lock of #{n} is asked back",
+	stepRevokeSoon: "the lock of #{n} is asked back, and soon",
+	stepRevokeLate: "the lock of #{n} is asked back, and not so soon",
+	stepOverdue:    "the time of {a} to give the lock back is over",
+	stepRefuse:     "a server refuses {refused} of {a}",
+	stepGhost:      "a create of a dead session of {a} is executed in the next one",
 }
 
 func (e *environment) stepText(w *world, s step, name rune) string {

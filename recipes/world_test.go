@@ -24,28 +24,28 @@ const (
 )
 
 type world struct {
-	clients [maxClients]client
-	nodes   [maxNodes]node        // in the order of creation; zeroed once no replica has it
-	forms   forms                 // what their names say; zeroed once no replica and no client has it
-	past    [maxLag + 1]uint8     // the nodes that exist at the leader, those that existed one transaction before, and so on
-	dirs    [maxLag + 1]directory // the directory at those moments
-	sizes   [maxLag + 1]size      // how many permits a semaphore had
-	next    uint8                 // the index of the next node
-	births  uint8                 // how many directories were created
-	virgin  bool                  // no node was ever created in the directory
-	_       [1]uint8
-	wrote   uint8             // 1 + transactions since a holder wrote data, at most maxLag ago; 0: every replica has the data
-	byHand  uint8             // nodes that were deleted by hand
-	wished  uint8             // nodes with a revocation request
-	token   [2]uint8          // 1 + the node, or the group, of the newest exclusive grant in each directory
-	records [maxLag + 1]uint8 // 1 + the node that the record names or named
-	acted   uint8             // nodes under which a caller may have done something
-	claimed uint8             // nodes whose claim has created or found the record
-	spare   uint8             // permits that must be given back, as the answer to their creation says
-	truth   truth
-	delay   delay
-	left    budget
-	lists   listings // of the clients of one session
+	clients   [maxClients]client
+	nodes     [maxNodes]node        // in the order of creation; zeroed once no replica has it
+	forms     forms                 // what their names say; zeroed once no replica and no client has it
+	past      [maxLag + 1]uint8     // the nodes that exist at the leader, those that existed one transaction before, and so on
+	dirs      [maxLag + 1]directory // the directory at those moments
+	sizes     [maxLag + 1]size      // how many permits a semaphore had
+	next      uint8                 // the index of the next node
+	births    uint8                 // how many directories were created
+	virgin    bool                  // no node was ever created in the directory
+	_         [1]uint8
+	wrote     uint8             // 1 + transactions since a holder wrote data, at most maxLag ago; 0: every replica has the data
+	byHand    uint8             // nodes that were deleted by hand
+	requested uint8             // nodes with a revocation request
+	token     [2]uint8          // 1 + the node, or the group, of the newest exclusive grant in each directory
+	records   [maxLag + 1]uint8 // 1 + the node that the record names or named
+	acted     uint8             // nodes under which a caller may have done something
+	claimed   uint8             // nodes whose claim has created or found the record
+	spare     uint8             // permits that must be given back, as the answer to their creation says
+	truth     truth
+	delay     delay
+	left      budget
+	lists     listings // of the clients of one session
 }
 
 // A node belongs to a client's session, or to an outside contender.
@@ -59,46 +59,46 @@ const (
 
 // A budget says how many faults of each kind may still happen.
 type budget struct {
-	cut      uint8 // a connection breaks
-	lapse    uint8 // a lease runs out
-	expire   uint8 // the leader ends a session whose lease has run out
-	kill     uint8 // an operator ends a session
-	remove   uint8 // a node is deleted by hand
-	withdraw uint8 // a caller gives up before the grant
-	foreign  uint8 // another library's contender joins
-	refuse   uint8 // a server refuses a request
-	guest    uint8 // a contender of ours joins, which is only a node here
-	reap     uint8 // the directory is removed while it is empty
-	change   uint8 // another program overwrites the directory's data
-	resize   uint8 // a semaphore grows or shrinks by one
-	wish     uint8 // a revocation request without a deadline is written to a node
-	soon     uint8 // the same, with a soon deadline
-	late     uint8 // the same, with a later deadline
-	once     uint8 // a contender takes its permits without a place in the queue
-	trade    uint8 // with two directories: a writer of another library becomes a reader
+	cut        uint8 // a connection breaks
+	lapse      uint8 // a lease runs out
+	expire     uint8 // the leader ends a session whose lease has run out
+	kill       uint8 // an operator ends a session
+	remove     uint8 // a node is deleted by hand
+	withdraw   uint8 // a caller gives up before the grant
+	foreign    uint8 // another library's contender joins
+	refuse     uint8 // a server refuses a request
+	guest      uint8 // a contender of ours joins, which is only a node here
+	reap       uint8 // the directory is removed while it is empty
+	change     uint8 // another program overwrites the directory's data
+	resize     uint8 // a semaphore grows or shrinks by one
+	revocation uint8 // a revocation request without a deadline is written to a node
+	soon       uint8 // the same, with a soon deadline
+	late       uint8 // the same, with a later deadline
+	once       uint8 // a contender takes its permits without a place in the queue
+	trade      uint8 // with two directories: a writer of another library becomes a reader
 }
 
 type client struct {
-	machine  uint32
-	requests [maxRequests]request // in the order sent; op 0 ends the list
-	flags    uint8                // flagTry, flagKeep, flagStrict
-	conn     conn
-	epoch    uint8
-	closed   uint8 // 0: the leader has the session; else 1 + transactions since it ended, at most 1+maxLag
-	lag      uint8 // how many transactions the replica is behind the leader
-	seen     uint8 // how many transactions the newest answer seen is behind the leader
-	lease    bool
-	told     uint8 // what has been reported, as bits
-	armed    uint8 // watches at the replica
-	fired    uint8 // watches that have fired and were not delivered yet
-	discard  uint8 // nodes left behind that are still to be removed
-	knows    knowledge
-	role     uint8
-	left     LeaverBook[uint8] // of nodes, each 1 + its index
-	look     uint8
-	wishes   wishes
-	known    uint8 // for a multi-lock: the attempt's nodes that the shell knows, including former ones
-	hold     uint8 // what the session knows about the client's hold
+	machine     uint32
+	requests    [maxRequests]request // in the order sent; op 0 ends the list
+	flags       uint8                // flagTry, flagKeep, flagStrict
+	conn        conn
+	epoch       uint8
+	closed      uint8 // 0: the leader has the session; else 1 + transactions since it ended, at most 1+maxLag
+	lag         uint8 // how many transactions the replica is behind the leader
+	seen        uint8 // how many transactions the newest answer seen is behind the leader
+	lease       bool
+	told        uint8 // what has been reported, as bits
+	armed       uint8 // watches at the replica
+	fired       uint8 // watches that have fired and were not delivered yet
+	discard     uint8 // nodes left behind that are still to be removed
+	knows       knowledge
+	role        uint8
+	left        LeaverBook[uint8] // of nodes, each 1 + its index
+	look        uint8
+	revocations revocations
+	known       uint8 // for a multi-lock: the attempt's nodes that the shell knows, including former ones
+	hold        uint8 // what the session knows about the client's hold
 }
 
 type conn uint8

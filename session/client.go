@@ -54,7 +54,7 @@ type client struct {
 	greeted  chan struct{} // size 1: signals an answered handshake
 
 	phase      atomic.Int32    // see [phaseDialing]; only the loop writes it
-	told       atomic.Bool     // a server has confirmed the end of the session
+	confirmed  atomic.Bool     // a server has confirmed the end of the session
 	shown      time.Time       // the deadline last passed to OnLease; only the client's goroutines touch it
 	containers *containerNodes // of the session
 	readings   readings        // the reads of looks in progress
@@ -279,14 +279,14 @@ const (
 // it is longer than the configured one, and 0 otherwise. Servers raise a short timeout to
 // 2 ticks, and lower a long one to 20; an unchanged timeout implies nothing. The result
 // is only a hint, because minSessionTimeout and maxSessionTimeout may set other bounds.
-func longTick(asked, granted, told time.Duration) (tick time.Duration) {
+func longTick(asked, granted, assumed time.Duration) (tick time.Duration) {
 	switch {
 	case granted > asked:
 		tick = granted / leastTicks
 	case granted < asked:
 		tick = granted / mostTicks
 	}
-	if tick <= told {
+	if tick <= assumed {
 		return 0
 	}
 	return tick
@@ -300,15 +300,15 @@ func (s *Session) compareTimeout(c *client) (long time.Duration) {
 		s.clamped = 0
 		return 0
 	}
-	told := lease.Tick(s.cfg.Tick, granted)
-	long = longTick(asked, granted, told)
+	assumed := lease.Tick(s.cfg.Tick, granted)
+	long = longTick(asked, granted, assumed)
 	if granted != s.clamped {
 		s.clamped = granted
 		c.logger.Warn("the servers have changed the session timeout", zapSession(c),
 			zap.Duration("asked", asked), zap.Duration("granted", granted), zapServer(c))
 		if long > 0 {
 			c.logger.Warn("the servers' tickTime seems longer than WithTickTime says, so a loss may be reported too late", zapSession(c),
-				zap.Duration("tickTime", long), zap.Duration("told", told), zapServer(c))
+				zap.Duration("tickTime", long), zap.Duration("assumed", assumed), zapServer(c))
 		}
 	}
 	return long
@@ -627,7 +627,7 @@ func (c *client) onAnswered(a wire.Answer) {
 	switch a.Op {
 	case opcode.CloseSession:
 		if a.Err == zkerr.CodeNone {
-			c.told.Store(true)
+			c.confirmed.Store(true)
 		}
 	case opcode.CreateContainer:
 		if a.Err == zkerr.CodeNone && a.Container != "" {
@@ -677,9 +677,9 @@ func (c *client) verify(t *Seat) {
 	c.session.submit(&verification{slot: slot{epoch: c.epoch}, seat: t})
 }
 
-// askedBack passes a revocation request on to the owner of the node.
-func (c *client) askedBack(node string, wish asking) {
-	c.session.loop.Post(func() { c.session.askBack(c, node, wish) })
+// revocationRequested passes a revocation request on to the owner of the node.
+func (c *client) revocationRequested(node string, revocation revocationRead) {
+	c.session.loop.Post(func() { c.session.passRevocation(c, node, revocation) })
 }
 
 // An outage is logged only if it lasts.

@@ -79,7 +79,7 @@ func systemClock(t *testing.T) clock {
 
 func TestATimeoutThatServersChangeImpliesTheirTick(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
-	for _, c := range []struct{ asked, granted, told, implied, long time.Duration }{
+	for _, c := range []struct{ asked, granted, assumed, implied, long time.Duration }{
 		{10 * s, 10 * s, 2 * s, 0, 0},
 		{10 * s, 12 * s, 2 * s, 6 * s, 6 * s},    // HBASE-22700
 		{10 * s, 12 * s, 6 * s, 6 * s, 0},        // the tick is configured
@@ -91,7 +91,7 @@ func TestATimeoutThatServersChangeImpliesTheirTick(t *testing.T) {
 	} {
 		equal(t, longTick(c.asked, c.granted, 0), c.implied,
 			"of %v, %v were granted: a tick of", c.asked, c.granted)
-		equal(t, longTick(c.asked, c.granted, c.told), c.long,
-			"of %v, %v were granted, and a tick of %v was told: too long is", c.asked, c.granted, c.told)
+		equal(t, longTick(c.asked, c.granted, c.assumed), c.long,
+			"of %v, %v were granted, and a tick of %v was assumed: too long is", c.asked, c.granted, c.assumed)
 	}
 }

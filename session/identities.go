@@ -16,15 +16,15 @@ import (
 // its own. From then on, the old identities are not sent again: they may have been
 // stolen, and revoked.
 type identities struct {
-	used []Auth // those of the latest connection
-	told []Auth // what the source last returned
-	over bool   // the session had no nodes after told changed: used is not sent again
+	used   []Auth // those of the latest connection
+	latest []Auth // what the source last returned
+	over   bool   // the session had no nodes after latest changed: used is not sent again
 }
 
 // dial returns the state for the next connection, given what the source returns now.
 // nodes reports whether the session may have nodes.
 func (i identities) dial(now []Auth, nodes bool) identities {
-	i.told = now
+	i.latest = now
 	if !nodes || i.over {
 		i.used, i.over = now, false
 	}
@@ -32,7 +32,7 @@ func (i identities) dial(now []Auth, nodes bool) identities {
 }
 
 // waits reports whether the source returned other identities than those in use.
-func (i identities) waits() bool { return !slices.EqualFunc(i.used, i.told, sameIdentity) }
+func (i identities) waits() bool { return !slices.EqualFunc(i.used, i.latest, sameIdentity) }
 
 // empty notes that the session has no nodes.
 func (i identities) empty() identities {
@@ -59,7 +59,7 @@ func (w *credentials) dial(c *client) []Auth {
 	defer w.mu.Unlock()
 	before := w.now
 	w.now = before.dial(said, w.nodes && c.link.Session() != 0) // a new session has no nodes
-	if w.now.waits() && !slices.EqualFunc(before.told, said, sameIdentity) {
+	if w.now.waits() && !slices.EqualFunc(before.latest, said, sameIdentity) {
 		c.logger.Warn("the identities have changed; the old ones are used until the session has no nodes",
 			zapSession(c))
 	}

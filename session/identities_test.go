@@ -26,7 +26,7 @@ func TestIdentitiesChangeWithoutANode(t *testing.T) {
 			gone := map[rune]bool{'a': revoked['a'], 'b': revoked['b']}
 			empties := func() { // what the source no longer returns is revoked
 				for name := range gone {
-					gone[name] = gone[name] || name != nameOf(next.told)
+					gone[name] = gone[name] || name != nameOf(next.latest)
 				}
 			}
 			switch step {

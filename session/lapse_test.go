@@ -156,8 +156,8 @@ func TestTheNodeOfALateClaimIsWatched(t *testing.T) {
 			synctest.Wait()
 			r.Must(r.Server.SetData(lockDir+"/"+node, []byte("__REVOKE__")))
 			time.Sleep(time.Second)
-			if told := s.Fresh(); count[recipes.AskedBack](told) != 1 {
-				r.Errorf("asked back once, the seat is told %+v, want one AskedBack", told)
+			if told := s.Fresh(); count[recipes.RevocationRequested](told) != 1 {
+				r.Errorf("asked back once, the seat is told %+v, want one RevocationRequested", told)
 			}
 		}, c.options...)
 	}

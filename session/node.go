@@ -104,41 +104,41 @@ const revokeMessage = "__REVOKE__"
 // mostGrace is the longest grace.
 const mostGrace = 100 * 365 * 24 * time.Hour
 
-// wish is a revocation request in the data of a node. The zero value means that there is
-// none.
-type wish struct {
+// revocation is a revocation request in the data of a node. The zero value means that
+// there is none.
+type revocation struct {
 	stands  bool
 	bounded bool          // it has a grace
 	grace   time.Duration // counted from when the holder reads the request
 }
 
 // read returns the revocation request in the data of a node, and the remaining data.
-func read(data []byte) (w wish, rest []byte) {
+func read(data []byte) (w revocation, rest []byte) {
 	rest, ok := bytes.CutPrefix(data, []byte(revokeMessage))
 	if !ok {
-		return wish{}, data
+		return revocation{}, data
 	}
 	if len(rest) == 0 {
-		return wish{stands: true}, nil
+		return revocation{stands: true}, nil
 	}
 	header, rest, ok := bytes.Cut(rest, []byte("\n"))
 	digits, spaced := bytes.CutPrefix(header, []byte(" "))
 	if !ok || !spaced {
-		return wish{}, data
+		return revocation{}, data
 	}
 	millis, err := strconv.ParseUint(string(digits), 10, 63)
 	if err != nil {
-		return wish{}, data
+		return revocation{}, data
 	}
 	grace := mostGrace
 	if millis < uint64(mostGrace/time.Millisecond) {
 		grace = time.Duration(millis) * time.Millisecond
 	}
-	return wish{stands: true, bounded: true, grace: grace}, rest
+	return revocation{stands: true, bounded: true, grace: grace}, rest
 }
 
 // data returns the request as written to the node, followed by the node's other data.
-func (w wish) data(rest []byte) []byte {
+func (w revocation) data(rest []byte) []byte {
 	if !w.bounded {
 		return []byte(revokeMessage)
 	}
@@ -146,9 +146,9 @@ func (w wish) data(rest []byte) []byte {
 }
 
 // within returns a request with this grace.
-func within(grace time.Duration) wish {
+func within(grace time.Duration) revocation {
 	grace = min(max(grace, 0), mostGrace)
-	return wish{stands: true, bounded: true, grace: (grace + time.Millisecond - 1).Truncate(time.Millisecond)}
+	return revocation{stands: true, bounded: true, grace: (grace + time.Millisecond - 1).Truncate(time.Millisecond)}
 }
 
 // Reserved reports whether data begin like a revocation request, and would be mistaken

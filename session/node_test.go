@@ -9,12 +9,12 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
-func TestWishesAreReadAsTheyAreWritten(t *testing.T) {
+func TestRevocationsAreReadAsTheyAreWritten(t *testing.T) {
 	for data, c := range map[string]struct {
-		want wish
+		want revocation
 		user string
 	}{
-		"__REVOKE__":                        {wish{stands: true}, ""},
+		"__REVOKE__":                        {revocation{stands: true}, ""},
 		"__REVOKE__ 0\n":                    {within(0), ""},
 		"__REVOKE__ 1500\njob 17":           {within(1500 * time.Millisecond), "job 17"},
 		"__REVOKE__ 1500\na\nb":             {within(1500 * time.Millisecond), "a\nb"},
@@ -34,7 +34,7 @@ func TestWishesAreReadAsTheyAreWritten(t *testing.T) {
 		"__REVOKE__\nx", "__REVOKE__5\nx", "__REVOKE__ 5", "__REVOKE__ 5ms\nx", " __REVOKE__",
 	} {
 		w, user := read([]byte(data))
-		if w != (wish{}) || string(user) != data || string(UserData("lock-0000000001", []byte(data))) != data {
+		if w != (revocation{}) || string(user) != data || string(UserData("lock-0000000001", []byte(data))) != data {
 			t.Errorf("%q: %+v, %q; want all of it the user's", data, w, user)
 		}
 	}
@@ -50,12 +50,12 @@ func TestAGraceIsKeptInMilliseconds(t *testing.T) {
 	}
 }
 
-// TestAWishIsWrittenIfItSaysSomethingNew checks when a revocation request is written to a
-// node that may have one.
-func TestAWishIsWrittenIfItSaysSomethingNew(t *testing.T) {
-	none, curators := wish{}, wish{stands: true}
+// TestARevocationIsWrittenIfItSaysSomethingNew checks when a revocation request is
+// written to a node that may have one.
+func TestARevocationIsWrittenIfItSaysSomethingNew(t *testing.T) {
+	none, curators := revocation{}, revocation{stands: true}
 	for _, c := range []struct {
-		want, standing wish
+		want, standing revocation
 		adds, asked    bool // if no request was written before, and if one was
 	}{
 		{within(5), none, true, true},
@@ -75,31 +75,31 @@ func TestAWishIsWrittenIfItSaysSomethingNew(t *testing.T) {
 	}
 }
 
-// TestWatchesKnowTheSoonestWish: the earliest deadline read at a path counts, also for a
-// seat that reads it again.
-func TestWatchesKnowTheSoonestWish(t *testing.T) {
+// TestWatchesKnowTheSoonestRevocation: the earliest deadline read at a path counts, also
+// for a seat that reads it again.
+func TestWatchesKnowTheSoonestRevocation(t *testing.T) {
 	c, seat := &client{}, &Seat{}
 	_, ticket := c.watches.Ask("/a", seat)
 	c.watches.Answered("/a", ticket, true)
-	if _, wished := c.requestIn("/a"); wished || c.wish("/a", 0) != 0 {
+	if _, requested := c.requestIn("/a"); requested || c.noteRevocation("/a", 0) != 0 {
 		t.Error("there is a time before any was set, want none")
 	}
 	for _, e := range []struct{ by, want int64 }{{9, 9}, {12, 9}, {0, 9}, {5, 5}, {6, 5}} {
-		equal(t, int64(c.wish("/a", recipes.Moment(e.by))), e.want, "by %d", e.by)
-		if by, wished := c.requestIn("/b", "/a"); !wished || int64(by) != e.want {
-			t.Errorf("the wish is by %d (%v), want %d", by, wished, e.want)
+		equal(t, int64(c.noteRevocation("/a", recipes.Moment(e.by))), e.want, "by %d", e.by)
+		if by, requested := c.requestIn("/b", "/a"); !requested || int64(by) != e.want {
+			t.Errorf("the revocation is by %d (%v), want %d", by, requested, e.want)
 		}
 	}
 	c.watches.Changed("/a")
-	if _, wished := c.requestIn("/a"); wished {
-		t.Error("after a change there is a wish, want none: what stands there is unknown")
+	if _, requested := c.requestIn("/a"); requested {
+		t.Error("after a change there is a revocation, want none: what stands there is unknown")
 	}
 	_, ticket = c.watches.Ask("/a", nil)
 	c.watches.Answered("/a", ticket, true)
-	equal(t, c.wish("/a", 7), 5, "read anew, the wish is by")
+	equal(t, c.noteRevocation("/a", 7), 5, "read anew, the revocation is by")
 	c.watches.Unnote("/a")
-	if _, wished := c.requestIn("/a"); wished || c.wish("/a", 7) != 7 {
-		t.Error("a wish that was taken back is there, want it gone")
+	if _, requested := c.requestIn("/a"); requested || c.noteRevocation("/a", 7) != 7 {
+		t.Error("a revocation that was taken back is there, want it gone")
 	}
 }
 
@@ -185,9 +185,9 @@ func FuzzTimeoutLine(f *testing.F) {
 		if user, got := splitTimeout(line); !same(user, data) || got != timeout {
 			t.Errorf("%q with %v is read as %q, %v", data, timeout, user, got)
 		}
-		wished := within(time.Second).data(line)
-		if user := UserData(revocableNode, wished); !same(user, data) {
-			t.Errorf("%q under a wish is shown as %q, want %q", wished, user, data)
+		requested := within(time.Second).data(line)
+		if user := UserData(revocableNode, requested); !same(user, data) {
+			t.Errorf("%q under a revocation is shown as %q, want %q", requested, user, data)
 		}
 		user, got := splitTimeout(data)
 		reads := got > 0 || !same(user, data)

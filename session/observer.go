@@ -284,9 +284,9 @@ func (w *leaderWatch) read(_ context.Context, c *client) (events.Leader, error) 
 	if err != nil {
 		return word, err
 	}
-	wish, _ := read(word.Data)
+	revocation, _ := read(word.Data)
 	word.Data = UserData(word.Node, word.Data)
-	if wish.stands && !wish.bounded && word.Node == w.word.Node && word.Token == w.word.Token {
+	if revocation.stands && !revocation.bounded && word.Node == w.word.Node && word.Token == w.word.Token {
 		word.Data = w.word.Data // the request has replaced the leader's data
 	}
 	w.word = word

@@ -29,8 +29,8 @@ import (
 // first. A holder whose node is not marked as revocable (see [events.MarkRevocable])
 // receives the request without a deadline.
 
-// asking is a revocation request as read from a node.
-type asking struct {
+// revocationRead is a revocation request as read from a node.
+type revocationRead struct {
 	czxid int64          // of the node that was read
 	by    recipes.Moment // the earliest deadline read so far; 0: none
 }
@@ -47,13 +47,13 @@ func (c *client) onNodeData(node string, data []byte, stat *zk.Stat) {
 	if w.bounded && events.HasMark(node, events.MarkRevocable) {
 		by = actors.MomentOf(c.clock.now().Add(w.grace))
 	}
-	c.askedBack(node, asking{czxid: stat.Czxid, by: c.wish(node, by)})
+	c.revocationRequested(node, revocationRead{czxid: stat.Czxid, by: c.noteRevocation(node, by)})
 }
 
-// wish notes a revocation request and its deadline, from the read that armed the watch.
-// If the watch has fired since, another read follows. It returns the earliest deadline of
-// this and earlier reads, or 0.
-func (c *client) wish(node string, by recipes.Moment) recipes.Moment {
+// noteRevocation notes a revocation request and its deadline, from the read that armed
+// the watch. If the watch has fired since, another read follows. It returns the earliest
+// deadline of this and earlier reads, or 0.
+func (c *client) noteRevocation(node string, by recipes.Moment) recipes.Moment {
 	return c.watches.Note(node, func(before recipes.Moment) recipes.Moment {
 		if before != 0 && (by == 0 || before < by) {
 			return before
@@ -64,15 +64,15 @@ func (c *client) wish(node string, by recipes.Moment) recipes.Moment {
 
 // requestIn reports whether any of the nodes is known to have a revocation request, and
 // the earliest deadline.
-func (c *client) requestIn(nodes ...string) (by recipes.Moment, wished bool) {
+func (c *client) requestIn(nodes ...string) (by recipes.Moment, requested bool) {
 	for _, node := range nodes {
 		asked, stands := c.watches.Noted(node)
-		wished = wished || stands
+		requested = requested || stands
 		if stands && asked != 0 && (by == 0 || asked < by) {
 			by = asked
 		}
 	}
-	return by, wished
+	return by, requested
 }
 
 // repeatRequest repeats a revocation request for a seat that could not recognize it as
@@ -97,23 +97,23 @@ func (s *Session) repeatRequest(c *client, seat *Seat, own events.Name) {
 	if own.Text == "" {
 		return
 	}
-	if by, wished := c.requestIn(seat.nodes(seat.at(own))...); wished {
-		s.tell(seat, recipes.AskedBack{Epoch: c.epoch, Node: own, By: by}, nil)
+	if by, requested := c.requestIn(seat.nodes(seat.at(own))...); requested {
+		s.tell(seat, recipes.RevocationRequested{Epoch: c.epoch, Node: own, By: by}, nil)
 	}
 }
 
-// askBack passes the request on to all subscribers of the node; machines of other seats
-// ignore it. No request is missed, because the data are read whenever the watch is armed,
-// and changing them fires it.
+// passRevocation passes the request on to all subscribers of the node; machines of other
+// seats ignore it. No request is missed, because the data are read whenever the watch is
+// armed, and changing them fires it.
 //
 // A lock's single node may have been replaced by the time this is delivered; czxid
 // identifies the one that was read.
-func (s *Session) askBack(c *client, node string, wish asking) {
+func (s *Session) passRevocation(c *client, node string, revocation revocationRead) {
 	for _, seat := range c.watches.Subscribers(node) {
-		if seat.single != nil && seat.token(node) != wish.czxid {
+		if seat.single != nil && seat.token(node) != revocation.czxid {
 			continue
 		}
-		s.tell(seat, recipes.AskedBack{Epoch: c.epoch, Node: seat.name(node), By: wish.by}, nil)
+		s.tell(seat, recipes.RevocationRequested{Epoch: c.epoch, Node: seat.name(node), By: revocation.by}, nil)
 	}
 }
 
@@ -414,7 +414,7 @@ func (t *target) deal(c *client, data []byte, version int32) error {
 		return t.remove(c, version)
 	}
 	standing, rest := read(data)
-	if want := t.wish(now); want.adds(standing, t.asked()) {
+	if want := t.revocation(now); want.adds(standing, t.asked()) {
 		if _, err := c.conn.Set(t.nodes[0], want.data(rest), version); err != nil {
 			return err
 		}
@@ -429,11 +429,11 @@ func (t *target) deal(c *client, data []byte, version int32) error {
 
 func (t *target) asked() bool { return !t.last.IsZero() }
 
-// wish returns the request to write now, with what is left of the grace.
-func (t *target) wish(now time.Time) wish {
+// revocation returns the request to write now, with what is left of the grace.
+func (t *target) revocation(now time.Time) revocation {
 	switch {
 	case !t.ours:
-		return wish{stands: true}
+		return revocation{stands: true}
 	case !t.asked():
 		return within(t.of.grace)
 	default:
@@ -445,7 +445,7 @@ func (t *target) wish(now time.Time) wish {
 // asked means that a request was written before; then it is missing only if the data were
 // overwritten, for example by a leader that publishes new data. A shorter remaining grace
 // is no reason to write again.
-func (w wish) adds(standing wish, asked bool) bool {
+func (w revocation) adds(standing revocation, asked bool) bool {
 	switch {
 	case !standing.stands:
 		return true

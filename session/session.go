@@ -304,9 +304,9 @@ func (s *Session) Close(ctx context.Context) (gone bool) {
 	}
 	c := s.client
 	if c != nil && c.announced {
-		c.logger.Info("session closed", zapSession(c), zap.Bool("confirmed", c.told.Load()))
+		c.logger.Info("session closed", zapSession(c), zap.Bool("confirmed", c.confirmed.Load()))
 	}
-	return c == nil || !c.announced || c.told.Load()
+	return c == nil || !c.announced || c.confirmed.Load()
 }
 
 // Quiesce waits until every sent request is answered, or ctx ends. It lets one last batch

@@ -102,8 +102,8 @@ func (c *client) follow(of aspect, node string, t *Seat) (snapshot, error) {
 	}
 	if s.armed {
 		c.onNodeData(node, s.data, s.stat)
-	} else if by, wished := c.requestIn(node); wished {
-		c.askedBack(node, asking{czxid: s.stat.Czxid, by: by})
+	} else if by, requested := c.requestIn(node); requested {
+		c.revocationRequested(node, revocationRead{czxid: s.stat.Czxid, by: by})
 	}
 	c.found(node, t, s.stat)
 	return s, nil

@@ -210,7 +210,7 @@ func TestNoTurnIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 		"lease": func(*rig, *actors.Lock) { time.Sleep(time.Hour) },
 		"deadline": func(r *rig, _ *actors.Lock) {
 			by := actors.MomentOf(time.Now().Add(time.Minute))
-			r.say(recipes.AskedBack{Epoch: epoch, Node: own, By: by})
+			r.say(recipes.RevocationRequested{Epoch: epoch, Node: own, By: by})
 			time.Sleep(time.Minute)
 		},
 		"released": func(_ *rig, holder *actors.Lock) { holder.Withdraw(recipes.WhyReleased) },

@@ -19,7 +19,7 @@ type stay struct {
 
 	epoch       recipes.Epoch // of the grant
 	grant       recipes.Grant
-	wish        *recipes.Revoke // the latest revocation request; nil: there was none
+	revocation  *recipes.Revoke // the latest revocation request; nil: there was none
 	loss        recipes.Lose    // once the lock is lost
 	first, last *turn           // of the waiters
 	holders     []*turn
@@ -125,8 +125,8 @@ func (s *stay) publish(t *turn) {
 	if log := t.Grant(g, s.epoch); log != nil {
 		s.cache.all.then(log)
 	}
-	if wish := s.wish; wish != nil {
-		s.cache.all.then(func() { t.AskBack(*wish) })
+	if revocation := s.revocation; revocation != nil {
+		s.cache.all.then(func() { t.Revoke(*revocation) })
 	}
 }
 
@@ -247,10 +247,10 @@ func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
 			t.Requeue()
 		}
 	case recipes.Revoke:
-		s.wish, s.book.Spent = &e, true
+		s.revocation, s.book.Spent = &e, true
 		for _, t := range s.holders {
 			if t.Holding() { // else it gets the request with its Grant
-				s.cache.all.then(func() { t.AskBack(e) })
+				s.cache.all.then(func() { t.Revoke(e) })
 			}
 		}
 	}

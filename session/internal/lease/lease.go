@@ -136,9 +136,9 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 		return out
 	}
 	l.written = sent
-	told := sent.Add(-l.window) // the leader asked its followers no later than this
+	known := sent.Add(-l.window) // the leader asked its followers no later than this
 	for i := len(l.later) - 1; i >= 0; i-- {
-		if !l.later[i].answered.After(told) {
+		if !l.later[i].answered.After(known) {
 			l.base = l.later[i].sent
 			l.later = slices.Delete(l.later, 0, i+1)
 			break

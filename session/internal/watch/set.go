@@ -163,10 +163,10 @@ func (s *Set[S, V]) Fired(path string) []S {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.paths[path]
-	told := p.subscribers
+	notified := p.subscribers
 	p.subscribers = nil
 	s.disarm(path, p)
-	return told
+	return notified
 }
 
 // Reset notes that no watch is armed any more. It returns the paths that have

@@ -484,7 +484,7 @@ func (w *wire) received() {
 		}
 		w.order = slices.Delete(w.order, 0, answered)
 	}
-	told := !w.ended.IsZero() // a hook was already called for it, without an answer
+	reported := !w.ended.IsZero() // a hook was already called for it, without an answer
 	w.mu.Unlock()
 	if !found {
 		return
@@ -501,7 +501,7 @@ func (w *wire) received() {
 		w.noteWatchesAnswered(s, &a)
 	}
 	w.link.Events.OnAnswered(a)
-	if w.link.Events.OnRequest != nil && !told {
+	if w.link.Events.OnRequest != nil && !reported {
 		err := zkerr.ErrorOf(code)
 		if s.op == opcode.Multi && err == nil && w.length >= headSize &&
 			int32At(w.head[:], minReply) == opError {
@@ -547,14 +547,14 @@ func (w *wire) greeted(answer []byte) error {
 	// closed connection, which the next Read or Write reports.
 	_ = w.conn.SetReadDeadline(w.readBy)
 	_ = w.conn.SetWriteDeadline(w.writeBy)
-	told := !w.ended.IsZero()
+	reported := !w.ended.IsZero()
 	w.mu.Unlock()
 	w.report(nil)
 	if id != 0 {
 		w.link.establish(id, timeout)
 		w.link.Events.OnAnswered(Answer{Sent: hello.at, Answered: now, Op: opcode.Connect, Timeout: timeout})
 	}
-	if w.link.Events.OnRequest != nil && !told {
+	if w.link.Events.OnRequest != nil && !reported {
 		w.tell(hello, prefixLength+len(answer), now, zkerr.ErrorOf(code))
 	}
 	return nil

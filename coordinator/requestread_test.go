@@ -56,8 +56,8 @@ func kindsOf(options ...coordinator.LockOption) map[string]lockKind {
 // revocableKinds returns each kind of lock that can be revoked.
 func revocableKinds() map[string]lockKind { return kindsOf(coordinator.Revocable()) }
 
-// wishes reads the stream until it is empty, and returns its revocation requests.
-func wishes(stream <-chan events.Event) (all []events.Revoked) {
+// revocations reads the stream until it is empty, and returns its revocation requests.
+func revocations(stream <-chan events.Event) (all []events.Revoked) {
 	for _, ev := range told(stream) {
 		if r, ok := ev.(events.Revoked); ok {
 			all = append(all, r)
@@ -74,14 +74,14 @@ func wantTold(t *testing.T, stream <-chan events.Event, when string, asked ...*c
 	for _, a := range asked {
 		want = append(want, events.Revoked{ID: a.ID(), Path: lockPath})
 	}
-	got := wishes(stream)
-	expect(t, slices.Equal(got, want), "%s the stream tells of the wishes %+v, want %+v", when, got, want)
+	got := revocations(stream)
+	expect(t, slices.Equal(got, want), "%s the stream tells of the revocations %+v, want %+v", when, got, want)
 }
 
-// TestAWishIsNoRelease: a holder that finds Curator's message in its node is notified
-// once, after its Grant, and keeps the lock. These locks are not revocable, so no message
-// sets a deadline.
-func TestAWishIsNoRelease(t *testing.T) {
+// TestARevocationIsNoRelease: a holder that finds Curator's message in its node is
+// notified once, after its Grant, and keeps the lock. These locks are not revocable, so
+// no message sets a deadline.
+func TestARevocationIsNoRelease(t *testing.T) {
 	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		stream := a.Events(t.Context())
@@ -89,29 +89,29 @@ func TestAWishIsNoRelease(t *testing.T) {
 		waiter := lock.behind(b).Acquire(t.Context())
 		time.Sleep(5 * time.Second) // by now its node is watched
 		told := []*coordinator.Acquisition{holder}
-		for _, wish := range []string{"__REVOKE__ 0\n", curatorsWish, curatorsWish} {
-			eventstest.Must(t, srv.SetData(grant.Node, []byte(wish)))
+		for _, revocation := range []string{"__REVOKE__ 0\n", curatorsRequest, curatorsRequest} {
+			eventstest.Must(t, srv.SetData(grant.Node, []byte(revocation)))
 			time.Sleep(time.Minute)
-			wantTold(t, stream, "a minute after a wish", told...)
+			wantTold(t, stream, "a minute after a revocation", told...)
 			told = nil // only the first request is reported
 		}
-		expect(t, holder.Valid() && !waiter.Valid(), "after three wishes the holder is valid: %v, the waiter: %v; "+
+		expect(t, holder.Valid() && !waiter.Valid(), "after three revocations the holder is valid: %v, the waiter: %v; "+
 			"want the holder alone", holder.Valid(), waiter.Valid())
 		holder.Release()
 		coordtest.Soon(t, waiter)
 	})
 }
 
-// TestAWishBeforeTheGrantIsTold tests a revocation request for a waiter, and one that
-// arrives before the node is watched.
-func TestAWishBeforeTheGrantIsTold(t *testing.T) {
+// TestARevocationBeforeTheGrantIsTold tests a revocation request for a waiter, and one
+// that arrives before the node is watched.
+func TestARevocationBeforeTheGrantIsTold(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		stream := b.Events(t.Context())
 		holder, _ := coordtest.Hold(t, a.Mutex(lockPath))
 		waiter := coordtest.Queue(b.Mutex(lockPath))
 		for node := range nodesOf(srv, b) {
-			eventstest.Must(t, srv.SetData(node, []byte(curatorsWish)))
+			eventstest.Must(t, srv.SetData(node, []byte(curatorsRequest)))
 		}
 		wantTold(t, stream, "before its grant")
 		holder.Release()
@@ -120,23 +120,23 @@ func TestAWishBeforeTheGrantIsTold(t *testing.T) {
 		coordtest.End(waiter)
 
 		quick, grant := coordtest.Hold(t, b.Mutex(lockPath)) // granted in one round trip, and not watched yet
-		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
+		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsRequest)))
 		time.Sleep(5 * time.Second)
 		wantTold(t, stream, "when the node is watched", quick)
 		coordtest.NotLost(t, quick)
 	})
 }
 
-// TestAWishThatAWaiterReadsFirst: a waiter of the same session watches the holder's node
-// before the holder's own watch is set.
-func TestAWishThatAWaiterReadsFirst(t *testing.T) {
+// TestARevocationThatAWaiterReadsFirst: a waiter of the same session watches the holder's
+// node before the holder's own watch is set.
+func TestARevocationThatAWaiterReadsFirst(t *testing.T) {
 	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		c := coordtest.Connect(t, srv)
 		holdAgainAndAgain(t, lock.of(c), 1) // creates its directories
 		stream := c.Events(t.Context())
 		holder := lock.of(c).Acquire(t.Context())
 		grant := coordtest.Soon(t, holder) // in one round trip, so not watched yet
-		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
+		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsRequest)))
 		waiter := lock.behind(c).Acquire(t.Context())
 		time.Sleep(5 * time.Second)
 		wantTold(t, stream, "while one waits", holder)
@@ -147,9 +147,9 @@ func TestAWishThatAWaiterReadsFirst(t *testing.T) {
 	})
 }
 
-// TestAWishBeforeTheNodeIsFound: the reply to the create is lost, and the request is
-// written before the session has found the node.
-func TestAWishBeforeTheNodeIsFound(t *testing.T) {
+// TestARevocationBeforeTheNodeIsFound: the reply to the create is lost, and the request
+// is written before the session has found the node.
+func TestARevocationBeforeTheNodeIsFound(t *testing.T) {
 	forEach(t, kindsOf(), func(t *testing.T, srv *zktest.Server, lock lockKind) {
 		c := coordtest.Connect(t, srv)
 		holdAgainAndAgain(t, lock.of(c), 1) // creates its directories
@@ -166,7 +166,7 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 		for node := range nodesOf(srv, c) {
 			if holders(node) {
 				asked++
-				eventstest.Must(t, srv.SetData(node, []byte(curatorsWish)))
+				eventstest.Must(t, srv.SetData(node, []byte(curatorsRequest)))
 			}
 		}
 		coordtest.Soon(t, holder)
@@ -177,18 +177,18 @@ func TestAWishBeforeTheNodeIsFound(t *testing.T) {
 	})
 }
 
-// TestAWishIsToldToEachReentry: the holder is notified, and so is an acquisition that
-// reenters later, even if other data have replaced the request by then. All acquisitions
-// that hold the lock receive the same.
-func TestAWishIsToldToEachReentry(t *testing.T) {
+// TestARevocationIsToldToEachReentry: the holder is notified, and so is an acquisition
+// that reenters later, even if other data have replaced the request by then. All
+// acquisitions that hold the lock receive the same.
+func TestARevocationIsToldToEachReentry(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		lock := c.Mutex(lockPath, coordinator.Reentrant())
 		stream := c.Events(t.Context())
 		outer, grant := coordtest.Hold(t, lock)
 		time.Sleep(5 * time.Second)
-		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsWish)))
-		wantTold(t, stream, "after the wish", outer)
+		eventstest.Must(t, srv.SetData(grant.Node, []byte(curatorsRequest)))
+		wantTold(t, stream, "after the revocation", outer)
 		inner := lock.Acquire(outer.Context(t.Context()))
 		coordtest.Soon(t, inner)
 		wantTold(t, stream, "after a re-entry", inner)
@@ -200,20 +200,20 @@ func TestAWishIsToldToEachReentry(t *testing.T) {
 	})
 }
 
-// TestTheHolderReadsTheNewestWish: an earlier deadline replaces an unread request, and
-// Deadline is no later. After a release, an unread request is gone.
-func TestTheHolderReadsTheNewestWish(t *testing.T) {
-	forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) { playWishes(t, onTheDouble(t, srv), lock) })
+// TestTheHolderReadsTheNewestRevocation: an earlier deadline replaces an unread request,
+// and Deadline is no later. After a release, an unread request is gone.
+func TestTheHolderReadsTheNewestRevocation(t *testing.T) {
+	forEach(t, revocableKinds(), func(t *testing.T, srv *zktest.Server, lock lockKind) { playRevocations(t, onTheDouble(t, srv), lock) })
 }
 
-// TestRealTheHolderReadsTheNewestWish does the same on a real server.
-func TestRealTheHolderReadsTheNewestWish(t *testing.T) {
+// TestRealTheHolderReadsTheNewestRevocation does the same on a real server.
+func TestRealTheHolderReadsTheNewestRevocation(t *testing.T) {
 	for name, lock := range revocableKinds() {
-		t.Run(name, func(t *testing.T) { playWishes(t, onARealServer(t), lock) })
+		t.Run(name, func(t *testing.T) { playRevocations(t, onARealServer(t), lock) })
 	}
 }
 
-func playWishes(t *testing.T, s *site, lock lockKind) {
+func playRevocations(t *testing.T, s *site, lock lockKind) {
 	t.Helper()
 	ctx := coordtest.RealContext(t)
 	operator, c := s.connect(), s.connect()
@@ -224,7 +224,7 @@ func playWishes(t *testing.T, s *site, lock lockKind) {
 		t.Helper()
 		revokes = append(revokes, revoking(ctx, operator, grace))
 		for ok := false; !ok; {
-			told, ok = eventstest.Receive(t, stream, "the wish on the stream").(events.Revoked)
+			told, ok = eventstest.Receive(t, stream, "the revocation on the stream").(events.Revoked)
 		}
 		// By now it is also in the channel.
 		expect(t, !a.Deadline().After(told.Deadline), "Deadline %v, want before %v", a.Deadline(), told.Deadline)
@@ -232,17 +232,17 @@ func playWishes(t *testing.T, s *site, lock lockKind) {
 	}
 	wantRead := func(when string, want events.Revoked) {
 		if n := len(a.Revoked()); n != 1 {
-			t.Fatalf("%s %d wishes can be read from Revoked, want one", when, n)
+			t.Fatalf("%s %d revocations can be read from Revoked, want one", when, n)
 		}
 		got := <-a.Revoked()
 		expect(t, got == want, "%s Revoked has %+v, want %+v", when, got, want)
 	}
-	wantRead("after a first wish", revoke(2*time.Hour))
+	wantRead("after a first revocation", revoke(2*time.Hour))
 	revoke(time.Hour)
-	wantRead("after two unread wishes", revoke(timeoutOfAll/2))
+	wantRead("after two unread revocations", revoke(timeoutOfAll/2))
 	revoke(timeoutOfAll / 4)
 	a.Release()
-	expect(t, len(a.Revoked()) == 0, "%d wishes can be read after Release, want none", len(a.Revoked()))
+	expect(t, len(a.Revoked()) == 0, "%d revocations can be read after Release, want none", len(a.Revoked()))
 	for _, done := range revokes {
 		eventstest.Check(t, eventstest.Receive(t, done, "the end of Revoke of a lock that was released in time"))
 	}

@@ -8,54 +8,55 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// This file is about revocation requests, here called wishes, in the explorer's worlds.
+// This file is about revocation requests in the explorer's worlds.
 
-const anyTime = 3 // a wish without a deadline; 1 is a soon one, and 2 a later one
+const anyTime = 3 // a revocation without a deadline; 1 is a soon one, and 2 a later one
 
-// wishes has two halves: the higher one is what a client knows about its node, and the
-// lower one what its caller knows. Each is the earliest deadline, or 0 for no request.
-type wishes uint8 //nolint:recvcheck // two of its methods change it in place
+// revocations has two halves: the higher one is what a client knows about its node, and
+// the lower one what its caller knows. Each is the earliest deadline, or 0 for no
+// request.
+type revocations uint8 //nolint:recvcheck // two of its methods change it in place
 
-func (s wishes) told() uint8 { return uint8(s) & 0xf }
+func (s revocations) told() uint8 { return uint8(s) & 0xf }
 
-func (s wishes) heard() uint8 { return uint8(s) >> 4 }
+func (s revocations) heard() uint8 { return uint8(s) >> 4 }
 
 // due returns the deadline for which the shell has set its timer, or 0.
-func (s wishes) due() uint8 {
+func (s revocations) due() uint8 {
 	if s.told() == anyTime {
 		return 0
 	}
 	return s.told()
 }
 
-func (s *wishes) hear(by uint8) {
+func (s *revocations) hear(by uint8) {
 	if by == 0 {
 		by = anyTime
 	}
 	if s.heard() == 0 || by < s.heard() {
-		*s = wishes(by<<4 | s.told())
+		*s = revocations(by<<4 | s.told())
 	}
 }
 
 // tell notes that a request is reported to the caller, and returns whether it is new to
 // the caller.
-func (s *wishes) tell(by uint8) bool {
+func (s *revocations) tell(by uint8) bool {
 	if by == 0 {
 		by = anyTime
 	}
 	news := s.told() == 0 || by < s.told()
-	*s = *s&^0xf | wishes(by)
+	*s = *s&^0xf | revocations(by)
 	return news
 }
 
-// wishes returns how many requests may still be written: without a deadline, with a soon
-// one, and with a later one.
-func (b *budget) wishes() [3]*uint8 { return [3]*uint8{&b.wish, &b.soon, &b.late} }
+// revocations returns how many requests may still be written: without a deadline, with a
+// soon one, and with a later one.
+func (b *budget) revocations() [3]*uint8 { return [3]*uint8{&b.revocation, &b.soon, &b.late} }
 
-func enabledWishes(w *world, steps []step) []step {
-	for by, left := range w.left.wishes() {
+func enabledRevocations(w *world, steps []step) []step {
+	for by, left := range w.left.revocations() {
 		for m := w.past[0] &^ w.outsiders(); *left > 0 && m != 0; m &= m - 1 {
-			steps = append(steps, step{kind: stepAskedBack + stepKind(by), node: uint8(bits.TrailingZeros8(m))})
+			steps = append(steps, step{kind: stepRevoke + stepKind(by), node: uint8(bits.TrailingZeros8(m))})
 		}
 	}
 	return steps
@@ -64,10 +65,10 @@ func enabledWishes(w *world, steps []step) []step {
 // askBack writes a revocation request to a node. Sessions that watch the node read it,
 // and notify their machines.
 func (e *environment) askBack(w *world, node, by uint8) {
-	w.wished |= 1 << node
+	w.requested |= 1 << node
 	for c := range w.clients {
 		if cl := &w.clients[c]; cl.conn == connUp && cl.closed == 0 && cl.machine != machineOver {
-			e.feed(w, c, AskedBack{Epoch(cl.epoch), e.nameOf(w, node), Moment(by)})
+			e.feed(w, c, RevocationRequested{Epoch(cl.epoch), e.nameOf(w, node), Moment(by)})
 		}
 	}
 }
@@ -81,20 +82,20 @@ func (e *environment) heed(w *world, c int, before uint32, in Input, effects []E
 	switch was := e.traits[before].own; {
 	case was == own || was == noNode:
 	case own != noNode && w.forms[own].permit() && !w.forms[was].permit():
-		w.wished |= w.wished >> was & 1 << own // a request about the place in a semaphore's queue passes to the permits
+		w.requested |= w.requested >> was & 1 << own // a request about the place in a semaphore's queue passes to the permits
 	default:
-		cl.wishes &= 0xf // requests for another node do not count
+		cl.revocations &= 0xf // requests for another node do not count
 	}
 	if m := &e.machines[cl.machine]; own != noNode && m.why == 0 {
-		if asked, is := in.(AskedBack); is && asked.Node.Same(m.own.Name) {
-			cl.wishes.hear(uint8(asked.By))
+		if asked, is := in.(RevocationRequested); is && asked.Node.Same(m.own.Name) {
+			cl.revocations.hear(uint8(asked.By))
 		}
 	}
 	_, overdue := in.(Overdue)
 	for _, ef := range effects {
 		switch ef := ef.(type) {
 		case Revoke:
-			if own == noNode || w.wished&(1<<own) == 0 {
+			if own == noNode || w.requested&(1<<own) == 0 {
 				return unasked
 			}
 		case Lose:
@@ -109,16 +110,16 @@ func (e *environment) heed(w *world, c int, before uint32, in Input, effects []E
 	if overdue {
 		return overstayed
 	}
-	if heard := cl.wishes.heard(); heard != 0 && (cl.wishes.told() == 0 || cl.wishes.told() > heard) {
+	if heard := cl.revocations.heard(); heard != 0 && (cl.revocations.told() == 0 || cl.revocations.told() > heard) {
 		return unheeded
 	}
 	return ""
 }
 
-// TestAWishChangesNothingElse: a machine that receives a revocation request continues as
-// if it had not. The only difference is that the caller is notified, once, and not before
-// the Grant.
-func TestAWishChangesNothingElse(t *testing.T) {
+// TestARevocationChangesNothingElse: a machine that receives a revocation request
+// continues as if it had not. The only difference is that the caller is notified, once,
+// and not before the Grant.
+func TestARevocationChangesNothingElse(t *testing.T) {
 	steps := 0
 	for _, c := range []struct {
 		rule       Rule
@@ -131,13 +132,13 @@ func TestAWishChangesNothingElse(t *testing.T) {
 			plain, _ := run(NewMachine(c.rule), inputs...)
 			for _, node := range []events.Name{plain.own.Name, ahead3, {}, {Text: "no-such-node"}} {
 				own := node.Text != "" && node.Same(plain.own.Name)
-				asked, effects := after(plain, AskedBack{plain.epoch, node, 0})
+				asked, effects := after(plain, RevocationRequested{plain.epoch, node, 0})
 				told := len(effects) == 1 && effects[0] == Effect(Revoke{})
 				want := own && plain.state == Held && !plain.asked && plain.why == 0
 				if told != want || !told && len(effects) > 0 || !own && asked != plain {
 					t.Fatalf("%T, %s, asked for %q: it does %q, want a Revoke: %v, and nothing else", c.rule, name, node.Text, texts(effects), want)
 				}
-				if _, again := after(asked, AskedBack{plain.epoch, node, 0}); len(again) > 0 {
+				if _, again := after(asked, RevocationRequested{plain.epoch, node, 0}); len(again) > 0 {
 					t.Fatalf("%T, %s, asked for %q again: it does %q, want nothing", c.rule, name, node.Text, texts(again))
 				}
 				steps += sameButForTheWish(t, []any{name}, plain, asked, 2)
