@@ -197,7 +197,7 @@ soak: ## random schedules until stopped
 	ZKGRANT_SOAK=1 $(GO) test -count=1 -timeout 0 -v -run Schedules ./coordinator/reliability/schedules
 
 .PHONY: reliability
-reliability: deps ## measure the promises at full length and print the table; takes a while, and needs an idle machine
+reliability: deps ## measure the promises at full length and print the figures; takes a while, and needs an idle machine
 	@mkdir -p $(dir $(FIGURES)) && rm -f $(FIGURES)
 	@status=0; \
 	ZKGRANT_REAL=1 ZKGRANT_RELIABILITY=1 ZKGRANT_FIGURES='$(CURDIR)/$(FIGURES)' \
