@@ -127,8 +127,8 @@ func (e *Election) pause(ctx context.Context, d time.Duration, yield func(*Acqui
 func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { return e.lock.Queue(ctx) }
 
 // Observe delivers the current leader, and then each change in order. A Leader without a
-// Node means that there is none. A slow reader gets only the latest change. It may be
-// stale. The channel is closed like that of [Lock.Watch].
+// Node means that there is none. A slow reader gets only the latest change, which may
+// be out of date. The channel is closed like that of [Lock.Watch].
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := cmp.Or(c.checkPath(e.lock.path), e.lock.checkOptions()); err != nil {

@@ -81,7 +81,7 @@ var (
 	// ErrKind reports a path in use as another kind of lock, or a kind that does not
 	// support an option or a multi-lock.
 	ErrKind = session.ErrKind
-	// ErrData reports data that begin with `__REVOKE__`, which marks a revocation
+	// ErrData reports data that begins with `__REVOKE__`, which marks a revocation
 	// request.
 	ErrData = session.Sentinel("zkgrant: reserved data", ErrInvalid)
 	// ErrRecord reports a foreign node at the path of the record of [DetectCrash].

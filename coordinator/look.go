@@ -208,7 +208,7 @@ func withPermits(waiting []events.Contender, dir string, permits []session.Found
 }
 
 // Watch delivers what [Lock.Queue] returns, and again after each change: the newest
-// queue, at most one per probe interval. Data are those with which a contender arrived.
+// queue, at most one per probe interval. Data is what a contender arrived with.
 // The channel is closed when ctx ends, after Close, or if the handle is invalid or the
 // path cannot be read; in the last two cases Queue returns the error.
 func (l *Lock) Watch(ctx context.Context) <-chan []events.Contender {

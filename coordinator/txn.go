@@ -22,8 +22,8 @@ import (
 // operation was refused.
 //
 // After [ErrOutcomeUnknown] the transaction may have been executed; after any other error
-// it was not. Without the lock, it is [ErrNotAcquired], [ErrReleased], or what Err
-// returns.
+// it was not. Without the lock, the error is [ErrNotAcquired], [ErrReleased], or what
+// Err returns.
 func (a *Acquisition) Txn(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	seat, grant, epoch, done, err := a.use()
 	if err != nil {

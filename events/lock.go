@@ -12,7 +12,7 @@ type LockInfo struct {
 	Kind       LockKind
 	Size       int         // permits of a semaphore; 0 if its size node is missing or invalid
 	Contenders []Contender // holders and waiters, in the order of Queue
-	Seen       time.Time   // when it was looked at
+	Seen       time.Time   // when it was read
 }
 
 // LockKind is the kind of lock at a path, as its nodes show it.

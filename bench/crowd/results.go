@@ -90,7 +90,7 @@ func (r *Results) page() string {
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
 		versions = append(versions, name+" "+r.Versions[name])
 	}
-	p("# A crowd of sessions\n\nWritten by `go run ./crowd` in bench; what is measured, and how, stands in [crowd/doc.go](crowd/doc.go).\n")
+	p("# A crowd of sessions\n\nWritten by `go run ./crowd` in bench. [crowd/doc.go](crowd/doc.go) says what is measured, and how.\n")
 	p("- a %s run on %d cores, which %d servers and all sessions share; the servers' data is %s, without fsync", length, r.Cores, servers, disk)
 	p("- %s", strings.Join(versions, ", "))
 	p("- %d sessions in %d processes, T = %v, tick %v, a probe each %v; %.0f kB of memory a session, its share of a process included",

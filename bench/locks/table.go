@@ -190,9 +190,9 @@ func (r *Results) rows() []row {
 }
 
 // title is the beginning of the page.
-const title = "# Results\n\nWritten by `go run ./locks` in bench; what is measured, and how, stands in " +
-	"[locks/doc.go](locks/doc.go).\nAll figures of a part are from one run, in which all libraries used the same servers, " +
-	"and medians over its rounds.\n"
+const title = "# Results\n\nWritten by `go run ./locks` in bench. " +
+	"[locks/doc.go](locks/doc.go) says what is measured, and how.\nThe figures of each part are medians over the rounds of one run, " +
+	"in which all libraries used the same servers.\n"
 
 // write writes the sections about locks near the servers.
 func (r *Results) write(output io.Writer) error {
@@ -254,8 +254,8 @@ func (r *Results) writeGoals(b *strings.Builder, goals []goal) {
 }
 
 // multiples explains the table that writeTable writes.
-const multiples = "The first column is what zkgrant was measured at, the others are multiples of it: 2× is twice as much.\n" +
-	"Where zkgrant has no such figure, or 0, they stand as they are.\n\n"
+const multiples = "The first column has zkgrant's figures, the others are multiples of them: 2× is twice as much.\n" +
+	"Where zkgrant has no figure, or 0, the others are shown as measured.\n\n"
 
 // writeHead begins a table with a column for each library.
 func (r *Results) writeHead(b *strings.Builder) {
