@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -68,6 +69,7 @@ type rig struct {
 	Session *session.Session
 	Group   *actors.Group
 	Start   time.Time // of the server; its ticks count from then
+	Silent  []string  // more servers of the connect string; connections to them are not accepted
 
 	mu    sync.Mutex
 	Heard []events.Event
@@ -105,7 +107,17 @@ func (r *rig) Open(chroot string, options ...session.Option) {
 	options = append([]session.Option{
 		r.Server.Option(), configured(func(c *session.Config) { c.Timeout = sessionTimeout }),
 	}, options...)
-	servers := session.Servers{Hosts: []string{r.Server.Addr()}, Chroot: chroot}
+	options = append(options, configured(func(c *session.Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if slices.Contains(r.Silent, addr) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return dial(ctx, network, addr)
+		}
+	}))
+	servers := session.Servers{Hosts: append([]string{r.Server.Addr()}, r.Silent...), Chroot: chroot}
 	r.Session = session.Open(servers, session.NewConfig(options...), r.Group, func(ev events.Event) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

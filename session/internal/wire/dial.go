@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -65,6 +66,8 @@ type Dialer struct {
 	ctx    context.Context // ends with Stop; the client passes none to Dial
 	cancel context.CancelFunc
 
+	attempts atomic.Int64
+
 	mu       sync.Mutex
 	current  *wire
 	failures int
@@ -108,6 +111,7 @@ func NewDialer(l *Link, cfg Dialing) *Dialer {
 // Dial connects to addr. It has the signature that the client needs, but ignores the
 // client's timeout (always 1 s). After Stop, it returns a [farewell].
 func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
+	d.attempts.Add(1)
 	// The client does not close its connection after the session has expired.
 	d.mu.Lock()
 	w := d.current
@@ -163,6 +167,9 @@ func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	}
 	return w, nil
 }
+
+// Attempts returns how many attempts have begun.
+func (d *Dialer) Attempts() int { return int(d.attempts.Load()) }
 
 // backoff returns how long to wait before the next attempt, after this many failures.
 func backoff(failures int, most time.Duration, rng *rand.Rand) time.Duration {
