@@ -93,7 +93,10 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	case info.Mode()&os.ModeCharDevice == 0 || !term.IsTerminal(int(os.Stdin.Fd())):
 		stdin = os.Stdin
 	case c.terminal && c.job.Reaches():
-		stdin, o.foreground = os.Stdin, c.job.Visible() // in the background, zkgrant would take the terminal from the shell
+		// In the background, zkgrant would take the terminal from the shell. And another
+		// terminal than zkgrant's own has no foreground for its commands.
+		front, failed := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
+		stdin, o.foreground = os.Stdin, c.job.Visible() && failed == nil && front == c.job.Group
 	default: // the kernel halts a background process that reads from its terminal
 	}
 	cmd := exec.Command(program, append([]string{supervisorMark, o.String(), path}, c.line...)...)

@@ -106,6 +106,18 @@ func play(part string, args []string) int {
 			}
 		}
 
+	case "supervise": // a supervisor after a slow start: its lease has run out, and a newer one is known
+		sleep := exec.Command("sleep", "600")
+		must(sleep.Start())
+		s := &supervisor{orders: orders{timeout: time.Minute}, family: familyOf(sleep.Process.Pid, os.Getpid(), false), reports: make(chan string, 16)}
+		s.duty.Timeout, s.duty.Lease = time.Minute, sinceBoot().Add(-time.Second)
+		told := make(chan int64, 1)
+		told <- sinceBoot().Add(time.Hour).UnixNano()
+		go func() { told <- dismissed }()
+		s.watch(nil, told)
+		fmt.Printf("killed: %v\n", s.killed)
+		must(syscall.Kill(sleep.Process.Pid, syscall.SIGKILL))
+
 	case "mark": // marks the file
 		appendTo(args[0], "next", 1)
 

@@ -127,7 +127,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	news := c.Events(ctx) // subscribe before the first event
 	h := &holding{
 		wanted: w, job: job, lock: lock.Acquire(ctx, w.acquisition(what)...), began: time.Now(),
-		wake: time.NewTimer(time.Second),
+		wake: time.NewTimer(time.Second), clock: sinceBoot,
 	}
 	defer h.wake.Stop()
 	w.last = textfile.Run{Path: w.name()}
@@ -151,6 +151,10 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			h.wake.Reset(time.Second)
 		}
 		h.manager.turn(h.notice(false))
+		done := h.lock.Done()
+		if h.duty.Lost {
+			done = nil // it stays closed while the command ends
+		}
 		select {
 		case grant := <-h.lock.Granted():
 			h.hide()
@@ -176,14 +180,14 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 				h.say(report{Event: "withdrawn", Path: h.name(), loud: h.conflict != 0}, "standard input ended before %s was granted", h.name())
 				return h.conflict, nil
 			}
-			if h.duty.Ended = time.Now(); job.late() {
+			if h.duty.Ended = h.clock(); job.late() {
 				h.lose(events.ReasonLeaseRanOut)
 			}
 
 		case lost := <-h.lock.Lost():
 			h.lose(lost.Reason)
 
-		case <-h.lock.Done():
+		case <-done:
 			if !h.granted {
 				return w.notHeld(c, h.lock.Err())
 			}
@@ -192,7 +196,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 
 		case revoked := <-asked:
 			if w.revocable { // Curator's Revoker asks every holder
-				h.duty.Revoked, h.duty.Due = true, revoked.Deadline
+				h.duty.Revoked, h.duty.Due = true, h.onClock(revoked.Deadline)
 				code, over, err := h.act() // the signal goes out before the report
 				h.sayAsked(revoked)
 				if over {
@@ -258,9 +262,22 @@ type holding struct {
 	lock    *coordinator.Acquisition
 	began   time.Time // start of the wait, and after the grant, of the holding
 	granted bool
-	duty    duty.Duty   // valid once granted
+	duty    duty.Duty   // valid once granted; its times are those of clock
+	lease   time.Time   // the library's deadline from which duty.Lease was computed
 	reason  any         // for the loss
 	wake    *time.Timer // fires when the duty or the progress is due
+
+	// clock is the supervisor's, which continues while the machine is suspended: the
+	// library's deadlines count that time, too.
+	clock func() time.Time
+}
+
+// onClock converts a time to the clock of the duty. The zero time stays as it is.
+func (h *holding) onClock(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return h.clock().Add(time.Until(at))
 }
 
 // begin starts the work.
@@ -271,15 +288,16 @@ func (h *holding) begin(grant events.Grant, kind string) error {
 		return err
 	}
 	lease, granted := h.lock.Deadline(), time.Now()
+	until := h.onClock(lease)
 	if err := h.job.start(grant, kind, terms{grace, timeout, h.lock.Deadline}); err != nil {
 		return err
 	}
 	h.last.Waited = granted.Sub(h.began)
 	h.granted, h.began = true, granted
 	h.tell(grant)
-	h.duty = duty.Duty{Grace: grace, Timeout: timeout, Leaves: h.leaves, Lease: lease}
+	h.lease, h.duty = lease, duty.Duty{Grace: grace, Timeout: timeout, Leaves: h.leaves, Lease: until}
 	if h.minHold > 0 {
-		h.duty.Until = granted.Add(h.minHold)
+		h.duty.Until = h.onClock(granted.Add(h.minHold))
 	}
 	h.manager.turn(h.notice(false)) // the work may have ended already, and a unit must have been ready
 	return nil
@@ -289,20 +307,20 @@ func (h *holding) begin(grant events.Grant, kind string) error {
 // lock with it.
 func (h *holding) act() (code int, over bool, err error) {
 	// Read the deadline before the clock, since this process may be halted in between.
-	if deadline := h.lock.Deadline(); !deadline.IsZero() && !deadline.Equal(h.duty.Lease) {
-		h.duty.Lease = deadline
+	if deadline := h.lock.Deadline(); !deadline.IsZero() && !deadline.Equal(h.lease) {
+		h.lease, h.duty.Lease = deadline, h.onClock(deadline)
 		if !h.duty.GivenUp() { // after that, a renewed lease comes too late
 			h.job.renew(deadline)
 		}
 	}
 	h.duty.Empty = h.duty.Done() || h.job.empty()
-	now := time.Now()
+	now := h.clock()
 	if h.duty.Empty && h.duty.Ended.IsZero() {
 		h.duty.Ended = now
 	}
 	if over := h.duty.Empty || h.leaves && !h.duty.Ended.IsZero(); over && !h.duty.Done() && !h.duty.GivenUp() && !h.lock.Valid() {
 		reason := any("it was no longer valid when the command ended")
-		if !time.Now().Before(h.duty.Lease) { // the supervisor was first, or this process was paused
+		if !h.clock().Before(h.duty.Lease) { // the supervisor was first, or this process was paused
 			reason = events.ReasonLeaseRanOut
 		}
 		h.lose(reason)
@@ -336,7 +354,7 @@ func (h *holding) act() (code int, over bool, err error) {
 			return code, true, err
 		}
 	}
-	h.wake.Reset(min(time.Until(again), h.look(now)))
+	h.wake.Reset(min(again.Sub(h.clock()), h.look(now)))
 	return 0, false, nil
 }
 
@@ -356,7 +374,7 @@ func (h *holding) look(now time.Time) time.Duration {
 
 // pass forwards a signal to the work.
 func (h *holding) pass(sig os.Signal) {
-	now := time.Now()
+	now := h.clock()
 	switch {
 	case !h.duty.Done():
 		if !h.job.pass(sig, h.keeps) {
@@ -438,7 +456,7 @@ func (h *holding) sayLost() {
 	case why != nil:
 	case h.duty.Overdue():
 		why = events.ReasonRevoked
-	case time.Now().Before(h.duty.Lease):
+	case h.clock().Before(h.duty.Lease):
 		why = soon{}
 	default:
 		why = events.ReasonLeaseRanOut

@@ -54,6 +54,7 @@ func testLines(t *testing.T, g *rig) {
 		{"run /lines/free --", codeFailed, `usage`},
 		{"run /lines/free exit 0", codeFailed, usage},
 		{"rum", codeFailed, `rum`},
+		{"env ZKGRANT_JSON=true zkgrant queue", codeFailed, `^\{.*"event":"failed".*\}\n$`},
 		{"run --nosuchflag /lines/free -- true", codeFailed, `nosuchflag`},
 		{"env -u ZKGRANT_SERVERS zkgrant run /lines/free -- true", codeFailed, servers},
 		{"run --servers= /lines/free -- true", codeFailed, `^zkgrant: --servers must not be empty\n$`},

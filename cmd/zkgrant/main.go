@@ -77,6 +77,7 @@ func execute(root *cobra.Command, s *settings) int {
 			return code
 		}
 	}
+	_ = fromEnvironment(root.PersistentFlags()) // cobra refuses a wrong command line before the environment is read
 	r := report{Event: "failed", Error: err.Error(), loud: true, bad: true}
 	if wrong := new(usageError); errors.As(err, wrong) {
 		r.usage = wrong.usage

@@ -134,9 +134,22 @@ func (s *supervisor) run(path string, argv []string) {
 		}
 	}()
 
-	// Receive the first deadline before the command starts.
-	first, err := s.hear()
-	if err != nil || first == dismissed {
+	// Keep receiving while the command starts, which may take longer than the lease lasts.
+	told := make(chan int64, 1) // the newest
+	go func() {
+		defer close(told)
+		for {
+			at, err := s.hear()
+			if err != nil {
+				return
+			}
+			if push(told, at); at == dismissed {
+				return
+			}
+		}
+	}()
+	first, ok := <-told
+	if !ok || first == dismissed {
 		return
 	}
 	s.duty = duty.Duty{Timeout: s.timeout, Lease: time.Unix(0, first)}
@@ -152,7 +165,7 @@ func (s *supervisor) run(path string, argv []string) {
 		return
 	}
 	s.say(reportStarted, s.family.group)
-	s.watch(children)
+	s.watch(children, told)
 }
 
 func (s *supervisor) start(path string, argv []string) error {
@@ -171,20 +184,28 @@ func (s *supervisor) start(path string, argv []string) error {
 
 // watch carries out the duty until nothing is left of the family, or the supervisor is
 // dismissed.
-func (s *supervisor) watch(children <-chan os.Signal) {
-	told := make(chan int64)
-	go func() {
-		defer close(told)
-		for {
-			at, err := s.hear()
-			if err != nil {
-				return
-			}
-			told <- at
+func (s *supervisor) watch(children <-chan os.Signal, told <-chan int64) {
+	hears := func(at int64, ok bool) (over bool) {
+		switch {
+		case at == dismissed:
+			return true
+		case !ok: // zkgrant has ended, so nobody renews the lease
+			told = nil
+			s.duty.Grace, s.duty.Lost = s.grace, true
+		default:
+			s.duty.Lease = time.Unix(0, at)
 		}
-	}()
+		return false
+	}
 	wake := time.NewTimer(0)
 	for {
+		select { // the known lease may be an old one
+		case at, ok := <-told:
+			if hears(at, ok) {
+				return
+			}
+		default:
+		}
 		childless := s.reap()
 		if s.ended {
 			s.family = s.family.outlived()
@@ -221,14 +242,8 @@ func (s *supervisor) watch(children <-chan os.Signal) {
 		case <-children:
 		case <-wake.C:
 		case at, ok := <-told:
-			switch {
-			case at == dismissed:
+			if hears(at, ok) {
 				return
-			case !ok: // zkgrant has ended, so nobody renews the lease
-				told = nil
-				s.duty.Grace, s.duty.Lost = s.grace, true
-			default:
-				s.duty.Lease = time.Unix(0, at)
 			}
 		}
 	}

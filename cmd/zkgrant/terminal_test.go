@@ -228,6 +228,19 @@ func TestTheTerminalInAShell(t *testing.T) {
 	term.exits(0)
 }
 
+// With --stdin, the command reads from a terminal that is not zkgrant's own, too. It
+// cannot be put into the foreground there.
+func TestTheInputIsAnotherTerminal(t *testing.T) {
+	g := double(parallel(t))
+	other, tty := openTerminal(t)
+	term := g.terminal("sh -c", "zkgrant run --stdin --shell "+lockPath+` -- 'echo "name?"; read name; echo "hello $name"' <`+tty.Name())
+	term.shows("name?")
+	_, err := other.WriteString("zoe\n")
+	eventstest.Must(t, err)
+	term.shows("hello zoe")
+	term.exits(0)
+}
+
 // If no shell would continue them, Ctrl-Z halts neither zkgrant nor its command,
 // whichever of them has the terminal. Without a terminal, the kernel does not halt the
 // command either, as it would not without zkgrant.

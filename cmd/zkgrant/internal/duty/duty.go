@@ -162,8 +162,9 @@ func (d *Duty) caused() bool {
 }
 
 // Overdue reports whether the deadline of a revocation ends the lock before the lease
-// does.
-func (d *Duty) Overdue() bool { return !d.Due.IsZero() && !d.Lease.Before(d.Due) }
+// does. The library then gives the deadline as the end of the lease, too. A caller that
+// converts each of them to another clock may get a slightly earlier lease.
+func (d *Duty) Overdue() bool { return !d.Due.IsZero() && !d.Lease.Before(d.Due.Add(-lead)) }
 
 // giveUpAt returns when the lock counts as lost if nothing changes.
 func (d *Duty) giveUpAt() time.Time {

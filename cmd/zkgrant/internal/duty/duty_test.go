@@ -122,6 +122,7 @@ func TestEachEnd(t *testing.T) {
 		{"revoked, and no time left", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(2 * s)}}, "2s kill, 2s lose, 2.001s release"},
 		{"revoked, deaf, among many processes", story{grace: 1 * s, deaf: true, at: events{2 * s: func(d *Duty) { revoked(4 * s)(d); d.Took = 100 * ms }}}, "2s ask, 3.88s kill, 3.88s lose, 3.881s release"},
 		{"revoked, and the lease is said to end with it", story{grace: 1 * s, deaf: true, at: events{2 * s: func(d *Duty) { revoked(4 * s)(d); d.Lease = d.Due }}}, "2s ask, 3.98s kill, 3.98s lose, 3.981s release"},
+		{"revoked, and the lease is said to end just before", story{grace: 1 * s, deaf: true, at: events{2 * s: func(d *Duty) { revoked(4 * s)(d); d.Lease = d.Due.Add(-1) }}}, "2s ask, 3.98s kill, 3.98s lose, 3.981s release"},
 		{"revoked, and the lease runs out first", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(20 * s)}}, "2s ask, 8s lose, 9s kill, 9.001s release"},
 		{"revoked without a deadline", story{grace: 1 * s, deaf: true, at: events{2 * s: revoked(0)}}, "2s ask, 8s lose, 9s kill, 9.001s release"},
 		{"KILL does not help", story{grace: 1 * s, deaf: true, tough: true}, "8s ask, 8s lose, 9s kill, 9.1s kill, 9.2s kill, 19s leave"},
