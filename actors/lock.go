@@ -362,11 +362,16 @@ func (l *Lock) boundReached(m *message) bool {
 
 // revoke publishes a revocation request and its deadline, and reports whether the caller
 // still holds. A new request replaces the previous one, because its deadline is earlier.
-func (l *Lock) revoke(e recipes.Revoke) (notified bool) {
+// Two goroutines may be late with one each; then the earlier deadline counts.
+func (l *Lock) revoke(e recipes.Revoke) (holds bool) {
 	l.mu.Lock()
 	if l.withdrawn != 0 {
 		l.mu.Unlock()
 		return false
+	}
+	if r := l.rare; r != nil && r.due != 0 && (e.By == 0 || e.By >= r.due) {
+		l.mu.Unlock()
+		return true
 	}
 	revoked := events.Revoked{ID: l.cfg.ID, Path: l.cfg.Path}
 	if e.By != 0 {

@@ -163,6 +163,46 @@ func TestAnIdleNodeCostsNothing(t *testing.T) {
 	})
 }
 
+// TestAnIdleNodeThatWasUsedOnceMoreCostsNothing either, until it is given up.
+func TestAnIdleNodeThatWasUsedOnceMoreCostsNothing(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		l := kept(t, coordtest.Connect(t, srv, coordinator.WithCacheIdle(24*time.Hour)))
+		for range 3 {
+			time.Sleep(3 * time.Second)
+			traffic := coordtest.Traffic(srv)
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			expect(t, traffic.Load() == 0, "idle for an hour it has sent %d requests, want none", traffic.Load())
+			cycle(t, l)
+		}
+	})
+}
+
+// TestALateWaiterHasAPosition, although the node for which it waits has long been queued
+// behind another session's.
+func TestALateWaiterHasAPosition(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		other, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		stream := c.Events(t.Context())
+		l := cachedAt(c)
+		all := []*coordinator.Acquisition{coordtest.Queue(l), coordtest.Queue(l), coordtest.Queue(l)}
+		for i, a := range all {
+			n, ok := a.Position()
+			expect(t, ok && n == i+1, "waiter %d has %d ahead (%v), want %d", i, n, ok, i+1)
+		}
+		var queued []int
+		for _, ev := range told(stream) {
+			if q, is := ev.(events.Queued); is {
+				queued = append(queued, q.Ahead)
+			}
+		}
+		expect(t, slices.Equal(queued, []int{1, 2, 3}), "the stream tells of %v ahead, want 1, 2 and 3", queued)
+		coordtest.End(other)
+		inTurn(t, other.Grant(), all...)
+	})
+}
+
 // TestTheLeaseOfATurnBehindARestIsRenewed, even if it was proven shortly before.
 func TestTheLeaseOfATurnBehindARestIsRenewed(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

@@ -525,6 +525,26 @@ func TestWantedIsNotForgotten(t *testing.T) {
 	})
 }
 
+// TestDisplacedWaitersKeepTheirOrder when their node is given up, although there are two
+// more nodes of the process.
+func TestDisplacedWaitersKeepTheirOrder(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		l := kept(t, c, coordinator.Cached(coordinator.CacheHandoffs(2), coordinator.CacheFor(time.Hour)))
+		all := waiters(l, 8)
+		coordtest.Soon(t, all[0])
+		other := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath)) // two waiters keep their turns, the others get a second node
+		plain := coordtest.Queue(c.Mutex(lockPath))                         // three keep their turns there, the others get a third one
+		eventstest.Must(t, all[0].SetData(t.Context(), []byte("new")))      // no other turn may follow under this node
+		coordtest.End(all[0])
+		inTurn(t, all[0].Grant(), append([]*coordinator.Acquisition{other}, all[1:4]...)...)
+		expect(t, !plain.Valid(), "the contender behind them holds already")
+		for _, a := range append([]*coordinator.Acquisition{plain}, all[4:]...) {
+			a.Release()
+		}
+	})
+}
+
 // TestTwoThatAskAgainAndAgain delay another contender by a bounded number of handoffs.
 func TestTwoThatAskAgainAndAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

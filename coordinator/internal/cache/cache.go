@@ -208,21 +208,51 @@ func (c *cache) newest(terms *Terms) *stay {
 	return nil
 }
 
-// place queues a turn at the newest stay, if that accepts it, or at a new one.
+// after returns the first stay behind s with the same terms that may still be granted, or
+// nil.
+func (c *cache) after(s *stay) *stay {
+	for _, next := range c.stays[slices.Index(c.stays, s)+1:] {
+		if *next.terms == *s.terms && !next.book.Over && !next.book.Spent {
+			return next
+		}
+	}
+	return nil
+}
+
+// place queues a new turn at the newest stay, if that accepts it, or at a new one.
 func (c *cache) place(t *turn) {
 	s := c.newest(&t.of.Terms)
-	if s == nil || !s.book.Accepts() {
+	if s != nil && !s.book.Accepts() {
+		s = nil
+	}
+	c.queue(t, s)
+}
+
+// queue queues a turn at a stay, or at a new one if s is nil. The stay moves on what it
+// does not accept.
+func (c *cache) queue(t *turn, s *stay) {
+	if s == nil {
 		var err error
 		if s, err = c.begin(t); err != nil {
 			t.fail(func() { t.Refuse(err) })
 			return
 		}
 	}
-	ahead := s.ahead + int(s.book.Waiting)
+	waiting := int(s.book.Waiting)
+	if t.is == turnWaits { // it was displaced, and goes to the front
+		waiting = 0
+	}
 	s.add(t)
 	s.move()
-	if t.is == turnWaits && t.stay == s && len(s.holders) > 0 {
-		t.Queue(ahead + 1)
+	if t.is != turnWaits || t.stay != s {
+		return
+	}
+	// A node that waits reports the turns' places itself, but only when it has listed the
+	// queue, which it may have done.
+	if ahead, listed := s.node.Position(); len(s.holders) > 0 {
+		t.Queue(waiting + 1)
+	} else if listed {
+		t.Queue(ahead + waiting)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
@@ -303,6 +305,42 @@ func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheEarlierDeadlineCounts: a lock is reentered after a revocation request, and the
+// goroutine that enters is slow. It passes that request on only after a newer one, with
+// an earlier deadline, has arrived.
+func TestTheEarlierDeadlineCounts(t *testing.T) {
+	withRig(t, func(t *testing.T, r *rig) {
+		outer := r.holder()
+		at := func(in time.Duration) recipes.Moment { return actors.MomentOf(time.Now().Add(in)) }
+		late, soon := at(time.Minute), at(30*time.Second)
+		r.say(recipes.RevocationRequested{Epoch: epoch, Node: own, By: late})
+		slow := make(chan struct{})
+		core, _ := observer.New(zap.DebugLevel)
+		r.house.Logger = zap.New(zapcore.RegisterHooks(core, func(e zapcore.Entry) error {
+			if e.Message == "lock granted" {
+				<-slow
+			}
+			return nil
+		}))
+		inner := r.admit(outer)
+		entered := make(chan struct{})
+		go func() {
+			defer close(entered)
+			inner.Start(t.Context(), 0, actors.Want{})
+		}()
+		r.say(recipes.RevocationRequested{Epoch: epoch, Node: own, By: soon})
+		close(slow)
+		<-entered
+		synctest.Wait()
+		if got, want := inner.Deadline(), actors.TimeOf(soon); !got.Equal(want) {
+			t.Errorf("the inner lock is valid until %v, want %v", got, want)
+		}
+		if told := <-inner.Revoked(); !told.Deadline.Equal(actors.TimeOf(soon)) {
+			t.Errorf("it is told %+v, want the earlier deadline", told)
+		}
+	})
 }
 
 // TestAChangedDirectoryIsReadOnceAnInterval, and at once for a waiting caller.

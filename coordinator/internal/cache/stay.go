@@ -26,6 +26,7 @@ type stay struct {
 	ahead       int         // contenders ahead of the node, in the servers' queue
 	idleSince   time.Time   // zero: the process uses the node
 	idle        *time.Timer // runs while the node is idle, or longer
+	resting     bool        // the renewal of its lease was stopped
 	bound       *time.Timer // ends the local grants once another contender is known
 	released    bool
 }
@@ -103,7 +104,7 @@ func (s *stay) settle() {
 			continue
 		}
 		t.Displace()
-		s.cache.place(t)
+		s.cache.queue(t, s.cache.after(s)) // before those that came later
 	}
 	switch {
 	case s.book.Over && len(s.holders) == 0:
@@ -174,9 +175,13 @@ func (s *stay) spend() {
 // beIdle notes that the process no longer uses the node.
 func (s *stay) beIdle() {
 	s.idleSince = time.Now()
+	interval := s.node.Port().Interval()
 	if s.idle == nil {
-		s.idle = time.AfterFunc(s.node.Port().Interval(), s.onIdle)
+		s.idle = time.AfterFunc(interval, s.onIdle)
+	} else if s.resting { // the claim of the last turn has resumed the renewal
+		s.idle.Reset(interval)
 	}
+	s.resting = false
 	s.cache.rest()
 }
 
@@ -196,6 +201,7 @@ func (s *stay) onIdle() {
 		return
 	}
 	s.node.Rest()
+	s.resting = true
 	if idle < all.cfg.Idle {
 		s.idle.Reset(all.cfg.Idle - idle)
 		return
