@@ -62,6 +62,7 @@ type poll struct {
 // place is a path with locks, as last seen.
 type place struct {
 	look  int // the look that saw it
+	left  int // the look that left it out
 	seen  time.Time
 	leaf  bool // there was nothing below it
 	locks []sighting
@@ -91,7 +92,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 	if begins {
 		again := p.search.c != nil
 		p.search, p.searching = newWalk(p.c, p.root, p.known), true
-		p.search.again, p.search.leave = again, p.leaves
+		p.search.again, p.search.leave = again, p.leave
 	}
 	if alone := begins && p.small; !alone {
 		visits := until
@@ -134,7 +135,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 func (p *poll) searched(ctx context.Context, began bool) {
 	if began && p.small {
 		for _, at := range p.unseen(strings.Compare) {
-			if !p.leaves(ctx, at) {
+			if p.places[at].left != p.looks {
 				p.forget(at)
 			}
 		}
@@ -144,11 +145,15 @@ func (p *poll) searched(ctx context.Context, began bool) {
 	p.small, p.due = rest == 0, time.Now().Add(rest)
 }
 
-// leaves reports whether a node need not be looked at, because the caller watches it, and
-// it was seen recently with nothing below it.
-func (p *poll) leaves(ctx context.Context, at string) bool {
+// leave reports whether the search leaves out a node, because the caller watches it, and
+// it was seen recently with nothing below it. Later in the same look, both may be over.
+func (p *poll) leave(ctx context.Context, at string) bool {
 	known := p.places[at]
-	return known != nil && known.leaf && time.Since(known.seen) < trusted && session.IsWatched(ctx, at)
+	if known == nil || !known.leaf || time.Since(known.seen) >= trusted || !session.IsWatched(ctx, at) {
+		return false
+	}
+	known.left = p.looks
+	return true
 }
 
 // forget drops a place and the known contents of its directories.
@@ -175,7 +180,7 @@ func (p *poll) visit(
 	paths := p.unseen(func(a, b string) int {
 		return cmp.Or(p.places[a].seen.Compare(p.places[b].seen), compareInTree(a, b))
 	})
-	paths = slices.DeleteFunc(paths, func(at string) bool { return p.leaves(ctx, at) })
+	paths = slices.DeleteFunc(paths, func(at string) bool { return p.leave(ctx, at) })
 	for chunk := range slices.Chunk(paths, mostSpots) {
 		all, err := p.c.inspect(ctx, chunk, p.known, until)
 		if err != nil {

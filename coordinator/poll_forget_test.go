@@ -13,6 +13,34 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
+// TestPollYieldsAWatchedLock that it leaves out, although the watch ends during the look.
+func TestPollYieldsAWatchedLock(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		srv, err := zktest.New(zktest.InMemory())
+		eventstest.Must(t, err)
+		defer srv.Close()
+		c, err := Connect(t.Context(), srv.Addr(), srv.Option())
+		eventstest.Must(t, err)
+		defer c.Close()
+		<-c.Mutex("/locks/a").Acquire(t.Context()).Granted()
+		locks, asked := c.Poll("/locks"), 0
+		watched := session.WithWatched(t.Context(), func(string) bool {
+			asked++
+			return asked == 1
+		})
+		for _, ctx := range []context.Context{t.Context(), watched} {
+			var paths []string
+			for l, err := range locks(ctx) {
+				eventstest.Must(t, err)
+				paths = append(paths, l.Path)
+			}
+			if len(paths) != 1 {
+				t.Errorf("after %d questions about the watch, it yields %q, want the lock", asked, paths)
+			}
+		}
+	})
+}
+
 // TestPollForgetsWhatHasGone: nothing is kept of locks at ever new paths that had a
 // waiter.
 func TestPollForgetsWhatHasGone(t *testing.T) {
