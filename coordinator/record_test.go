@@ -77,7 +77,8 @@ func (c recordPermission) play(t *testing.T, s *site) {
 	}
 	_, err := s.raw.SetACL(s.root+path.Dir(lockPath), zk.WorldACL(c.above|zk.PermAdmin), -1)
 	eventstest.Must(t, err)
-	a := detecting(s.connect()).Acquire(context.Background())
+	holds := s.connect()
+	a := detecting(holds).Acquire(context.Background())
 	g, err := a.Wait(coordtest.RealContext(t))
 	if (err == nil) != c.held || err != nil && !errors.Is(err, coordinator.ErrNoAuth) {
 		t.Fatalf("Wait = %+v, %v; want a grant: %v, or ErrNoAuth", g, err, c.held)
@@ -88,6 +89,7 @@ func (c recordPermission) play(t *testing.T, s *site) {
 		expectError(t, err, map[bool]error{true: coordinator.ErrNoAuth}[stays], "released, it")
 	}
 	coordtest.Queued(t, s.raw, s.root+lockPath, 0)
+	expect(t, holds.Nodes().Nodes == 0, "then %d nodes count, want none", holds.Nodes().Nodes)
 	there, _, err := s.raw.Exists(s.root + recordPath)
 	expect(t, err == nil && there == (stays || c.record != 0), "then the record stands: %v, %v", there, err)
 }

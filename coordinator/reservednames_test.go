@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 
@@ -137,6 +138,41 @@ func besideASemaphore(t *testing.T, s *site) {
 
 func TestALockIsNoPartOfASemaphore(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) { besideASemaphore(t, onTheDouble(t, srv)) })
+}
+
+// TestNoNodeStaysInASemaphore: the reply to the create of a lock is lost, and the look for
+// its node shows that it stands among a semaphore's waiters.
+func TestNoNodeStaysInASemaphore(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		sem := c.Semaphore("/sem", 1)
+		for name, lock := range map[string]coordinator.Handle{
+			"mutex": other.Mutex("/sem/locks"), "multi": other.Multi(other.Mutex("/fine"), other.Mutex("/sem/locks")),
+		} {
+			fine, _ := coordtest.Hold(t, other.Mutex("/fine"))
+			coordtest.End(fine) // so that its directory exists
+			first, _ := coordtest.Hold(t, sem)
+			second := coordtest.Queue(sem)
+			lost := 0
+			srv.Intercept(func(q zktest.Request) zktest.Action {
+				if q.Session != other.SessionID() || q.Op != zktest.OpMulti && q.Op != zktest.OpCreate || lost > 0 {
+					return zktest.Pass()
+				}
+				lost++
+				return zktest.CutAfter()
+			})
+			err := coordtest.EndOf(t, lock.Acquire(t.Context()))
+			expect(t, errors.Is(err, coordinator.ErrKind) && lost == 1, "%s: %v, and %d replies were lost; want ErrKind and one", name, err, lost)
+			synctest.Wait()
+			left, waiters := srv.Children("/fine"), srv.Children("/sem/locks")
+			expect(t, len(left) == 0 && len(waiters) == 1, "%s: left at /fine: %q, in the queue of the semaphore: %q; want the waiter", name, left, waiters)
+			coordtest.End(first)
+			coordtest.Soon(t, second)
+			coordtest.End(second)
+			third, _ := coordtest.Hold(t, sem)
+			coordtest.End(third)
+		}
+	})
 }
 
 func TestRealPartsOfASemaphore(t *testing.T) { besideASemaphore(t, onARealServer(t)) }

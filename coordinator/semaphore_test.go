@@ -2,7 +2,9 @@ package coordinator_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -342,4 +346,21 @@ func TestAReturnedPermitWakesTheFirst(t *testing.T) {
 				"want as in queue 0, %d events and %d requests at most", sessions, i, c, 3*rounds, 12*rounds)
 		}
 	}
+}
+
+// TestATransactionNeedsAllPermits, not only the first one.
+func TestATransactionNeedsAllPermits(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		a, grant := coordtest.Hold(t, coordtest.Connect(t, srv).Semaphore(semPath, 2), coordinator.Permits(2))
+		create := &zk.CreateRequest{Path: "/x", Acl: zk.WorldACL(zk.PermAll)}
+		for _, permit := range srv.Children(semLeases) {
+			if permit != path.Base(grant.Node) {
+				eventstest.Must(t, srv.Delete(semLeases+"/"+permit))
+			}
+		}
+		_, err := a.Txn(t.Context(), create)
+		lost := new(coordinator.LostError)
+		expect(t, errors.As(err, &lost) && !srv.Exists("/x"), "Txn = %v, and its node exists: %v; want a loss, and nothing written", err, srv.Exists("/x"))
+		coordtest.End(a)
+	})
 }

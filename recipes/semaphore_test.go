@@ -95,6 +95,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"giving back", Unknown{Epoch: 1, Op: OpCreate}, Recovering, "barrier, list"},
 		{"giving back, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Creating, "create attempt 1 for leases/a-0000000007"},
 		{"giving back, unknown", Listed{Epoch: 1}, Creating, "create attempt 2"},
+		{"entering, unknown", Refused{Epoch: 1, Op: OpList}, Releasing, "delete #5"},
 		{"giving back", Refused{Epoch: 1, Op: OpCreate}, Releasing, "delete leases/a-0000000007"},
 		{"giving back, withdrawn", Canceled{1}, Releasing, "delete leases/a-0000000007"},
 		{"giving back, withdrawn", Created{Epoch: 1, Node: ours}, Releasing, "delete #5"},

@@ -187,7 +187,7 @@ func (m *Machine) stepLooking(in Input) []Effect {
 		}
 		return m.over()
 	case Refused:
-		return m.notMade()
+		return m.turnedDown()
 	case Unknown:
 		if in.Op == OpSurvey {
 			return []Effect{Survey{Epoch: m.epoch}}
@@ -273,10 +273,7 @@ func (m *Machine) stepCreating(in Input) []Effect {
 			return m.pause()
 		}
 	case Refused:
-		if m.why == 0 {
-			m.why = WhyRefused
-		}
-		return m.release()
+		return m.turnedDown()
 	case Unknown:
 		// The reply is lost, and the node may exist. A second node could queue behind it
 		// forever.
@@ -286,12 +283,13 @@ func (m *Machine) stepCreating(in Input) []Effect {
 	}
 }
 
-// notMade ends an acquisition that a server refused before there was a node.
-func (m *Machine) notMade() []Effect {
+// turnedDown ends an acquisition that a server has refused, and gives up the nodes that it
+// has, if any.
+func (m *Machine) turnedDown() []Effect {
 	if m.why == 0 {
 		m.why = WhyRefused
 	}
-	return m.over()
+	return m.release()
 }
 
 // recover looks for nodes that a request of unknown outcome may have created. With the
@@ -313,7 +311,9 @@ func (m *Machine) stepRecovering(in Input) []Effect {
 			return m.restart() // the barrier proves that it was never created
 		}
 	case Refused:
-		return m.notMade()
+		// The session deletes what it has found. Our place in a semaphore's queue may be
+		// known since before.
+		return m.turnedDown()
 	case Unknown:
 		return m.recover()
 	default:

@@ -339,12 +339,15 @@ func (t *Seat) explain(p recipes.Plan, a recipes.Answer, in recipes.Input, err e
 	}
 }
 
+// errRecordStays reports that the node is gone, but not the record beside the lock.
+var errRecordStays = errors.New("released, but its crash record stays")
+
 // recordStays logs and returns the error of a release that could not remove the record.
 func (c *client) recordStays(t *Seat, err error) error {
 	record := t.recordPath()
 	c.logger.Warn("could not delete the crash record of a holder that has released; the next Grant reports a crash",
 		zap.String("record", record), zap.Error(err))
-	return fmt.Errorf("released, but its crash record stays at %s: %w", record, err)
+	return fmt.Errorf("%w at %s: %w", errRecordStays, record, err)
 }
 
 // makeParentsOf creates a directory that an errand did not find, and returns what it

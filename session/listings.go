@@ -213,6 +213,24 @@ func (r *seatRequest) heard(s *Session, c *client, dir string, found *names, err
 	}
 }
 
+// discardMade deletes the nodes that a request of unknown outcome has made, if a server
+// refused the search for them, or they lie in a semaphore. The machine does not know them.
+func (r *seatRequest) discardMade(s *Session) {
+	if list, is := r.effect.(recipes.List); !is || !list.Barrier {
+		return
+	}
+	_, id := r.seat.attempted()
+	for i, dir := range r.wants.dirs {
+		if found := r.wants.found[i]; found != nil {
+			for _, name := range found.queue {
+				if strings.HasPrefix(name.Text, head(name.Kind, id)) {
+					s.take(removalOf(below(dir, name.Text)))
+				}
+			}
+		}
+	}
+}
+
 // listNeeds is what a list request needs before it is made itself.
 type listNeeds struct {
 	barrier bool     // a write through the quorum comes first

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"path"
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
@@ -164,6 +165,10 @@ type removal struct {
 	load    budget.Load
 	counted bool
 	debt    budget.Debt // the node counts in the budget until it is known to be gone
+}
+
+func removalOf(node string) *removal {
+	return &removal{node: node, load: budget.Node(len(path.Dir(node)), len(node))}
 }
 
 // admit counts the node in the budget. It may belong to this session, and its seat may

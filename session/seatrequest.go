@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"path"
 
 	"go.uber.org/zap"
@@ -325,9 +326,10 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 			s.noteNodeGone(r.seat)
 		}
 		if r.op == recipes.OpDelete && !c.isOver() {
-			// The node stays until the session ends, and keeps its room.
-			s.uncount(r.seat, true)
+			// A node that was not deleted stays until the session ends, and keeps its room.
+			s.uncount(r.seat, !errors.Is(err, errRecordStays))
 		}
+		r.discardMade(s)
 		s.tell(r.seat, in, err)
 	case recipes.Unknown:
 		// The repeated request waits for a connection anyway, so no pause is needed.
@@ -382,6 +384,9 @@ func (s *Session) makeAgain(r *seatRequest) {
 // log logs why a request failed. A refused delete is an error, because the node blocks
 // other contenders until the session ends.
 func (r *seatRequest) log(c *client, in recipes.Input, err error) {
+	if errors.Is(err, errRecordStays) {
+		return // that is logged already
+	}
 	level, what := zap.DebugLevel, "request failed"
 	if _, refused := in.(recipes.Refused); refused {
 		level, what = zap.WarnLevel, "request refused"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -18,6 +19,9 @@ import (
 // Rewrite returns an operation that replaces the user's data in the node. It is for a
 // transaction of the session that created the node. The path does not include the chroot.
 func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
+	if name, is := events.ParseName(path.Base(node)); is {
+		data = dataOf(name.Kind, data)
+	}
 	if events.HasMark(node, events.MarkRevocable) {
 		data = withTimeout(data, s.Timeout())
 	}
@@ -36,20 +40,27 @@ func (t *Seat) Transact(
 	ctx context.Context, epoch recipes.Epoch, own []string, ops []any,
 ) ([]zk.MultiResponse, error) {
 	s := t.session
-	guards := make([]any, 0, len(own))
-	for _, node := range own {
-		guards = append(guards, &zk.CheckVersionRequest{Path: under(s.chroot, node), Version: anyVersion})
+	nodes := make([]string, len(own))
+	for i, node := range own {
+		nodes[i] = under(s.chroot, node)
+	}
+	if t.permits != nil {
+		nodes = t.nodes(nodes[0]) // those of all its permits
+	}
+	guards := make([]any, 0, len(nodes))
+	for _, node := range nodes {
+		guards = append(guards, &zk.CheckVersionRequest{Path: node, Version: anyVersion})
 	}
 	all, err := s.assemble(guards, ops)
 	if err != nil {
 		return nil, err
 	}
-	nodes := newTxn(all[len(guards):])
+	made := newTxn(all[len(guards):])
 	// The work under the lock is as urgent as the release that follows.
-	at := terms{epoch: epoch, once: true, urgent: handing, seat: t, txn: nodes}
+	at := terms{epoch: epoch, once: true, urgent: handing, seat: t, txn: made}
 	responses, err := call(ctx, s, at, func(c *client) ([]zk.MultiResponse, error) {
 		responses, err := c.transact(all, len(guards))
-		nodes.answered(responses, err)
+		made.answered(responses, err)
 		return responses, err
 	})
 	for i := range responses { // without the chroot, as the next transaction expects them
