@@ -128,7 +128,7 @@ func (e *Election) Queue(ctx context.Context) ([]events.Contender, error) { retu
 
 // Observe delivers the current leader, and then each change in order. A Leader without a
 // Node means that there is none. A slow reader gets only the latest change, which may
-// be out of date. The channel is closed like that of [Lock.Watch].
+// be stale. The channel is closed like that of [Lock.Watch].
 func (e *Election) Observe(ctx context.Context) <-chan events.Leader {
 	c := e.lock.c
 	if err := cmp.Or(c.checkPath(e.lock.path), e.lock.checkOptions()); err != nil {

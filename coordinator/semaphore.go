@@ -39,7 +39,7 @@ func (s *Semaphore) Path() string { return s.lock.path }
 
 // Acquire requests one permit, or [Permits]. All come with one Grant, and end with one
 // Lost or one Release. The Token fences only if the size is 1. A context that holds
-// permits may request more; beyond the size, that is [ErrDeadlock].
+// permits may request more; beyond the size: [ErrDeadlock].
 func (s *Semaphore) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return s.acquire(ctx, configOf(options))
 }
