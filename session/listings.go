@@ -220,12 +220,13 @@ func (r *seatRequest) discardMade(s *Session) {
 		return
 	}
 	_, id := r.seat.attempted()
-	for i, dir := range r.wants.dirs {
-		if found := r.wants.found[i]; found != nil {
-			for _, name := range found.queue {
-				if strings.HasPrefix(name.Text, head(name.Kind, id)) {
-					s.take(removalOf(below(dir, name.Text)))
-				}
+	for i, found := range r.wants.found {
+		if found == nil { // this listing was refused
+			continue
+		}
+		for _, name := range found.queue {
+			if strings.HasPrefix(name.Text, head(name.Kind, id)) {
+				s.take(removalOf(below(r.wants.dirs[i], name.Text)))
 			}
 		}
 	}
