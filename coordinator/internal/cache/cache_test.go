@@ -330,6 +330,7 @@ func TestTheEarlierDeadlineCounts(t *testing.T) {
 			defer close(entered)
 			inner.Start(t.Context(), 0, actors.Want{})
 		}()
+		synctest.Wait() // it logs the Grant
 		r.say(recipes.RevocationRequested{Epoch: epoch, Node: own, By: soon})
 		close(slow)
 		<-entered
