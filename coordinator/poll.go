@@ -113,7 +113,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 			break
 		}
 		if step == over {
-			p.searched(ctx, begins)
+			p.searched(begins)
 			session.ReportProgress(ctx, session.Progress{Nodes: p.search.nodes, Whole: true})
 		} else if !p.take(at.path, at.locks, at.leaf, yield) {
 			return nil
@@ -132,7 +132,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 
 // searched is called at the end of a search. A search that began with this look has seen
 // every existing place.
-func (p *poll) searched(ctx context.Context, began bool) {
+func (p *poll) searched(began bool) {
 	if began && p.small {
 		for _, at := range p.unseen(strings.Compare) {
 			if p.places[at].left != p.looks {
