@@ -92,13 +92,15 @@ func (l *Lookout) Known() bool {
 }
 
 // Rest notes that the lock is idle until Known next reports true. Until then the session
-// need not renew its lease for it.
-func (l *Lookout) Rest() {
+// need not renew its lease for it. While there is no connection or a claim is unanswered,
+// Rest does nothing, and returns false.
+func (l *Lookout) Rest() (rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.book.Rest() {
 		l.do(recipes.Rest{})
 	}
+	return l.book.Rests()
 }
 
 // Release deletes the node.

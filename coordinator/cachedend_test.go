@@ -536,6 +536,12 @@ func TestDisplacedWaitersKeepTheirOrder(t *testing.T) {
 		other := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath)) // two waiters keep their turns, the others get a second node
 		plain := coordtest.Queue(c.Mutex(lockPath))                         // three keep their turns there, the others get a third one
 		eventstest.Must(t, all[0].SetData(t.Context(), []byte("new")))      // no other turn may follow under this node
+		var places []int
+		for _, a := range all[1:] {
+			n, _ := a.Position()
+			places = append(places, n)
+		}
+		expect(t, slices.Equal(places, []int{2, 3, 4, 4, 5, 6, 7}), "the positions are %v, want 2, 3 and 4 with the second node, and 4 to 7 with the third", places)
 		coordtest.End(all[0])
 		inTurn(t, all[0].Grant(), append([]*coordinator.Acquisition{other}, all[1:4]...)...)
 		expect(t, !plain.Valid(), "the contender behind them holds already")

@@ -146,7 +146,8 @@ func (p *poll) searched(began bool) {
 }
 
 // leave reports whether the search leaves out a node, because the caller watches it, and
-// it was seen recently with nothing below it. Later in the same look, both may be over.
+// it was seen recently with nothing below it. Later in the same look, neither may be true
+// any more.
 func (p *poll) leave(ctx context.Context, at string) bool {
 	known := p.places[at]
 	if known == nil || !known.leaf || time.Since(known.seen) >= trusted || !session.IsWatched(ctx, at) {

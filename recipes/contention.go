@@ -79,6 +79,9 @@ func (c *Contention) Rest() (rests bool) {
 	return rests
 }
 
+// Rests reports whether the holder rests, and no claim is about to end that.
+func (c *Contention) Rests() bool { return c.resting && !c.proving }
+
 // Hear processes an input of the holder's machine.
 func (c *Contention) Hear(in Input) {
 	if d, ok := in.(dated); ok && d.of() != c.epoch {

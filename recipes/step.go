@@ -311,8 +311,8 @@ func (m *Machine) stepRecovering(in Input) []Effect {
 			return m.restart() // the barrier proves that it was never created
 		}
 	case Refused:
-		// The session deletes what it has found. Our place in a semaphore's queue may be
-		// known since before.
+		// The session deletes what it has listed. Our place in a semaphore's queue may be
+		// known already.
 		return m.turnedDown()
 	case Unknown:
 		return m.recover()

@@ -70,7 +70,8 @@ type client struct {
 	hungUp     [2]time.Time // when the session last hung up on a silent server, latest first
 	refused    time.Time    // since when servers that serve have refused the session; zero: they do not
 	turned     time.Time    // when a server refused the session last
-	attempts   int          // those of the dialer until then
+	attempts   int          // the dialer's attempts until then
+	doubted    bool         // perhaps no server was up just before that
 	asked      time.Time    // when servers were last asked whether they serve, because of that
 	asking     bool         // the answer to that is due
 	silence    time.Time    // since when a server has owed an answer, at the last look
@@ -502,8 +503,9 @@ func (s *Session) happened(c *client, ev zk.Event) {
 // serve count. From when one of them is known to serve, the session ends within a timeout
 // and a tick, unless it is resumed. After that time, nothing is lost by giving it up. That
 // time starts again after a quorum was lost, and after a timeout without a refusal, if all
-// servers were dialed meanwhile: perhaps none was up. A round may take longer than the
-// timeout, because each server that is silent takes a part of it.
+// servers were dialed in that time: perhaps none was up. A round may take longer than the
+// timeout, because each server that is silent takes a part of it. Then the first refusal
+// after it is ignored: the next server may resume the session.
 //
 //nolint:contextcheck,nolintlint // no caller waits for it; the linter heeds this at the callers
 func (s *Session) turnedAway(c *client, err error) {
@@ -512,13 +514,15 @@ func (s *Session) turnedAway(c *client, err error) {
 	now, enough := s.clock.now(), timeout+lease.Tick(s.cfg.Tick, timeout)
 	attempts := c.dialer.Attempts()
 	round := attempts-c.attempts > c.hosts.Len()+1 // the next attempt may have begun
-	if c.refused.Before(heard) || now.Sub(c.turned) > timeout && round {
+	gap := now.Sub(c.turned) > timeout
+	if c.refused.Before(heard) || gap && round {
 		c.refused = time.Time{} // of an earlier outage
 	}
+	c.doubted = gap && !c.refused.IsZero() && !c.doubted
 	c.turned, c.attempts = now, attempts
 	// During an outage, all clients of the servers are refused again and again.
 	due := now.Sub(c.asked) >= timeout/4 || !c.refused.IsZero() && now.Sub(c.refused) >= enough
-	if heard.IsZero() || c.asking || !due {
+	if heard.IsZero() || c.asking || !due || c.doubted {
 		return
 	}
 	c.asking, c.asked = true, now

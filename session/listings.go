@@ -213,19 +213,19 @@ func (r *seatRequest) heard(s *Session, c *client, dir string, found *names, err
 	}
 }
 
-// discardMade deletes the nodes that a request of unknown outcome has made, if a server
-// refused the search for them, or they lie in a semaphore. The machine does not know them.
+// discardMade deletes the nodes that a request of unknown outcome has made, if they were
+// listed but a server refused the rest of the search, or they are in a semaphore's
+// directory. The machine does not know them.
 func (r *seatRequest) discardMade(s *Session) {
 	if list, is := r.effect.(recipes.List); !is || !list.Barrier {
 		return
 	}
-	_, id := r.seat.attempted()
 	for i, found := range r.wants.found {
 		if found == nil { // this listing was refused
 			continue
 		}
 		for _, name := range found.queue {
-			if strings.HasPrefix(name.Text, head(name.Kind, id)) {
+			if strings.HasPrefix(name.Text, head(name.Kind, r.guid)) {
 				s.take(removalOf(below(r.wants.dirs[i], name.Text)))
 			}
 		}

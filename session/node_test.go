@@ -215,8 +215,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// TestNoNodeOfKazooGetsNoData: kazoo omits contenders whose data are null, not those whose
-// data are empty.
+// TestNoNodeOfKazooGetsNoData: kazoo omits contenders whose data is null, not those whose
+// data is empty.
 func TestNoNodeOfKazooGetsNoData(t *testing.T) {
 	s := &Session{}
 	if got := s.Rewrite("/a/0123456789abcdef0123456789abcdef__lock__0000000001", nil).Data; got == nil || len(got) > 0 {

@@ -385,7 +385,7 @@ func (s *Session) makeAgain(r *seatRequest) {
 // other contenders until the session ends.
 func (r *seatRequest) log(c *client, in recipes.Input, err error) {
 	if errors.Is(err, errRecordStays) {
-		return // that is logged already
+		return // it is logged already
 	}
 	level, what := zap.DebugLevel, "request failed"
 	if _, refused := in.(recipes.Refused); refused {

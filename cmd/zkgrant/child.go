@@ -93,8 +93,8 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	case info.Mode()&os.ModeCharDevice == 0 || !term.IsTerminal(int(os.Stdin.Fd())):
 		stdin = os.Stdin
 	case c.terminal && c.job.Reaches():
-		// In the background, zkgrant would take the terminal from the shell. And another
-		// terminal than zkgrant's own has no foreground for its commands.
+		// In the background, zkgrant would take the terminal from the shell. And a
+		// terminal that is not zkgrant's own cannot have the command in its foreground.
 		front, failed := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
 		stdin, o.foreground = os.Stdin, c.job.Visible() && failed == nil && front == c.job.Group
 	default: // the kernel halts a background process that reads from its terminal

@@ -228,7 +228,7 @@ func (c *cache) place(t *turn) {
 	c.queue(t, s)
 }
 
-// queue queues a turn at a stay, or at a new one if s is nil. The stay moves on what it
+// queue queues a turn at a stay, or at a new one if s is nil. The stay passes on what it
 // does not accept.
 func (c *cache) queue(t *turn, s *stay) {
 	if s == nil {
@@ -238,21 +238,16 @@ func (c *cache) queue(t *turn, s *stay) {
 			return
 		}
 	}
-	waiting := int(s.book.Waiting)
-	if t.is == turnWaits { // it was displaced, and goes to the front
-		waiting = 0
-	}
+	waiting, displaced := int(s.book.Waiting), t.is == turnWaits
 	s.add(t)
 	s.move()
-	if t.is != turnWaits || t.stay != s {
-		return
+	if displaced || t.is != turnWaits || t.stay != s {
+		return // settle reports the places of displaced turns
 	}
-	// A node that waits reports the turns' places itself, but only when it has listed the
-	// queue, which it may have done.
-	if ahead, listed := s.node.Position(); len(s.holders) > 0 {
-		t.Queue(waiting + 1)
-	} else if listed {
-		t.Queue(ahead + waiting)
+	// A node that waits reports its turns' places when it lists the queue, but that may
+	// have been before this turn came.
+	if ahead, known := s.placeOf(waiting); known {
+		t.Queue(ahead)
 	}
 }
 

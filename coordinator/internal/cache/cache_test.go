@@ -307,6 +307,41 @@ func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
 	}
 }
 
+// TestANodeRestsAfterALateClaim: an idle node rests, and a caller that withdraws has it
+// claimed. The claim is answered only after the node should rest again.
+func TestANodeRestsAfterALateClaim(t *testing.T) {
+	withRig(t, func(t *testing.T, r *rig) {
+		holder := r.holder()
+		next := r.waiter()
+		holder.Withdraw(recipes.WhyReleased)
+		r.say(recipes.Armed{Epoch: epoch})
+		r.mustTake(next)
+		next.Withdraw(recipes.WhyReleased)
+		rests := func(want int, when string) {
+			t.Helper()
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			n := 0
+			for _, e := range r.sent {
+				if _, is := e.(recipes.Rest); is {
+					n++
+				}
+			}
+			if n != want {
+				t.Errorf("%s: the node rested %d times, want %d", when, n, want)
+			}
+		}
+		rests(1, "idle")
+		withdrawn := r.waiter()
+		withdrawn.Withdraw(recipes.WhyReleased)
+		rests(1, "while the claim is unanswered")
+		r.say(recipes.Claimed{Epoch: epoch, Fresh: true})
+		rests(2, "after that")
+	})
+}
+
 // TestTheEarlierDeadlineCounts: a lock is reentered after a revocation request, and the
 // goroutine that enters is slow. It passes that request on only after a newer one, with
 // an earlier deadline, has arrived.

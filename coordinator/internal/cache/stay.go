@@ -23,7 +23,6 @@ type stay struct {
 	loss        recipes.Lose    // once the lock is lost
 	first, last *turn           // of the waiters
 	holders     []*turn
-	ahead       int         // contenders ahead of the node, in the servers' queue
 	idleSince   time.Time   // zero: the process uses the node
 	idle        *time.Timer // runs while the node is idle, or longer
 	resting     bool        // the renewal of its lease was stopped
@@ -96,7 +95,8 @@ func (s *stay) move() {
 
 // settle acts on the state once the book has no move left.
 func (s *stay) settle() {
-	for range s.book.Excess() { // the last first, because each is put in front
+	excess := s.book.Excess()
+	for range excess { // the last first, because each is put in front
 		t := s.last
 		s.remove(t)
 		if t.try {
@@ -104,7 +104,10 @@ func (s *stay) settle() {
 			continue
 		}
 		t.Displace()
-		s.cache.queue(t, s.cache.after(s)) // before those that came later
+		s.cache.queue(t, s.cache.after(s)) // ahead of those that came later
+	}
+	if next := s.cache.after(s); excess > 0 && next != nil {
+		next.tellPlaces()
 	}
 	switch {
 	case s.book.Over && len(s.holders) == 0:
@@ -175,11 +178,10 @@ func (s *stay) spend() {
 // beIdle notes that the process no longer uses the node.
 func (s *stay) beIdle() {
 	s.idleSince = time.Now()
-	interval := s.node.Port().Interval()
 	if s.idle == nil {
-		s.idle = time.AfterFunc(interval, s.onIdle)
-	} else if s.resting { // the claim of the last turn has resumed the renewal
-		s.idle.Reset(interval)
+		s.idle = time.AfterFunc(s.node.Port().Interval(), s.onIdle)
+	} else if s.resting { // the last turn's claim has resumed the renewal
+		s.idle.Reset(s.node.Port().Interval())
 	}
 	s.resting = false
 	s.cache.rest()
@@ -200,13 +202,15 @@ func (s *stay) onIdle() {
 		s.idle.Reset(interval - idle)
 		return
 	}
-	s.node.Rest()
-	s.resting = true
-	if idle < all.cfg.Idle {
-		s.idle.Reset(all.cfg.Idle - idle)
-		return
+	s.resting = s.node.Rest()
+	switch left := all.cfg.Idle - idle; {
+	case left <= 0:
+		s.spend()
+	case s.resting:
+		s.idle.Reset(left)
+	default: // a claim is unanswered, or there is no connection
+		s.idle.Reset(min(interval, left))
 	}
-	s.spend()
 }
 
 // hear receives each input of the node's acquisition, with the effects of its machine.
@@ -235,19 +239,14 @@ func (s *stay) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.Eff
 func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
 	switch e := e.(type) {
 	case recipes.Grant:
-		s.epoch, s.grant, s.ahead = epoch, e, 0
+		s.epoch, s.grant = epoch, e
 		s.book.Stands, s.book.Worth = true, s.cache.worth(s)
 	case recipes.Lose:
 		s.lose(e)
 	case recipes.Finish:
 		s.finish(e)
 	case recipes.Queue:
-		s.ahead = e.Ahead
-		ahead := s.ahead
-		for t := s.first; t != nil; t = t.next {
-			t.Queue(ahead)
-			ahead++
-		}
+		s.tellPlacesBehind(e.Ahead)
 	case recipes.Requeue:
 		for t := s.first; t != nil; t = t.next {
 			t.Requeue()
@@ -260,6 +259,30 @@ func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
 			}
 		}
 	}
+}
+
+// tellPlaces reports to each waiter how many contenders are ahead, if that is known.
+func (s *stay) tellPlaces() {
+	if ahead, known := s.placeOf(0); known {
+		s.tellPlacesBehind(ahead)
+	}
+}
+
+func (s *stay) tellPlacesBehind(ahead int) {
+	for t := s.first; t != nil; t = t.next {
+		t.Queue(ahead)
+		ahead++
+	}
+}
+
+// placeOf returns how many contenders are ahead of the waiter behind so many others. That
+// is known of a node that is held, or has listed the queue.
+func (s *stay) placeOf(waiting int) (ahead int, known bool) {
+	if len(s.holders) > 0 {
+		return 1 + waiting, true
+	}
+	ahead, known = s.node.Position()
+	return ahead + waiting, known
 }
 
 // lose notifies the holders. One that was admitted but has not started yet is notified
