@@ -132,8 +132,8 @@ func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 // servers, or the zero time if it is not held. Writes of the session extend it.
 func (a *Acquisition) Deadline() time.Time { return a.actor.Deadline() }
 
-// Position returns how many contenders are known to be ahead of a waiter. ok is false
-// before the first listing, and after the wait.
+// Position returns how many contenders were ahead of a waiter at its latest listing. ok
+// is false before the first, and after the wait.
 func (a *Acquisition) Position() (ahead int, ok bool) { return a.actor.Position() }
 
 // Wait waits for the Grant and takes it. While the lock is held, every call returns the

@@ -29,9 +29,9 @@ const (
 	trusted = 5 * time.Second
 )
 
-// Poll returns [Coordinator.Locks] for repeated calls. Each call takes a few seconds at
-// most and yields what is known by then; the next one continues from there. Calls must
-// not overlap.
+// Poll returns [Coordinator.Locks] for repeated calls. While connected, each takes a few
+// seconds at most and yields what is known by then; the next one continues from there.
+// Calls must not overlap.
 func (c *Coordinator) Poll(root string) func(context.Context) iter.Seq2[events.LockInfo, error] {
 	p := &poll{c: c, root: root, small: true, known: &session.Known{}, places: map[string]*place{}}
 	return func(ctx context.Context) iter.Seq2[events.LockInfo, error] {
@@ -107,6 +107,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 	for p.searching {
 		at, step, err := p.search.next(ctx, until)
 		if err != nil {
+			p.searching = !p.small // the next look begins anew, with nothing that this one has read
 			return err
 		}
 		if step == later {
@@ -116,6 +117,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 			p.searched(begins)
 			session.ReportProgress(ctx, session.Progress{Nodes: p.search.nodes, Whole: true})
 		} else if !p.take(at.path, at.locks, at.leaf, yield) {
+			p.searching = !p.small
 			return nil
 		}
 	}

@@ -41,6 +41,41 @@ func TestPollYieldsAWatchedLock(t *testing.T) {
 	})
 }
 
+// TestPollAfterALoopThatWasLeft: the next look reads everything anew.
+func TestPollAfterALoopThatWasLeft(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		srv, err := zktest.New(zktest.InMemory())
+		eventstest.Must(t, err)
+		defer srv.Close()
+		c, err := Connect(t.Context(), srv.Addr(), srv.Option())
+		eventstest.Must(t, err)
+		defer c.Close()
+		hold := func(path string) *Acquisition {
+			a := c.Mutex(path).Acquire(t.Context())
+			<-a.Granted()
+			return a
+		}
+		hold("/locks/a")
+		old := hold("/locks/b")
+		locks := c.Poll("/locks")
+		for range locks(t.Context()) {
+			break
+		}
+		old.Release()
+		now := map[string]string{"/locks/b": hold("/locks/b").Grant().Node, "/locks/x": hold("/locks/x").Grant().Node}
+		time.Sleep(time.Hour)
+		for l, err := range locks(t.Context()) {
+			eventstest.Must(t, err)
+			if want, is := now[l.Path]; is && len(l.Contenders) == 1 && l.Contenders[0].Node == want {
+				delete(now, l.Path)
+			}
+		}
+		if len(now) > 0 {
+			t.Errorf("the look after one that was left does not yield %v", now)
+		}
+	})
+}
+
 // TestPollForgetsWhatHasGone: nothing is kept of locks at ever new paths that had a
 // waiter.
 func TestPollForgetsWhatHasGone(t *testing.T) {
