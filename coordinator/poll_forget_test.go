@@ -58,7 +58,8 @@ func TestPollAfterALoopThatWasLeft(t *testing.T) {
 		hold("/locks/a")
 		old := hold("/locks/b")
 		locks := c.Poll("/locks")
-		for range locks(t.Context()) {
+		for _, err := range locks(t.Context()) {
+			eventstest.Must(t, err)
 			break
 		}
 		old.Release()
