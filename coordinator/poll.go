@@ -107,7 +107,6 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 	for p.searching {
 		at, step, err := p.search.next(ctx, until)
 		if err != nil {
-			p.searching = !p.small // the next look begins anew, with nothing that this one has read
 			return err
 		}
 		if step == later {
@@ -117,7 +116,7 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 			p.searched(begins)
 			session.ReportProgress(ctx, session.Progress{Nodes: p.search.nodes, Whole: true})
 		} else if !p.take(at.path, at.locks, at.leaf, yield) {
-			p.searching = !p.small
+			p.searching = !p.small // the next look begins anew, with nothing that this one has read
 			return nil
 		}
 	}
