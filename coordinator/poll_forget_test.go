@@ -13,8 +13,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
-// TestPollYieldsAWatchedLock that it leaves out, although the watch ends during the look.
-func TestPollYieldsAWatchedLock(t *testing.T) {
+// connected runs the test in virtual time, with a coordinator.
+func connected(t *testing.T, test func(t *testing.T, c *Coordinator)) {
+	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
 		srv, err := zktest.New(zktest.InMemory())
 		eventstest.Must(t, err)
@@ -22,6 +23,13 @@ func TestPollYieldsAWatchedLock(t *testing.T) {
 		c, err := Connect(t.Context(), srv.Addr(), srv.Option())
 		eventstest.Must(t, err)
 		defer c.Close()
+		test(t, c)
+	})
+}
+
+// TestPollYieldsAWatchedLock that it leaves out, although the watch ends during the look.
+func TestPollYieldsAWatchedLock(t *testing.T) {
+	connected(t, func(t *testing.T, c *Coordinator) {
 		<-c.Mutex("/locks/a").Acquire(t.Context()).Granted()
 		locks, asked := c.Poll("/locks"), 0
 		watched := session.WithWatched(t.Context(), func(string) bool {
@@ -43,13 +51,7 @@ func TestPollYieldsAWatchedLock(t *testing.T) {
 
 // TestPollAfterALoopThatWasLeft: the next look reads everything anew.
 func TestPollAfterALoopThatWasLeft(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		srv, err := zktest.New(zktest.InMemory())
-		eventstest.Must(t, err)
-		defer srv.Close()
-		c, err := Connect(t.Context(), srv.Addr(), srv.Option())
-		eventstest.Must(t, err)
-		defer c.Close()
+	connected(t, func(t *testing.T, c *Coordinator) {
 		hold := func(path string) *Acquisition {
 			a := c.Mutex(path).Acquire(t.Context())
 			<-a.Granted()
@@ -80,13 +82,7 @@ func TestPollAfterALoopThatWasLeft(t *testing.T) {
 // TestPollForgetsWhatHasGone: nothing is kept of locks at ever new paths that had a
 // waiter.
 func TestPollForgetsWhatHasGone(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		srv, err := zktest.New(zktest.InMemory())
-		eventstest.Must(t, err)
-		defer srv.Close()
-		c, err := Connect(t.Context(), srv.Addr(), srv.Option())
-		eventstest.Must(t, err)
-		defer c.Close()
+	connected(t, func(t *testing.T, c *Coordinator) {
 		p := &poll{c: c, root: "/locks", small: true, known: &session.Known{}, places: map[string]*place{}}
 		look := func() {
 			eventstest.Must(t, p.look(context.Background(), func(events.LockInfo, error) bool { return true }))

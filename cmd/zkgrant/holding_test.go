@@ -33,6 +33,21 @@ func (e *endless) empty() bool {
 	return e.killed
 }
 
+// wants returns what a command line that wants a mutex makes, and its coordinator, which is
+// closed with the test.
+func wants(t *testing.T, g *rig, timeout time.Duration) (*wanted, *coordinator.Coordinator) {
+	t.Helper()
+	s := &settings{servers: g.servers, timeout: timeout}
+	s.console = newConsole(os.Stderr, s)
+	s.divert(func(string) {})
+	c, err := s.open()
+	eventstest.Must(t, err)
+	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
+	w := &wanted{settings: s, kind: "mutex", permits: 1, paths: []string{lockPath}}
+	w.bindWait(&cobra.Command{})
+	return w, c
+}
+
 // The machine is suspended until after the lease or the deadline of a revocation, which
 // the library notices first. The next holder may have the lock already, so the work is
 // killed without its grace.
@@ -43,14 +58,7 @@ func TestASuspendOfTheMachineCountsForTheCommand(t *testing.T) {
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
 			ctx := eventstest.Patiently(t, time.Minute)
-			s := &settings{servers: double(t).servers, timeout: 10 * time.Second}
-			s.console = newConsole(os.Stderr, s)
-			s.divert(func(string) {})
-			c, err := s.open()
-			eventstest.Must(t, err)
-			defer func() { eventstest.Check(t, c.Close()) }()
-			w := &wanted{settings: s, kind: "mutex", permits: 1, paths: []string{lockPath}}
-			w.bindWait(&cobra.Command{})
+			w, c := wants(t, double(t), 10*time.Second)
 			job, slept := &endless{child: &child{}}, time.Duration(0)
 			h := &holding{
 				wanted: w, job: job, lock: c.Mutex(lockPath, coordinator.Revocable()).Acquire(ctx), wake: time.NewTimer(time.Hour),
@@ -80,14 +88,7 @@ func TestASuspendOfTheMachineCountsForTheCommand(t *testing.T) {
 func TestAGraceIsNoBusyLoop(t *testing.T) {
 	ctx := eventstest.Patiently(t, time.Minute)
 	g := double(t)
-	s := &settings{servers: g.servers, timeout: 5 * time.Second}
-	s.console = newConsole(os.Stderr, s)
-	s.divert(func(string) {})
-	c, err := s.open()
-	eventstest.Must(t, err)
-	defer func() { eventstest.Check(t, c.Close()) }()
-	w := &wanted{settings: s, kind: "mutex", permits: 1, paths: []string{lockPath}}
-	w.bindWait(&cobra.Command{})
+	w, c := wants(t, g, 5*time.Second)
 	news, job, ended := c.Events(ctx), &endless{child: &child{}}, make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -99,7 +100,7 @@ func TestAGraceIsNoBusyLoop(t *testing.T) {
 	hears[events.Grant](t, news)
 	g.expire()
 	eventstest.Receive(t, ended, "the end of the work")
-	if most := int(s.timeout/10/(10*time.Millisecond)) * 2; job.looks > most {
+	if most := int(w.timeout/10/(10*time.Millisecond)) * 2; job.looks > most {
 		t.Errorf("zkgrant looked %d times, want at most %d", job.looks, most)
 	}
 }
