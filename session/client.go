@@ -71,7 +71,7 @@ type client struct {
 	refused    time.Time    // since when servers that serve have refused the session; zero: they do not
 	turned     time.Time    // when a server refused the session last
 	attempts   int          // the dialer's attempts until then
-	doubted    bool         // perhaps no server was up just before that
+	unjudged   int          // the attempts after which no refusal counts for one round; 0: all count
 	asked      time.Time    // when servers were last asked whether they serve, because of that
 	asking     bool         // the answer to that is due
 	silence    time.Time    // since when a server has owed an answer, at the last look
@@ -504,8 +504,8 @@ func (s *Session) happened(c *client, ev zk.Event) {
 // and a tick, unless it is resumed. After that time, nothing is lost by giving it up. That
 // time starts again after a quorum was lost, and after a timeout without a refusal, if all
 // servers were dialed in that time: perhaps none was up. A round may take longer than the
-// timeout, because each server that is silent takes a part of it. Then the first refusal
-// after it is ignored: the next server may resume the session.
+// timeout, because each server that is silent takes a part of it. Then no refusal counts
+// until every server was dialed again: the next one may resume the session.
 //
 //nolint:contextcheck,nolintlint // no caller waits for it; the linter heeds this at the callers
 func (s *Session) turnedAway(c *client, err error) {
@@ -518,11 +518,16 @@ func (s *Session) turnedAway(c *client, err error) {
 	if c.refused.Before(heard) || gap && round {
 		c.refused = time.Time{} // of an earlier outage
 	}
-	c.doubted = gap && !c.refused.IsZero() && !c.doubted
+	switch {
+	case c.refused.IsZero(), c.unjudged > 0 && attempts-c.unjudged >= c.hosts.Len():
+		c.unjudged = 0
+	case gap && c.unjudged == 0:
+		c.unjudged = attempts
+	}
 	c.turned, c.attempts = now, attempts
 	// During an outage, all clients of the servers are refused again and again.
 	due := now.Sub(c.asked) >= timeout/4 || !c.refused.IsZero() && now.Sub(c.refused) >= enough
-	if heard.IsZero() || c.asking || !due || c.doubted {
+	if heard.IsZero() || c.asking || !due || c.unjudged > 0 {
 		return
 	}
 	c.asking, c.asked = true, now

@@ -70,6 +70,7 @@ type rig struct {
 	Group   *actors.Group
 	Start   time.Time // of the server; its ticks count from then
 	Silent  []string  // more servers of the connect string; connections to them are not accepted
+	Twins   []string  // more names of the server in it
 
 	mu    sync.Mutex
 	Heard []events.Event
@@ -114,10 +115,10 @@ func (r *rig) Open(chroot string, options ...session.Option) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			return dial(ctx, network, addr)
+			return dial(ctx, network, r.Server.Addr())
 		}
 	}))
-	servers := session.Servers{Hosts: append([]string{r.Server.Addr()}, r.Silent...), Chroot: chroot}
+	servers := session.Servers{Hosts: slices.Concat([]string{r.Server.Addr()}, r.Silent, r.Twins), Chroot: chroot}
 	r.Session = session.Open(servers, session.NewConfig(options...), r.Group, func(ev events.Event) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -118,18 +118,31 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 }
 
 // TestAnOutageBesideSilentServers: a server refuses the session, then none is up for
-// longer than the timeout, and then it refuses the session once more. Four servers of the
-// connect string are always silent, so nothing shows that there was an outage.
+// longer than the timeout, and then each one refuses the session once more. Four servers
+// of the connect string are always silent, so nothing shows that there was an outage.
 func TestAnOutageBesideSilentServers(t *testing.T) {
+	for _, twins := range [][]string{nil, {"f:1"}} {
+		t.Run(fmt.Sprint(1+len(twins), " more"), func(t *testing.T) { outageBesideSilentServers(t, twins) })
+	}
+}
+
+func outageBesideSilentServers(t *testing.T, twins []string) {
+	t.Helper()
 	bubble(t, func(r *rig) {
-		r.Silent = []string{"b:1", "c:1", "d:1", "e:1"}
+		r.Silent, r.Twins = []string{"b:1", "c:1", "d:1", "e:1"}, twins
 		r.Open("")
 		s := r.Seated()
 		refused := func(times int) {
 			t.Helper()
-			before := r.Server.Requests(zktest.OpConnect)
-			r.Until("it is refused", func() bool { return r.Server.Requests(zktest.OpConnect) >= before+times })
-			time.Sleep(time.Second) // the servers are asked whether they serve
+			for range times {
+				before := r.Server.Requests(zktest.OpConnect)
+				r.Until("it is refused", func() bool {
+					r.Server.LoseQuorum(true) // so that the session does not end meanwhile
+					r.Server.LoseQuorum(false)
+					return r.Server.Requests(zktest.OpConnect) > before
+				})
+				time.Sleep(time.Second) // the servers are asked whether they serve
+			}
 		}
 		r.On(zktest.OpConnect, zktest.CutBefore())
 		r.Server.Cut(r.Only())
@@ -141,8 +154,7 @@ func TestAnOutageBesideSilentServers(t *testing.T) {
 		r.Server.Down(true)
 		time.Sleep(sessionTimeout) // the silent servers take longer
 		r.Server.Down(false)
-		r.Server.LoseQuorum(false)
-		refused(1)
+		refused(1 + len(twins))
 		r.Server.LoseQuorum(true)
 		r.Server.Intercept(nil)
 		time.Sleep(sessionTimeout)
