@@ -178,6 +178,48 @@ func TestAnIdleNodeThatWasUsedOnceMoreCostsNothing(t *testing.T) {
 	})
 }
 
+// TestThoseBehindAHolderHaveAPosition of which the stream tells once, even if they came
+// when nothing was known about their node's place. If the node is deleted, they queue up
+// again.
+func TestThoseBehindAHolderHaveAPosition(t *testing.T) {
+	for _, name := range []string{"a new node", "an idle node"} {
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
+			l := cachedAt(c)
+			if name == "an idle node" {
+				l = kept(t, c)
+				time.Sleep(time.Minute)
+			}
+			stream := c.Events(t.Context())
+			all := waiters(l, 5)
+			for range 2 {
+				node := coordtest.Soon(t, all[0]).Node
+				behind := map[uint64]string{}
+				for _, ev := range told(stream) {
+					switch ev := ev.(type) {
+					case events.Queued:
+						behind[ev.ID] += fmt.Sprintf(" %d ahead", ev.Ahead)
+					case events.Requeued:
+						behind[ev.ID] += " requeued"
+					}
+				}
+				for i, a := range all[1:] {
+					n, ok := a.Position()
+					expect(t, ok && n == i+1, "waiter %d has %d ahead (%v), want %d", i, n, ok, i+1)
+					want := fmt.Sprintf("%s %d ahead", map[bool]string{true: " requeued"}[len(all) < 5], i+1)
+					expect(t, behind[a.ID()] == want, "the stream tells waiter %d%s, want%s", i, behind[a.ID()], want)
+				}
+				eventstest.Must(t, srv.Delete(node))
+				synctest.Wait()
+				all = all[1:]
+			}
+			for _, a := range all {
+				a.Release()
+			}
+		})
+	}
+}
+
 // TestALateWaiterHasAPosition, although the node for which it waits has long been queued
 // behind another session's.
 func TestALateWaiterHasAPosition(t *testing.T) {

@@ -69,6 +69,8 @@ type Caches struct {
 	paths map[string]*cache // caches with a node, and those in quiet
 	quiet list.List         // of *cache, by when the process last stopped using them, the latest first
 	todo  []func()          // calls to make once the mutex is unlocked
+
+	displaced []*stay // whose waiters are to be told their places before that
 }
 
 // cache has the nodes of one path.
@@ -155,8 +157,13 @@ func (a *Caches) evict() (port actors.Port) {
 // then schedules a call of f for when the mutex is unlocked. It is called with mu held.
 func (a *Caches) then(f func()) { a.todo = append(a.todo, f) }
 
-// unlock unlocks the mutex, and makes the scheduled calls.
+// unlock reports new places, unlocks the mutex, and makes the scheduled calls.
 func (a *Caches) unlock() {
+	for _, s := range a.displaced {
+		s.tellPlaces()
+	}
+	clear(a.displaced)
+	a.displaced = a.displaced[:0]
 	todo := a.todo
 	a.todo = nil
 	a.mu.Unlock()
@@ -238,16 +245,18 @@ func (c *cache) queue(t *turn, s *stay) {
 			return
 		}
 	}
-	waiting, displaced := int(s.book.Waiting), t.is == turnWaits
+	displaced := t.is == turnWaits
 	s.add(t)
 	s.move()
-	if displaced || t.is != turnWaits || t.stay != s {
-		return // settle reports the places of displaced turns
+	if t.is != turnWaits || t.stay != s {
+		return
 	}
 	// A node that waits reports its turns' places when it lists the queue, but that may
 	// have been before this turn came.
-	if ahead, known := s.placeOf(waiting); known {
+	if ahead, known := s.placeOf(int(s.book.Waiting) - 1); known && !displaced {
 		t.Queue(ahead)
+	} else {
+		s.displace()
 	}
 }
 

@@ -20,6 +20,7 @@ type stay struct {
 	epoch       recipes.Epoch // of the grant
 	grant       recipes.Grant
 	revocation  *recipes.Revoke // the latest revocation request; nil: there was none
+	unplaced    bool            // its waiters have yet to be told their places
 	loss        recipes.Lose    // once the lock is lost
 	first, last *turn           // of the waiters
 	holders     []*turn
@@ -86,6 +87,9 @@ func (s *stay) move() {
 			s.unlink(t)
 			t.is, s.holders = turnHolds, append(s.holders, t)
 			s.publish(t)
+			if s.unplaced { // the holder is the one that is ahead of them
+				s.displace()
+			}
 		case recipes.StayWatches:
 			s.node.Watch()
 		case recipes.StayGoes: // settle does it
@@ -95,8 +99,7 @@ func (s *stay) move() {
 
 // settle acts on the state once the book has no move left.
 func (s *stay) settle() {
-	excess := s.book.Excess()
-	for range excess { // the last first, because each is put in front
+	for range s.book.Excess() { // the last first, because each is put in front
 		t := s.last
 		s.remove(t)
 		if t.try {
@@ -105,9 +108,6 @@ func (s *stay) settle() {
 		}
 		t.Displace()
 		s.cache.queue(t, s.cache.after(s)) // ahead of those that came later
-	}
-	if next := s.cache.after(s); excess > 0 && next != nil {
-		next.tellPlaces()
 	}
 	switch {
 	case s.book.Over && len(s.holders) == 0:
@@ -248,9 +248,7 @@ func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
 	case recipes.Queue:
 		s.tellPlacesBehind(e.Ahead)
 	case recipes.Requeue:
-		for t := s.first; t != nil; t = t.next {
-			t.Requeue()
-		}
+		s.requeue()
 	case recipes.Revoke:
 		s.revocation, s.book.Spent = &e, true
 		for _, t := range s.holders {
@@ -261,14 +259,30 @@ func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
 	}
 }
 
-// tellPlaces reports to each waiter how many contenders are ahead, if that is known.
+// requeue reports to each waiter that its place is lost, because the node is.
+func (s *stay) requeue() {
+	for t := s.first; t != nil; t = t.next {
+		t.Requeue()
+	}
+}
+
+// displace notes that the waiters' places are new. They are told once the change is over,
+// since it may move many waiters, or at the node's Grant or listing.
+func (s *stay) displace() {
+	s.unplaced = true
+	s.cache.all.displaced = append(s.cache.all.displaced, s)
+}
+
+// tellPlaces reports to each waiter how many contenders are ahead, if that is known and
+// has yet to be told.
 func (s *stay) tellPlaces() {
-	if ahead, known := s.placeOf(0); known {
+	if ahead, known := s.placeOf(0); known && s.unplaced {
 		s.tellPlacesBehind(ahead)
 	}
 }
 
 func (s *stay) tellPlacesBehind(ahead int) {
+	s.unplaced = false
 	for t := s.first; t != nil; t = t.next {
 		t.Queue(ahead)
 		ahead++
@@ -285,10 +299,11 @@ func (s *stay) placeOf(waiting int) (ahead int, known bool) {
 	return ahead + waiting, known
 }
 
-// lose notifies the holders. One that was admitted but has not started yet is notified
+// lose notifies the holders and the waiters. A holder that was admitted but has not started yet is notified
 // when it starts.
 func (s *stay) lose(e recipes.Lose) {
 	s.book.Over, s.loss = true, e
+	s.requeue()
 	var told []*turn
 	for _, t := range s.holders {
 		if t.lost = true; t.Holding() {
