@@ -90,10 +90,9 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 	until := now.Add(span)
 	begins := !p.searching && !now.Before(p.due)
 	if begins {
-		again := p.search.c != nil
-		p.search, p.searching = newWalk(p.c, p.root, p.known), true
-		p.search.again, p.search.leave = again, p.leave
+		p.begin()
 	}
+	defer p.keepRead()
 	if alone := begins && p.small; !alone {
 		visits := until
 		if p.searching {
@@ -115,11 +114,15 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 		if step == over {
 			p.searched(begins)
 			session.ReportProgress(ctx, session.Progress{Nodes: p.search.nodes, Whole: true})
-		} else if !p.take(at.path, at.locks, at.leaf, yield) {
-			p.searching = !p.small // the next look begins anew, with nothing that this one has read
+			if p.small && !begins { // an earlier look began it, so it may have missed new nodes
+				p.begin()
+				begins = true
+			}
+		} else if !p.take(at, yield) {
 			return nil
 		}
 	}
+	p.keepRead()
 	// Yield places that there was no time to read again as last seen.
 	for _, at := range p.unseen(compareInTree) {
 		for _, l := range p.places[at].locks {
@@ -129,6 +132,24 @@ func (p *poll) look(ctx context.Context, yield func(events.LockInfo, error) bool
 		}
 	}
 	return nil
+}
+
+// begin begins a search.
+func (p *poll) begin() {
+	again := p.search.c != nil
+	p.search, p.searching = newWalk(p.c, p.root, p.known), true
+	p.search.again, p.search.leave = again, p.leave
+}
+
+// keepRead keeps what the search has read but not yielded, so that the next look reads it
+// again, as it does all known places.
+func (p *poll) keepRead() {
+	p.search.ahead = slices.DeleteFunc(p.search.ahead, func(at spot) bool {
+		if at.seen {
+			p.keep(at)
+		}
+		return at.seen
+	})
 }
 
 // searched is called at the end of a search. A search that began with this look has seen
@@ -194,7 +215,7 @@ func (p *poll) visit(
 			}
 			locks := n.locks()
 			remember(p.known, n, locks)
-			if !p.take(n.path, locks, len(n.below()) == 0, yield) {
+			if !p.take(spot{path: n.path, locks: locks, leaf: len(n.below()) == 0}, yield) {
 				return false, nil
 			}
 		}
@@ -205,18 +226,29 @@ func (p *poll) visit(
 	return true, nil
 }
 
+// keep keeps what was seen at a path, and returns the place, or nil if there are no
+// locks.
+func (p *poll) keep(at spot) *place {
+	if len(at.locks) == 0 {
+		p.forget(at.path)
+		return nil
+	}
+	now := &place{seen: at.locks[0].info.Seen, leaf: at.leaf, locks: kept(at.locks)}
+	if before := p.places[at.path]; before != nil {
+		now.look = before.look
+	}
+	p.places[at.path] = now
+	return now
+}
+
 // take keeps what was seen at a path, and yields it unless this look already has.
-func (p *poll) take(at string, locks []sighting, leaf bool, yield func(events.LockInfo, error) bool) bool {
-	before := p.places[at]
-	if len(locks) == 0 {
-		p.forget(at)
+func (p *poll) take(at spot, yield func(events.LockInfo, error) bool) bool {
+	now := p.keep(at)
+	if now == nil || now.look == p.looks {
 		return true
 	}
-	p.places[at] = &place{look: p.looks, seen: locks[0].info.Seen, leaf: leaf, locks: kept(locks)}
-	if before != nil && before.look == p.looks {
-		return true
-	}
-	for _, l := range locks {
+	now.look = p.looks
+	for _, l := range at.locks {
 		if !yield(l.shown(), l.err) {
 			return false
 		}

@@ -49,34 +49,40 @@ func TestPollYieldsAWatchedLock(t *testing.T) {
 	})
 }
 
-// TestPollAfterALoopThatWasLeft: the next look reads everything anew.
-func TestPollAfterALoopThatWasLeft(t *testing.T) {
-	connected(t, func(t *testing.T, c *Coordinator) {
-		hold := func(path string) *Acquisition {
-			a := c.Mutex(path).Acquire(t.Context())
-			<-a.Granted()
-			return a
-		}
-		hold("/locks/a")
-		old := hold("/locks/b")
-		locks := c.Poll("/locks")
-		for _, err := range locks(t.Context()) {
-			eventstest.Must(t, err)
-			break
-		}
-		old.Release()
-		now := map[string]string{"/locks/b": hold("/locks/b").Grant().Node, "/locks/x": hold("/locks/x").Grant().Node}
-		time.Sleep(time.Hour)
-		for l, err := range locks(t.Context()) {
-			eventstest.Must(t, err)
-			if want, is := now[l.Path]; is && len(l.Contenders) == 1 && l.Contenders[0].Node == want {
-				delete(now, l.Path)
+// TestPollAfterALookThatStopped, because its loop was left or its context has ended: the
+// next one reads everything anew.
+func TestPollAfterALookThatStopped(t *testing.T) {
+	for _, left := range []bool{true, false} {
+		connected(t, func(t *testing.T, c *Coordinator) {
+			hold := func(path string) *Acquisition {
+				a := c.Mutex(path).Acquire(t.Context())
+				<-a.Granted()
+				return a
 			}
-		}
-		if len(now) > 0 {
-			t.Errorf("the look after one that was left does not yield %v", now)
-		}
-	})
+			hold("/locks/a")
+			old := hold("/locks/b")
+			locks := c.Poll("/locks")
+			ctx, end := context.WithCancel(t.Context())
+			for _, err := range locks(ctx) {
+				if end(); left {
+					eventstest.Must(t, err)
+					break
+				}
+			}
+			old.Release()
+			now := map[string]string{"/locks/b": hold("/locks/b").Grant().Node, "/locks/x": hold("/locks/x").Grant().Node}
+			time.Sleep(time.Hour)
+			for l, err := range locks(t.Context()) {
+				eventstest.Must(t, err)
+				if want, is := now[l.Path]; is && len(l.Contenders) == 1 && l.Contenders[0].Node == want {
+					delete(now, l.Path)
+				}
+			}
+			if len(now) > 0 {
+				t.Errorf("the look after one that stopped (left: %v) does not yield %v", left, now)
+			}
+		})
+	}
 }
 
 // TestPollForgetsWhatHasGone: nothing is kept of locks at ever new paths that had a

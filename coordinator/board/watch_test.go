@@ -139,7 +139,7 @@ func TestALargeTreeIsShownAsItIsSearched(t *testing.T) {
 			eventstest.Must(t, server.Create(fmt.Sprintf("/locks/m/%05d", i), nil))
 		}
 		ann := acquire(t, connect(t, server), "/locks/a", "ann")
-		acquire(t, connect(t, server), "/locks/z", "zoe")
+		acquire(t, connect(t, server), "/locks/y/z", "zoe")
 		b, asked := watchedBoard(t, server)
 		p, opened := visit(b, false), time.Now()
 		defer p.leave()
@@ -153,7 +153,7 @@ func TestALargeTreeIsShownAsItIsSearched(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		searched := time.Since(opened)
-		eventstest.Equal(t, p.shows(), "/locks/z: zoe*", "when the whole tree is searched")
+		eventstest.Equal(t, p.shows(), "/locks/y/z: zoe*", "when the whole tree is searched")
 		eventstest.Expect(t, searched <= 3*time.Duration(nodes)*time.Millisecond, "the search took %v", searched)
 		n, most := asked.Load(), int64(searched.Seconds()+1)*session.DefaultReadRate
 		eventstest.Expect(t, n <= most, "%d requests in %v, want at most %d", n, searched, most)
