@@ -364,3 +364,31 @@ func TestATransactionNeedsAllPermits(t *testing.T) {
 		coordtest.End(a)
 	})
 }
+
+// TestNoPermitStays: the reply to the request that took permits is lost, and a server
+// refuses to read them.
+func TestNoPermitStays(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		sem := coordtest.Connect(t, srv).Semaphore(semPath, 3)
+		first, _ := coordtest.Hold(t, sem)
+		coordtest.End(first)
+		lost := 0
+		srv.Intercept(func(q zktest.Request) zktest.Action {
+			switch {
+			case q.Op == zktest.OpMulti && lost == 0:
+				lost++
+				return zktest.CutAfter()
+			case q.Op == zktest.OpGetData && lost > 0 && path.Dir(q.Path) == semLeases:
+				return zktest.Fail(zktest.NoAuth)
+			}
+			return zktest.Pass()
+		})
+		err := coordtest.EndOf(t, sem.Acquire(t.Context(), coordinator.Permits(2)))
+		expect(t, errors.Is(err, coordinator.ErrNoAuth) && lost == 1, "%v, and %d replies were lost; want ErrNoAuth and one", err, lost)
+		synctest.Wait()
+		waiters, permits := srv.Children(semQueue), srv.Children(semLeases)
+		expect(t, len(waiters)+len(permits) == 0, "left are the waiters %q and the permits %q, want none", waiters, permits)
+		srv.Intercept(nil)
+		coordtest.Hold(t, sem, coordinator.Permits(3))
+	})
+}

@@ -214,8 +214,8 @@ func (r *seatRequest) heard(s *Session, c *client, dir string, found *names, err
 }
 
 // discardMade deletes the nodes that a request of unknown outcome has made, if they were
-// listed but a server refused the rest of the search, or they are in a semaphore's
-// directory. The machine does not know them.
+// listed but a server refused the rest of the search, or if the lock's own directory turns
+// out to be part of a semaphore. The machine does not know them.
 func (r *seatRequest) discardMade(s *Session) {
 	if list, is := r.effect.(recipes.List); !is || !list.Barrier {
 		return
@@ -227,6 +227,14 @@ func (r *seatRequest) discardMade(s *Session) {
 		for _, name := range found.queue {
 			if strings.HasPrefix(name.Text, head(name.Kind, r.guid)) {
 				s.take(removalOf(below(r.wants.dirs[i], name.Text)))
+			}
+		}
+	}
+	// Permits are named before they are read.
+	if t := r.seat; t.permits != nil {
+		for _, node := range t.nodes(t.ownNode()) {
+			if strings.HasPrefix(node, path.Join(t.permits.dir, head(0, r.guid))) {
+				s.take(removalOf(node))
 			}
 		}
 	}
