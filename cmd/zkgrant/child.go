@@ -156,6 +156,7 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 		c.dismiss()
 		_ = reports.Close()
 		c.orphans.awaits(cmd)
+		c.takeTerminal() // the command may have had it before its exec failed
 		return err
 	}
 	c.family = familyOf(group, cmd.Process.Pid, o.apart)

@@ -41,7 +41,7 @@ terminal, give --yes.`,
 					return err
 				}
 				s.say(report{Event: "asking", Path: args[0], Seconds: grace.Seconds(), loud: true},
-					"revoking %s: a revocable holder loses it at %s at the latest", args[0], f.until.Format(time.TimeOnly))
+					"revoking %s: a revocable holder loses it at about %s", args[0], f.until.Format(time.TimeOnly))
 				s.progress("waiting for the holders of %s, for at most %s plus 1.25 session timeouts", args[0], grace)
 				defer s.hide()
 				err := f.revoke(ctx, s, grace)

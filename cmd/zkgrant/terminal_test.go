@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -179,6 +180,20 @@ func testTerminals(t *testing.T, g *rig) {
 	without := g.terminal("zkgrant run --shell /terminal --", `read name || echo "no name"`)
 	without.shows("no name")
 	without.exits(0)
+}
+
+// A command that the kernel cannot execute has had the terminal. The script around zkgrant
+// gets it back.
+func TestTheTerminalOfACommandThatDoesNotBegin(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	command := filepath.Join(t.TempDir(), "command")
+	becomes("#!/no/such/interpreter\n")(g, 0, command)
+	term := g.terminal("sh -c", "zkgrant run --stdin "+lockPath+" -- "+command+`; read name; echo "hello $name"`)
+	term.shows("zkgrant: exec ")
+	term.types("zoe\n")
+	term.shows("hello zoe")
+	term.exits(0)
 }
 
 // The kernel halts a background command that reads from the terminal, or writes to it
