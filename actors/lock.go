@@ -52,7 +52,7 @@ type House struct {
 	Elects bool          // the locks are terms of elections
 	Level  zapcore.Level // for all log lines of a lock except a loss
 	Limit  time.Duration // how long a Try waits for a server; 0: as long as it takes
-	// Time returns what time.Now will return at the Moment, unless the machine is
+	// Time returns what time.Now will return at the Moment, unless the computer is
 	// suspended before. After a suspend, the result for the same Moment is earlier.
 	Time func(recipes.Moment) time.Time
 

@@ -92,8 +92,8 @@ func (l *Lookout) Known() bool {
 }
 
 // Rest notes that the lock is idle until Known next reports true. Until then the session
-// need not renew its lease for it. While there is no connection or a claim is unanswered,
-// Rest does nothing, and returns false.
+// need not renew its lease for it. A rest begins only while there is a connection and no
+// claim is unanswered. Rest returns whether the lock rests.
 func (l *Lookout) Rest() (rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

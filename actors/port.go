@@ -50,7 +50,7 @@ type Post func(in recipes.Input, err error) (holds bool)
 var origin = time.Now()
 
 // MomentOf converts a time to the form that machines use. The time is by the session's
-// clock, which keeps running while the machine is suspended. The result is never 0.
+// clock, which keeps running while the computer is suspended. The result is never 0.
 func MomentOf(t time.Time) recipes.Moment {
 	if m := recipes.Moment(t.Sub(origin)); m != 0 {
 		return m

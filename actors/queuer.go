@@ -42,7 +42,7 @@ type queuer struct {
 	Lock
 
 	port   Port
-	beside Beside  // nil for most locks
+	beside Beside  // nil for most locks; never changes
 	shared *shared // not nil once another lock was admitted; mu guards it
 
 	// Only the loop touches these.

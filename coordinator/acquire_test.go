@@ -131,6 +131,7 @@ func TestSiblingsOfOneHolderExcludeEachOtherWhenDisowned(t *testing.T) {
 }
 
 func TestRealDisownedSiblings(t *testing.T) {
+	eventstest.NeedsServers(t)
 	most := siblings(t, coordtest.ConnectReal(t, coordtest.Servers(t, 1).Connect()+"/"+t.Name()))
 	expect(t, most == 1, "%d disowned siblings were inside together, want 1", most)
 }

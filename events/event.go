@@ -91,7 +91,7 @@ type Requeued struct {
 	Path string
 }
 
-// Revoked reports a request to give the lock back. If the lock is still held at the
+// Revoked reports a request to release the lock. If the lock is still held at the
 // deadline, by the holder's own clock, it is lost. A zero Deadline means no deadline:
 // nothing happens by itself. It is zero for a request of Curator's Revoker, which writes
 // `__REVOKE__` into the node, and for a holder that is not revocable. Revoked follows the

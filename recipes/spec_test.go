@@ -24,8 +24,8 @@ import (
 // A spec has these words, each at most once, in any order:
 //
 //	clients=2                    how many contenders there are
-//	cut=1 expire=2 ...           how many faults of a kind may happen; budget has the kinds
-//	plain eager late ...         what else differs; options has the words
+//	cut=1 expire=2 ...           how many faults of a kind may happen; see budget in world_test.go
+//	plain eager late ...         what else differs; see options in environment_test.go
 //	dir=alien                    the directory at first: known, unknown, alien, none
 //	memory=1                     how many contenders ahead a waiter remembers
 //	flags=keep,try+strict,-      of each contender; - is none

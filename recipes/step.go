@@ -664,7 +664,7 @@ func (m *Machine) stepReleasing(in Input) []Effect {
 		return m.over()
 	case Refused:
 		if m.why == WhyReleased || m.why == WhyPanicked {
-			m.why = WhyRefused // the caller must learn that the node still exists
+			m.why = WhyRefused // the caller must learn that the node, or its record, still exists
 		}
 		return m.over()
 	case Unknown:

@@ -2,11 +2,11 @@ package session
 
 import "time"
 
-// clock is a clock that keeps running while the machine is suspended. The clock of
+// clock is a clock that keeps running while the computer is suspended. The clock of
 // package time stops: after an hour of suspension, it shows that no time has passed. Only
 // differences are meaningful.
 type clock struct {
-	// asleep returns how long the machine has been suspended since some moment. It never
+	// asleep returns how long the computer has been suspended since some moment. It never
 	// decreases.
 	asleep func() time.Duration
 }
@@ -18,7 +18,7 @@ func (c clock) now() time.Time {
 }
 
 // ordinary converts a time of this clock to what time.Now will return then, unless the
-// machine is suspended before.
+// computer is suspended before.
 func (c clock) ordinary(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

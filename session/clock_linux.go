@@ -20,7 +20,7 @@ const (
 // other. A suspend takes longer.
 const sleepNoise = int64(time.Millisecond)
 
-// asleep returns a function that returns how long the machine has been suspended since
+// asleep returns a function that returns how long the computer has been suspended since
 // asleep was called. It costs a system call and may be called from any goroutine. If the
 // clocks cannot be read, as in some sandboxes, the function returns 0, and asleep returns
 // the reason.

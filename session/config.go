@@ -61,7 +61,7 @@ type Config struct {
 	OnRequest func(wire.Request)
 	OnLease   func(Lease)
 
-	// Asleep returns how long the machine has been suspended since some moment, and never
+	// Asleep returns how long the computer has been suspended since some moment, and never
 	// decreases. If nil, the system's clocks are used. For tests.
 	Asleep func() time.Duration
 }

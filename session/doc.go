@@ -6,7 +6,8 @@
 // [actors.Loop]. Only the lease is renewed directly, by the goroutine that reads the
 // answer. The locks run in the same loop, so a call between the session and a lock needs
 // no message. If the loop is idle, the goroutine that hands it work runs it; none of that
-// work blocks. Package recipes makes all decisions about locks; this package makes none.
+// work blocks. Package recipes decides about locks. This package decides in which order
+// their requests are sent, see [mayTakePlace].
 //
 // # What ZooKeeper and its client promise, and what is added here
 //

@@ -205,7 +205,7 @@ func (c *client) discard(node string) (again, gone bool) {
 	case !outcome.Settled():
 		return true, false
 	default:
-		c.logger.Error("could not delete a node that nobody waits with or holds", zap.String("node", node),
+		c.logger.Error("could not delete a node that no acquisition uses", zap.String("node", node),
 			zap.Error(err))
 		return false, false
 	}

@@ -23,9 +23,9 @@ import (
 // node.go): first the side of the holder that receives one, then the side that makes it.
 //
 // The grace starts when this process reads the request, and is measured by its own clock,
-// so no clocks are compared. Time while the machine is suspended counts. The grace starts
-// only once, although the same request is read again whenever the node's watch is armed
-// again. Callers that re-enter the lock receive it, too, with no more time than the
+// so no clocks are compared. Time while the computer is suspended counts. The grace
+// starts only once, although the same request is read again whenever the node's watch is
+// armed again. Callers that re-enter the lock receive it, too, with no more time than the
 // first. A holder whose node is not marked as revocable (see [events.MarkRevocable])
 // receives the request without a deadline.
 

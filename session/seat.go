@@ -21,13 +21,13 @@ var _ actors.Port = (*Seat)(nil)
 
 // Seat connects one acquisition to ZooKeeper. It implements [actors.Port]: only the
 // session's loop calls Open, Close and Do; any goroutine may call Deadline, Proven and
-// Interval. The other methods lock mu, and are called by the goroutines of requests and
-// by callers. Only Transact and Read block.
+// Interval. The other methods lock mu to use the fields below it; the loop, the
+// goroutines of requests and callers call them. Only Transact and Read block.
 type Seat struct {
 	session *Session
 	dir     string // with the chroot
 	*content
-	post actors.Post
+	post actors.Post // set by Open; only the loop calls it
 
 	// Only the loop touches these.
 	unsent  *seatRequest // the latest request that has not been sent, unless it is a delete
@@ -47,7 +47,7 @@ type Seat struct {
 	//  4. R leaves.
 	//  5. V knows that W is gone, and would conclude from the floor that no contender is
 	//     ahead.
-	traded bool
+	traded bool // only the loop touches it
 
 	brief bool // its path is short enough to appear several times in a transaction; never changes
 
@@ -234,7 +234,7 @@ func (t *Seat) discard(e recipes.Discard) {
 }
 
 // Deadline returns the time until which the epoch's session counts as alive, by the clock
-// of time.Now. The result is valid only for the moment: while the machine is suspended,
+// of time.Now. The result is valid only for the moment: while the computer is suspended,
 // that clock stands still, and the next result is earlier.
 func (t *Seat) Deadline(epoch recipes.Epoch) time.Time {
 	if c := t.session.inEpoch(epoch); c != nil {

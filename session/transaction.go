@@ -29,8 +29,9 @@ func (s *Session) Rewrite(node string, data []byte) *zk.SetDataRequest {
 }
 
 // Transact makes one transaction in the session of the epoch, guarded by the seat's own
-// nodes at the given paths. Paths do not include the chroot. Transact waits for a
-// connection and for the answer until ctx ends.
+// nodes at the given paths, and by all of its permits if one of them is given. Paths do
+// not include the chroot. Transact waits for a connection and for the answer until ctx
+// ends.
 //
 // The responses are those of the operations. Nothing was executed if the error is
 // [ErrOperation], [ErrPath], [ErrTooLarge], [ErrEpochOver], [ErrGuard], [ErrSessionFull],

@@ -97,7 +97,7 @@ func (r *Results) page() string {
 		r.Sessions, r.Processes, r.Timeout, r.Tick, r.Interval, float64(r.Memory)/1e3)
 	p("- no limit of connections for each address (maxClientCnxns=0); a process may have %d descriptors", r.Descriptors)
 	p("\n## Hold\n\nEach session holds a lock. A write is a probe; its time is from the request to the answer. Processor time is in cores.\n" +
-		"In the first row the sessions have come one after the other. The second row is the same crowd behind a storm.\n")
+		"In the first row the sessions arrived one after another. The second row is the same crowd after a storm.\n")
 	r.holds(p, r.Holds)
 	p("\n## Restarts\n\nTimes since the kill (SIGKILL), in ms. An outage that costs no lock may last %v ([why](../docs/production.md#the-lease)).\n",
 		r.Bound.Round(time.Millisecond))
@@ -106,7 +106,7 @@ func (r *Results) page() string {
 		p("| %s | %.0f | %.0f | %.0f | %.0f | %d |", f.What, f.First, f.Last, f.Gap, f.Outage, f.Lost)
 	}
 	p("\n## Storms\n\nEvery connection is cut until every session has expired, and then all connect anew. Times in ms.\n")
-	p("| | held | told of the loss | told before the node was gone | least lead | all expired | all stand or hold again | handed on from first to last |")
+	p("| | held | notified of the loss | notified before the node was gone | least lead | all expired | all hold or wait again | handed over from first to last |")
 	p("|---|---:|---:|---:|---:|---:|---:|---:|")
 	for _, s := range r.Storms {
 		handed := "–"

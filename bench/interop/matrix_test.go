@@ -73,16 +73,16 @@ func newcomers() []newcomer {
 type verdict string
 
 const (
-	waits   verdict = "waits"          // until the holder has left, then enters
-	forever verdict = "waits for ever" // for a child that is not a contender; in the test until it is removed
-	enters  verdict = "enters"         // while the holder is inside
-	refuses verdict = "`ErrKind`"      // and leaves no node
-	fails   verdict = "fails"          // with another error, and may leave its node
+	waits   verdict = "waits"         // until the holder has left, then enters
+	forever verdict = "waits forever" // for a child that is not a contender; in the test until it is removed
+	enters  verdict = "enters"        // while the holder is inside
+	refuses verdict = "`ErrKind`"     // and leaves no node
+	fails   verdict = "fails"         // with another error, and may leave its node
 )
 
 // verdicts returns the cells of MATRIX.md by row and column. It fails the test if a cell
 // is missing, or unless exactly the wrong outcomes are bold: two contenders that exclude
-// each other are inside at once, or the newcomer fails or waits for ever.
+// each other are inside at once, or the newcomer fails or waits forever.
 func verdicts(t *testing.T) map[string][]verdict {
 	t.Helper()
 	page, err := os.ReadFile("MATRIX.md")

@@ -48,7 +48,7 @@ func cachedStages() []stage {
 			name: fmt.Sprintf("handoff, %d waiting", crowded), who: only(keyOurs, keyStock),
 			run: runHandoff(crowded, 1, func(a *act, s handoffs) { a.note(figureHandoff(crowded), s.took) }),
 		},
-		{name: "to the only one waiting, in another session", who: only(keyOurs), run: runCross},
+		{name: "to the only waiter, in another session", who: only(keyOurs), run: runCross},
 	}
 	for _, using := range []int{0, busy} {
 		name := fmt.Sprintf("another session arrives, and %d goroutines use the lock", using)

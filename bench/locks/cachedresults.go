@@ -58,7 +58,7 @@ func (r *Cached) rows() []row {
 		{fmt.Sprintf("%d locks, a goroutine each", busy), figureRate(busy), "cycles/s"},
 		{fmt.Sprintf("%d goroutines with one lock, each cycle", crowded), figureCrowd, "µs"},
 		{fmt.Sprintf("handoff, %d waiting", crowded), figureHandoff(crowded), "µs"},
-		{"handoff to the only one waiting, another session", figureCross(1), "µs"},
+		{"handoff to the only waiter, another session", figureCross(1), "µs"},
 		{"another session arrives at an idle lock, p50", figureArrival(0), "µs"},
 		{"another session arrives at an idle lock, longest", figureLongest(0), "µs"},
 		{fmt.Sprintf("another session arrives, %d goroutines, p50", busy), figureArrival(busy), "µs"},

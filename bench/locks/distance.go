@@ -41,7 +41,7 @@ func errands() []errand {
 		{"cached", "acquire and release, cached", "cached", []string{keyOurs}, loops(askCycle, use{kind: kindCached})},
 		{"permit", "acquire and release 1 of 4 permits", "permit", []string{keyOurs, keyCurator, keyKazoo}, loops(askCycle, permit)},
 		{"multi", "acquire and release 8 locks together", "8 locks", []string{keyOurs, keyCurator}, loops(askCycle, eight)},
-		{"handoff", "handoff to the only one waiting", "handoff", all, swings(use{})},
+		{"handoff", "handoff to the only waiter", "handoff", all, swings(use{})},
 		{"failover", "leader resigns, the next one leads", "failover", []string{keyOurs, keyCurator, keyKazoo, keyEtcd}, swings(election)},
 	}
 }

@@ -29,7 +29,7 @@ func (d *director) stages() []stage {
 		all = append(all, stage{name: fmt.Sprintf("%d locks at once", locks), run: runMany(locks)})
 	}
 	all = append(all,
-		stage{name: "to the only one waiting, in another session", run: runCross},
+		stage{name: "to the only waiter, in another session", run: runCross},
 		stage{name: "the same after a long wait", who: only(keyOurs), run: runPatient},
 		stage{
 			name: fmt.Sprintf("to the next of %d, in two sessions", crossCrowd),

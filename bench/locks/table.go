@@ -74,14 +74,14 @@ func (r *Results) goals() []goal {
 			figureHandoff(long), figureHandoff(20), keyOurs, 1.3),
 		ratio(fmt.Sprintf("bytes of a handoff with %d waiting ÷ ours with 20", long),
 			figureBytes(long), figureBytes(20), keyOurs, 1.1),
-		ratio("release → grant to the only one waiting, in another session ÷ bare client",
+		ratio("release → grant to the only waiter, in another session ÷ bare client",
 			figureCross(1), figureCross(1), keyBare, 1.25),
 		ratio("the same ÷ zk.Lock", figureCross(1), figureCross(1), keyStock, 0.85),
 		ratio("the same after three probe intervals of waiting ÷ zk.Lock",
 			figurePatient, figureCross(1), keyStock, 0.85),
 		ratio("the same to one of many ÷ bare client",
 			figureCross(crossCrowd), figureCross(crossCrowd), keyBare, 1.25),
-		goal{what: "watches told, each handoff with 1000 waiting", figure: figureWakeUps(1000), limit: 1},
+		goal{what: "watches fired, each handoff with 1000 waiting", figure: figureWakeUps(1000), limit: 1},
 		goal{what: "heap of a held lock, bytes", figure: figureMemory, limit: 1000},
 		goal{what: "goroutines for all held locks", figure: figureGoroutines, limit: 0},
 		goal{what: "session expires: last loss after the first, ms", figure: figureExpire, limit: 50},
@@ -167,7 +167,7 @@ func (r *Results) rows() []row {
 	}
 	all = append(all,
 		row{"allocations per cycle, 1 lock", figureAllocs(1), ""},
-		row{"handoff to the only one waiting, another session", figureCross(1), "µs"},
+		row{"handoff to the only waiter, another session", figureCross(1), "µs"},
 		row{"the same after three probe intervals of waiting", figurePatient, "µs"},
 		row{fmt.Sprintf("handoff to the next of %d, two sessions", crossCrowd), figureCross(crossCrowd), "µs"})
 	for _, each := range []struct {
@@ -176,7 +176,7 @@ func (r *Results) rows() []row {
 		unit   string
 	}{
 		{"handoff", figureHandoff, "µs"}, {"bytes per handoff", figureBytes, "B"},
-		{"requests per handoff", figureAsked, ""}, {"watches told per handoff", figureWakeUps, ""},
+		{"requests per handoff", figureAsked, ""}, {"watches fired per handoff", figureWakeUps, ""},
 	} {
 		for _, queue := range r.queues() {
 			all = append(all, row{fmt.Sprintf("%s, %d waiting", each.what, queue), each.figure(queue), each.unit})

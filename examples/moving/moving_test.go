@@ -60,7 +60,7 @@ func zkLock(hosts []string, data []byte, report func() error) error {
 	if err := lock.LockWithData(data); err != nil { // waits for as long as it takes
 		return err
 	}
-	err = report() // nothing tells it that the lock is gone
+	err = report() // it never learns that the lock is gone
 	return errors.Join(err, lock.Unlock())
 }
 

@@ -12,8 +12,8 @@
 //
 // # How close it is to a real server
 //
-// One script, in testdata/conformance, runs against it and against real servers of the
-// 3.8 and 3.9 series. All of them must give the same answers, frame for frame, except
+// One script, in testdata/conformance, runs against it and against real servers from
+// 3.4 to 3.9. All of them must give the same answers, frame for frame, except
 // where versions differ: every field of every Stat, error codes, zxids, and the order of
 // events and answers. So a program whose tests pass here gets the same answers from a
 // real server, with the exceptions below.

@@ -99,7 +99,7 @@ func TestServersAreKilled(t *testing.T) {
 		t.Errorf("%d of %d locks lost without a quorum", lost, want)
 	}
 	reliability.Report(t, reliability.RowFault,
-		"no quorum for longer than T = %v: %d of %d holders told; no grant before it was back, all afterwards", brief, lost, want)
+		"no quorum for longer than T = %v: %d of %d holders notified; no grant before it was back, all afterwards", brief, lost, want)
 	for _, row := range []reliability.Row{reliability.RowTwoHolders, reliability.RowWedged} {
 		reliability.Report(t, row, "real servers, killed, halted and restarted: 0 in %d trials", trials)
 	}

@@ -55,7 +55,7 @@ const (
 // leader breaks at that very moment. These are two faults within one round trip, and
 // either of them alone does no harm.
 //
-// Times are by a clock that keeps running while the machine is suspended. They may come
+// Times are by a clock that keeps running while the computer is suspended. They may come
 // in any order: one that is too early makes base earlier, never later. A Lease is safe
 // for concurrent use.
 type Lease struct {
