@@ -63,6 +63,7 @@ func TestPollAfterALookThatStopped(t *testing.T) {
 			old := hold("/locks/b")
 			locks := c.Poll("/locks")
 			ctx, end := context.WithCancel(t.Context())
+			defer end()
 			for _, err := range locks(ctx) {
 				if end(); left {
 					eventstest.Must(t, err)
