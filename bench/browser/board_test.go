@@ -256,6 +256,40 @@ func TestBoardAsksForALockBack(t *testing.T) {
 	s.quiet(p)
 }
 
+// TestBoardShowsOneLockInItsDialog, also when the board is restarted meanwhile: it shows
+// and revokes no other lock. If the board cannot tell, the lock is not called gone.
+func TestBoardShowsOneLockInItsDialog(t *testing.T) {
+	all := board.WithRevoke(func(*http.Request) error { return nil })
+	s := start(t, all)
+	hold := func(path, name string) *coordinator.Acquisition {
+		a := s.other.Mutex(path, coordinator.Revocable()).Acquire(t.Context(), coordinator.Data([]byte(name)))
+		eventstest.Receive(t, a.Granted(), "the Grant")
+		return a
+	}
+	ann, bob := hold("/locks/a", "ann"), hold("/locks/b", "bob")
+	p := browser.Open(t, s.url, browser.View{})
+	p.Until("both are shown", shows("/locks/a", "ann", "")+" && "+shows("/locks/b", "bob", ""))
+	s.broken.Store(true)
+	p.Click(".name")
+	p.Until("the dialog says why it has no contenders", `document.querySelector("#about").textContent.includes("the servers do not answer")`)
+	s.broken.Store(false)
+	ann.Release()
+	<-ann.Done()
+	s.show(all)
+	p.Until("the lock of the dialog is gone", `document.querySelector("#about").textContent.startsWith("It is gone") &&
+		document.querySelector("#path").textContent === "/locks/a" && document.querySelectorAll("#contenders tr").length === 0`)
+	p.Eval(`document.querySelector("#ask").requestSubmit(), 0`, nil)
+	p.Until("its revocation is refused", `document.querySelector("#answer").textContent.includes("this lock is gone")`)
+	if len(bob.Revoked()) > 0 || !bob.Valid() {
+		t.Error("another lock was revoked")
+	}
+	p.Press(kb.Escape)
+	hold("/locks/a", "zoe")
+	p.Until("it is shown again", shows("/locks/a", "zoe", ""))
+	p.Click(".name")
+	p.Until("the dialog shows it", `document.querySelectorAll("#contenders tr").length === 1 && document.querySelector("#contenders").textContent.includes("zoe")`)
+}
+
 // TestBoardOffersNoRevocationThatIsRefused: if a revocation is requested anyway, the
 // timeline says that it was refused, not that a holder was asked.
 func TestBoardOffersNoRevocationThatIsRefused(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ type scene struct {
 	c       *coordinator.Coordinator // the process with the board
 	other   *coordinator.Coordinator // the other processes
 	url     string
+	board   atomic.Pointer[board.Board]
+	broken  atomic.Bool // the board's data are answered with an error
 }
 
 // start starts a server inside the test, and a board of all locks. The test runs in
@@ -52,17 +55,32 @@ func startOn(t *testing.T, servers string, options ...board.Option) *scene {
 	s := &scene{t: t, servers: servers}
 	lease := new(board.Lease)
 	s.c, s.other = s.connect(coordinator.WithHooks(lease)), s.connect()
-	b, err := board.New(s.c, "/", append([]board.Option{board.WithLease(lease)}, options...)...)
-	eventstest.Must(t, err)
+	s.show(append([]board.Option{board.WithLease(lease)}, options...)...)
 	mux := http.NewServeMux()
-	mux.Handle("/admin/board/", http.StripPrefix("/admin/board", b))
+	mux.Handle("/admin/board/", http.StripPrefix("/admin/board", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.broken.Load() && r.URL.Path == "/queues.json" {
+			http.Error(w, "the servers do not answer", http.StatusServiceUnavailable)
+			return
+		}
+		s.board.Load().ServeHTTP(w, r)
+	})))
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() {
-		b.Close()
+		s.board.Load().Close()
 		server.Close() // waits for every handler
 	})
 	s.url = server.URL + "/admin/board/"
 	return s
+}
+
+// show puts a new board in the place of the scene's.
+func (s *scene) show(options ...board.Option) {
+	s.t.Helper()
+	b, err := board.New(s.c, "/", options...)
+	eventstest.Must(s.t, err)
+	if old := s.board.Swap(b); old != nil {
+		old.Close()
+	}
 }
 
 func (s *scene) connect(options ...coordinator.Option) *coordinator.Coordinator {

@@ -161,7 +161,6 @@ func testBoard(t *testing.T, g *rig) {
 	p, url = g.serves("board --allow-revoke /board")
 	p.Await(t, "every client that can reach it may revoke locks", 1)
 	var first struct {
-		Board string
 		Locks []struct{ ID string }
 	}
 	for stream := fetch(t, "GET", url+"events", "").stream; len(first.Locks) == 0; {
@@ -172,7 +171,7 @@ func testBoard(t *testing.T, g *rig) {
 			eventstest.Must(t, json.Unmarshal([]byte(data), &first))
 		}
 	}
-	body := fmt.Sprintf(`{"board":%q,"lock":%q,"grace_seconds":60}`, first.Board, first.Locks[0].ID)
+	body := fmt.Sprintf(`{"lock":%q,"grace_seconds":60}`, first.Locks[0].ID)
 	header := []string{"Content-Type", "application/json", "Sec-Fetch-Site", "cross-site"}
 	fetch(t, "POST", url+"revoke", body, header...).must(t, "a revocation by another site", http.StatusForbidden)
 	// A browser's request through a proxy that sets Host, as in docs/board.md.

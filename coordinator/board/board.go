@@ -22,7 +22,6 @@ type Board struct {
 	interval  time.Duration
 	authorise func(*http.Request) error // nil: read-only
 	lease     *Lease                    // nil: no bars
-	epoch     string                    // distinguishes this board's ids from an earlier board's
 	most      int                       // how many locks are watched at most
 
 	ctx  context.Context // ends with the board
@@ -68,7 +67,7 @@ func WithInterval(d time.Duration) Option {
 //nolint:contextcheck,nolintlint // it lasts until Close, whatever the caller's context does; the linter heeds this where New is called
 func New(c *coordinator.Coordinator, root string, options ...Option) (*Board, error) {
 	b := &Board{
-		c: c, root: root, interval: interval, most: mostWatched, epoch: fmt.Sprintf("%x", time.Now().UnixNano()),
+		c: c, root: root, interval: interval, most: mostWatched,
 		poll: c.Poll(root), viewers: map[*viewer]struct{}{}, state: newState(),
 	}
 	over, cancel := context.WithCancel(context.Background())

@@ -17,12 +17,11 @@ import (
 
 const (
 	mostGrace   = time.Hour
-	mostRequest = 4 << 10 // bytes
+	mostRequest = 64 << 10 // bytes
 )
 
 // revocation is the body of a request to /revoke.
 type revocation struct {
-	Board string   `json:"board"`
 	Lock  string   `json:"lock"`
 	Grace *float64 `json:"grace_seconds"` // nil: missing or null, which must not mean at once
 }
@@ -49,7 +48,7 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 	}
 	asked, err := read(w, r)
 	if err != nil {
-		http.Error(w, "want board, lock and grace_seconds: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "want lock and grace_seconds: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	if asked.Grace == nil || *asked.Grace < 0 || *asked.Grace > mostGrace.Seconds() {
@@ -107,6 +106,7 @@ func read(w http.ResponseWriter, r *http.Request) (asked revocation, _ error) {
 		return asked, err
 	}
 	_ = out.SetReadDeadline(time.Time{}) // the grace may be longer
+	patient(w)
 	return asked, nil
 }
 
@@ -114,12 +114,9 @@ func read(w http.ResponseWriter, r *http.Request) (asked revocation, _ error) {
 func (b *Board) pathOf(asked revocation) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if asked.Board != b.epoch {
-		return "", false
-	}
-	for _, k := range b.state.order {
-		if idText(k.id) == asked.Lock {
-			return k.info.Path, true
+	for at := range b.state.locks {
+		if at.id() == asked.Lock {
+			return at.path, true
 		}
 	}
 	return "", false

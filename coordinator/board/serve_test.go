@@ -184,9 +184,7 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			id[l.Path] = l.ID
 		}
 		p.mu.Unlock()
-		body := func(board, lock, grace string) string {
-			return `{"board":"` + board + `","lock":"` + lock + `","grace_seconds":` + grace + `}`
-		}
+		body := func(lock, grace string) string { return `{"lock":"` + lock + `","grace_seconds":` + grace + `}` }
 		fine := []string{"Authorization", "me", "Content-Type", "application/json", "Sec-Fetch-Site", "same-origin"}
 		with := func(header ...string) []string { return slices.Concat(fine, header) }
 		for name, test := range map[string]struct {
@@ -195,21 +193,20 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			status int
 			text   string
 		}{
-			"a stranger":            {body(b.epoch, id["/locks/a"], "5"), with("Authorization", "you"), 403, "you may not"},
-			"another site":          {body(b.epoch, id["/locks/a"], "5"), with("Sec-Fetch-Site", "cross-site"), 403, "cross-origin"},
-			"an old browser's":      {body(b.epoch, id["/locks/a"], "5"), with("Sec-Fetch-Site", "", "Origin", "https://evil.example"), 403, "cross-origin"},
-			"a form":                {body(b.epoch, id["/locks/a"], "5"), with("Content-Type", "text/plain"), 415, "application/json"},
-			"no JSON":               {"lock=1", fine, 400, "want board"},
-			"another charset":       {body("other", "1", "5"), with("Content-Type", "application/json; charset=utf-8"), 404, "gone"},
-			"two requests in one":   {body(b.epoch, id["/locks/a"], "5") + "{}", fine, 400, "after the JSON object"},
-			"too much":              {`{"lock":"` + strings.Repeat("1", 5000) + `"}`, fine, 400, "want board"},
-			"negative grace":        {body(b.epoch, id["/locks/a"], "-1"), fine, 400, "grace"},
-			"much grace":            {body(b.epoch, id["/locks/a"], "3601"), fine, 400, "grace"},
-			"a null grace":          {body(b.epoch, id["/locks/a"], "null"), fine, 400, "seconds of grace"}, // an empty field
-			"no grace":              {`{"board":"` + b.epoch + `","lock":"` + id["/locks/a"] + `"}`, fine, 400, "seconds of grace"},
-			"an unknown lock":       {body(b.epoch, "77", "5"), fine, 404, "gone"},
-			"another board's lock":  {body("other", id["/locks/a"], "5"), fine, 404, "gone"},
-			"a holder that is firm": {body(b.epoch, id["/locks/firm"], "5"), fine, 409, "a holder is not revocable: _c_"},
+			"a stranger":            {body(id["/locks/a"], "5"), with("Authorization", "you"), 403, "you may not"},
+			"another site":          {body(id["/locks/a"], "5"), with("Sec-Fetch-Site", "cross-site"), 403, "cross-origin"},
+			"an old browser's":      {body(id["/locks/a"], "5"), with("Sec-Fetch-Site", "", "Origin", "https://evil.example"), 403, "cross-origin"},
+			"a form":                {body(id["/locks/a"], "5"), with("Content-Type", "text/plain"), 415, "application/json"},
+			"no JSON":               {"lock=1", fine, 400, "want lock"},
+			"another charset":       {body("/locks/none", "5"), with("Content-Type", "application/json; charset=utf-8"), 404, "gone"},
+			"two requests in one":   {body(id["/locks/a"], "5") + "{}", fine, 400, "after the JSON object"},
+			"too much":              {`{"lock":"` + strings.Repeat("1", 70_000) + `"}`, fine, 400, "want lock"},
+			"negative grace":        {body(id["/locks/a"], "-1"), fine, 400, "grace"},
+			"much grace":            {body(id["/locks/a"], "3601"), fine, 400, "grace"},
+			"a null grace":          {body(id["/locks/a"], "null"), fine, 400, "seconds of grace"}, // an empty field
+			"no grace":              {`{"lock":"` + id["/locks/a"] + `"}`, fine, 400, "seconds of grace"},
+			"an unknown lock":       {body("77", "5"), fine, 404, "gone"},
+			"a holder that is firm": {body(id["/locks/firm"], "5"), fine, 409, "a holder is not revocable: _c_"},
 		} {
 			w := ask(b, "POST", "/revoke", test.body, test.header...)
 			eventstest.Equal(t, w.Code, test.status, "%s", name)
@@ -217,7 +214,7 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 		}
 		eventstest.Equal(t, len(holder.Lost()), 0, "the lock was taken away by a request that was refused")
 		began := time.Now()
-		w := ask(b, "POST", "/revoke", body(b.epoch, id["/locks/a"], "5"), fine...)
+		w := ask(b, "POST", "/revoke", body(id["/locks/a"], "5"), fine...)
 		eventstest.Equal(t, w.Code, http.StatusNoContent, "an authorised request")
 		lost := <-holder.Lost()
 		eventstest.Expect(t, time.Since(began) >= 5*time.Second, "it was lost after %v", time.Since(began))

@@ -129,7 +129,7 @@ func TestARevocationEndsWithItsClientThoughTheBodyEndsLate(t *testing.T) {
 	defer server.Close()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
 	eventstest.Must(t, err)
-	text := `{"board":"` + b.epoch + `","lock":"1","grace_seconds":3600}`
+	text := `{"lock":"/locks/a","grace_seconds":3600}`
 	fmt.Fprintf(conn, "POST /revoke HTTP/1.1\r\nHost: board\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(text), text)
 	asked := func() bool {
 		b.mu.Lock()
@@ -143,4 +143,43 @@ func TestARevocationEndsWithItsClientThoughTheBodyEndsLate(t *testing.T) {
 	eventstest.Eventually(t, "it is asked back", asked)
 	_ = conn.Close()
 	eventstest.Receive(t, ended, "the end of the request")
+}
+
+// TestTheTimeoutsOfAServerEndNoPage, and no revocation, whose grace is longer.
+func TestTheTimeoutsOfAServerEndNoPage(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		t.Run(map[bool]string{false: "HTTP/1.1", true: "HTTP/2"}[http2], func(t *testing.T) {
+			zk := zktest.Start(t)
+			c := connect(t, zk)
+			b := boardOf(t, c, WithRevoke(func(*http.Request) error { return nil }))
+			server := httptest.NewUnstartedServer(b)
+			server.EnableHTTP2 = http2
+			const timeout = 20 * time.Millisecond // an update follows another one after rest
+			server.Config.ReadTimeout, server.Config.WriteTimeout = timeout, timeout
+			server.StartTLS()
+			defer server.Close()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/events", nil)
+			eventstest.Must(t, err)
+			page, err := server.Client().Do(r)
+			eventstest.Must(t, err)
+			defer page.Body.Close()
+			updates := bufio.NewScanner(page.Body)
+			updates.Scan()
+			held := c.Mutex("/locks/a", coordinator.Revocable()).Acquire(t.Context())
+			eventstest.Receive(t, held.Granted(), "the Grant")
+			for shown := false; !shown; shown = strings.Contains(updates.Text(), `"id":"/locks/a"`) {
+				if !updates.Scan() {
+					t.Fatalf("the page ends with %v before it shows the lock", updates.Err())
+				}
+			}
+			body := fmt.Sprintf(`{"lock":"/locks/a","grace_seconds":%v}`, (10 * timeout).Seconds())
+			r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/revoke", strings.NewReader(body))
+			eventstest.Must(t, err)
+			r.Header.Set("Content-Type", "application/json")
+			answer, err := server.Client().Do(r)
+			eventstest.Must(t, err)
+			eventstest.Equal(t, answer.StatusCode, http.StatusNoContent, "the revocation")
+			eventstest.Check(t, answer.Body.Close())
+		})
+	}
 }

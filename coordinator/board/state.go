@@ -32,7 +32,6 @@ const (
 // every change after the last number that it has.
 type state struct {
 	version uint64
-	lastID  uint64
 	own     int64 // this process's session
 	locks   map[place]*known
 	watched map[place]*watched
@@ -60,9 +59,17 @@ func placeOf(info events.LockInfo) place {
 	return place{info.Path, info.Kind == events.LockSemaphore}
 }
 
+// id returns what pages and programs call the place, on every board: no other lock ever
+// has it.
+func (p place) id() string {
+	if p.semaphore {
+		return "semaphore:" + p.path
+	}
+	return p.path
+}
+
 // known is what is known of one lock.
 type known struct {
-	id      uint64
 	version uint64 // of its latest change
 	look    uint64 // the version after the look that saw it last
 	info    events.LockInfo
@@ -74,7 +81,10 @@ type known struct {
 }
 
 // departure records a lock that is gone.
-type departure struct{ id, version uint64 }
+type departure struct {
+	at      place
+	version uint64
+}
 
 func newState() state {
 	return state{blank: true, locks: map[place]*known{}, watched: map[place]*watched{}}
@@ -131,8 +141,7 @@ func (s *state) see(f sighting, version uint64, own int64, now time.Time, blind 
 	at := placeOf(f.info)
 	k := s.locks[at]
 	if k == nil {
-		s.lastID++
-		k = &known{id: s.lastID}
+		k = &known{}
 		s.locks[at] = k
 	}
 	k.look = version
@@ -151,7 +160,7 @@ func (s *state) see(f sighting, version uint64, own int64, now time.Time, blind 
 // lose forgets a lock that is gone, at a version.
 func (s *state) lose(at place, k *known, version uint64) {
 	delete(s.locks, at)
-	s.gone = append(s.gone, departure{k.id, version})
+	s.gone = append(s.gone, departure{at, version})
 	if over := len(s.gone) - mostGone; over > 0 {
 		s.missed = s.gone[over-1].version
 		s.gone = slices.Delete(s.gone, 0, over)
@@ -250,7 +259,7 @@ func (s *state) since(version uint64) (n news, _ uint64) {
 	}
 	for _, d := range s.gone {
 		if version > 0 && d.version > version {
-			n.Gone = append(n.Gone, idText(d.id))
+			n.Gone = append(n.Gone, d.at.id())
 		}
 	}
 	for _, m := range s.moments {
@@ -295,7 +304,7 @@ type contenderView struct {
 
 // view returns the lock with at most that many contenders.
 func (k *known) view(own int64, most int) lockView {
-	v := lockView{ID: idText(k.id), Path: k.info.Path, Kind: k.info.Kind.String(), Size: k.info.Size, Contenders: []contenderView{}, Error: k.failed}
+	v := lockView{ID: placeOf(k.info).id(), Path: k.info.Path, Kind: k.info.Kind.String(), Size: k.info.Size, Contenders: []contenderView{}, Error: k.failed}
 	if !k.old.IsZero() {
 		seen := k.old.UTC().Truncate(time.Millisecond)
 		v.Seen = &seen
@@ -350,8 +359,6 @@ func cut(data []byte) string {
 	}
 	return string(data)
 }
-
-func idText(id uint64) string { return strconv.FormatUint(id, 10) }
 
 // sessionText is a session's id as the servers' logs write it.
 func sessionText(id int64) string { return "0x" + strconv.FormatUint(uint64(id), 16) }

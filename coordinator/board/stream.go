@@ -14,7 +14,6 @@ const rest = 100 * time.Millisecond
 
 // update is a message of the stream.
 type update struct {
-	Board    string     `json:"board"` // if it changes, all ids do
 	Root     string     `json:"root"`
 	Now      int64      `json:"now_ms"`
 	State    string     `json:"state"` // the session's state
@@ -33,7 +32,7 @@ type update struct {
 // latest version.
 func (b *Board) update(version uint64) (u update, _ uint64) {
 	u = update{
-		Board: b.epoch, Root: b.root, State: b.c.State().String(), Session: sessionText(b.c.SessionID()),
+		Root: b.root, State: b.c.State().String(), Session: sessionText(b.c.SessionID()),
 		Lease: b.lease.view(), Interval: b.pace().Milliseconds(),
 	}
 	b.mu.Lock()
@@ -57,7 +56,7 @@ func (b *Board) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	asked := time.Now()
+	asked, out := time.Now(), patient(w)
 	v, leave, ok := b.enter()
 	if !ok {
 		unavailable(w)
@@ -69,7 +68,6 @@ func (b *Board) stream(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	out := http.NewResponseController(w)
 	defer b.hurry(out)()
 	mayRevoke := b.authorise != nil && b.authorise(r) == nil
 	for version := uint64(0); ; {
@@ -112,7 +110,7 @@ func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	asked := time.Now()
+	asked, out := time.Now(), patient(w)
 	v, leave, ok := b.enter()
 	if !ok {
 		unavailable(w)
@@ -131,7 +129,7 @@ func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 	l := listing{Root: b.root, Seen: b.state.seen.UTC(), Session: sessionText(own), Locks: []lockView{}}
 	var chosen []known
 	for _, k := range b.state.order {
-		if id == "" || id == idText(k.id) {
+		if id == "" || id == placeOf(k.info).id() {
 			chosen = append(chosen, *k)
 		}
 	}
@@ -148,7 +146,6 @@ func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 	for _, k := range chosen {
 		l.Locks = append(l.Locks, k.view(own, len(k.info.Contenders)))
 	}
-	out := http.NewResponseController(w)
 	defer b.hurry(out)()
 	_ = b.send(w, out, encode(l)) // a client that is gone gets no answer
 }
@@ -167,17 +164,28 @@ func (b *Board) next(w http.ResponseWriter, r *http.Request, v *viewer) bool {
 	}
 }
 
+// patient removes the server's deadline from an answer that waits: send sets its own.
+func patient(w http.ResponseWriter) *http.ResponseController {
+	out := http.NewResponseController(w)
+	_ = out.SetWriteDeadline(time.Time{}) // a wrapper may lack deadlines
+	return out
+}
+
 // send writes the text, and waits for a slow reader no longer than sending. hurry ends
 // the write with the board.
 func (b *Board) send(w http.ResponseWriter, out *http.ResponseController, text []byte) error {
-	_ = out.SetWriteDeadline(time.Now().Add(sending)) // a wrapper may lack deadlines
+	_ = out.SetWriteDeadline(time.Now().Add(sending))
 	if b.ctx.Err() != nil {
 		return coordinator.ErrClosed
 	}
 	if _, err := w.Write(text); err != nil {
 		return err
 	}
-	return out.Flush()
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	_ = out.SetWriteDeadline(time.Time{}) // HTTP/2 would end a stream that has nothing to write
+	return nil
 }
 
 // pace returns the time between the beginnings of two looks.

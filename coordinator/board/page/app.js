@@ -8,7 +8,7 @@
 
 	const locks = new Map(); // by id: {lock, row, times, words, stale}
 	const timeline = [];
-	let board = '', ahead = 0, most = atOnce; // ahead: the server's clock, less this one
+	let ahead = 0, most = atOnce; // ahead: the server's clock, less this one
 	let lease = null, latest = null, source = null, retry = 0, broken = false; // broken: the stream has failed, and not come back
 	let chosen = '', asking = false, again = false, revoking = false; // the lock in the dialog
 
@@ -226,7 +226,7 @@
 	const take = (u) => {
 		performance.clearMeasures('update');
 		const began = performance.now();
-		if (u.reset || u.board !== board) {
+		if (u.reset) {
 			for (const e of locks.values()) if (e.row) e.row.remove();
 			locks.clear();
 			timeline.length = 0;
@@ -234,7 +234,6 @@
 			at('quiet').hidden = false;
 		}
 		const known = !u.reset;
-		board = u.board;
 		latest = u;
 		ahead = u.now_ms - Date.now();
 		lease = u.lease ? { ...u.lease, heard: performance.now() } : null;
@@ -311,11 +310,13 @@
 			again = false;
 			const id = chosen;
 			try {
-				const response = locks.has(id) ? await fetch('queues.json?lock=' + encodeURIComponent(id)) : null;
+				const gone = !locks.has(id) && latest.seen_ms && !latest.error; // then the board need not be asked
+				const response = gone ? null : await fetch('queues.json?lock=' + encodeURIComponent(id));
+				if (response && !response.ok && response.status !== 404) throw new Error(clean((await response.text()).trim()) || response.status);
 				const lock = response && response.ok ? (await response.json()).locks[0] : null;
 				if (id === chosen) show(lock);
 			} catch (err) {
-				if (id === chosen) write(at('about'), 'The board does not answer: ' + err.message);
+				if (id === chosen) write(at('about'), 'The board cannot tell: ' + err.message);
 			}
 		} while (again && chosen);
 		asking = false;
@@ -370,7 +371,7 @@
 		try {
 			const response = await fetch('revoke', {
 				method: 'POST', headers: { 'Content-Type': 'application/json' },
-				body: JSON.stringify({ board, lock: id, grace_seconds: at('grace').valueAsNumber }),
+				body: JSON.stringify({ lock: id, grace_seconds: at('grace').valueAsNumber }),
 			});
 			text = response.ok ? 'The holders that were asked are gone.' : brief((await response.text()).trim());
 		} catch (err) {
