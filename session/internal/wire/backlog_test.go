@@ -60,7 +60,7 @@ func TestAnswersWaitForTheRequestOfTheirOwnConnection(t *testing.T) {
 					p.receive(4 + minReply)
 				}
 			case b.read: // a client without watches
-				equal(t, p.hear(replyFrame(9, 0)), restoreMax, "the answer waited for")
+				equal(t, p.hear(replyFrame(xidPing, 0)), restoreMax, "the answer waited for")
 			}
 			eventstest.Check(t, p.Close())
 		}

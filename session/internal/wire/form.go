@@ -76,12 +76,16 @@ type form struct {
 func (w *wire) formOfHead() (form, error) {
 	xid, code := int32At(w.head[:], 0), int32At(w.head[:], minReply-lengthSize)
 	w.mu.Lock()
-	s := w.pending[xid]
+	s, asked := w.pending[xid]
 	w.mu.Unlock()
 	f := form{left: prefixLength + w.length, skip: prefixLength + minReply}
 	switch {
 	case xid == xidEvent:
 		f.next = partEvent
+	case xid >= 0 && !asked:
+		// The client would look for the request only after the last byte, and may have
+		// made it by then.
+		return f, fmt.Errorf("%w: it answers no request", errForm)
 	case xid < 0 || code != 0:
 	case s.standsIn: // for a create, which was not sent
 		return f, fmt.Errorf("%w: there is a node at the path of a create", errForm)

@@ -275,6 +275,17 @@ func TestFormsAreFoundInPieces(t *testing.T) {
 	}
 }
 
+// TestAnAnswerBeforeItsRequest is not passed on: its form could not be checked.
+func TestAnAnswerBeforeItsRequest(t *testing.T) {
+	for _, code := range []int32{0, -101} {
+		p := established(t, Events{})
+		p.in.Reset(bytes.NewReader(replyFrame(2, code, stat...)))
+		if _, err := p.Read(make([]byte, 1)); !errors.Is(err, errForm) {
+			t.Errorf("an answer to request 2, which was not made, with code %d, is read with %v, want %v", code, err, errForm)
+		}
+	}
+}
+
 // TestAnAnswerToAReadInPlaceOfACreate: success is an error. Otherwise, the client would
 // believe that the create was executed.
 func TestAnAnswerToAReadInPlaceOfACreate(t *testing.T) {

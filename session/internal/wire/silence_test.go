@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"io"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,4 +137,31 @@ func TestForHowLongARequestWaits(t *testing.T) {
 		equal(t, requestPatience(T, waited), want,
 			"a request that has waited for %v waits for longer", waited)
 	}
+}
+
+// TestARequestWaitsNoLongerWhateverElseArrives: events, before each of which the client
+// sets a deadline of its own.
+func TestARequestWaitsNoLongerWhateverElseArrives(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		p := play(t, NewLink(Events{}))
+		p.greet(0)
+		go p.peer.recv()
+		p.ask(requestFrame(1, opcode.Delete))
+		began := time.Now()
+		var sends sync.WaitGroup
+		sends.Go(func() {
+			for err := error(nil); err == nil; _, err = p.peer.Write(eventFrame("/a")) {
+				time.Sleep(testTimeout / 40)
+			}
+		})
+		for err, frame := error(nil), make([]byte, len(eventFrame("/a"))); err == nil; {
+			eventstest.Must(t, p.SetReadDeadline(time.Now().Add(ClientPatience(testTimeout))))
+			_, err = io.ReadFull(p, frame)
+		}
+		waited := time.Since(began)
+		expect(t, waited >= MostPatience(testTimeout) && waited <= MostPatience(testTimeout)+testTimeout/LeastPatience,
+			"the request waits for %v of a timeout of %v", waited, testTimeout)
+		eventstest.Check(t, p.Close())
+		sends.Wait()
+	})
 }

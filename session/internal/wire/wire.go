@@ -155,6 +155,7 @@ type wire struct {
 	parts       int32       // how many xids of parts were used; see watchesInParts
 	pings       []time.Time // when pings were sent; they all have the same xid, and are answered in order
 	heard       time.Time   // when the newest bytes of an owed answer arrived
+	overdue     overdue     // of the oldest answer
 
 	// The outbox. The client calls Write for each frame, and every call would be a system
 	// call. Frames that arrive while one is in progress are sent together in the next
@@ -615,9 +616,23 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 		if debt := w.link.Owing(); !debt.IsZero() && w.established.Sub(debt) < MostPatience(timeout) {
 			since = debt // callers have been waiting since then
 		}
-		t = earlier(t, time.Now().Add(requestPatience(timeout, now.Sub(since))))
+		if w.overdue.since != since {
+			w.overdue = overdue{since: since, by: time.Now().Add(requestPatience(timeout, now.Sub(since)))}
+		} else if late := time.Now(); late.After(w.overdue.by) && !w.overdue.late {
+			// Nothing was read in time, perhaps because this process was paused.
+			w.overdue.by, w.overdue.late = late.Add(requestPatience(timeout, timeout)), true
+		}
+		t = earlier(t, w.overdue.by)
 	}
 	return w.conn.SetReadDeadline(t)
+}
+
+// overdue says when reading ends because an answer is missing. The client sets a deadline
+// before each frame, and frames that answer nothing must not put it off.
+type overdue struct {
+	since time.Time // since when the answer is owed
+	by    time.Time
+	late  bool // by was put off once
 }
 
 // SetWriteDeadline sets the deadline for Write, in the same way. After the handshake, it
