@@ -220,6 +220,32 @@ func TestThoseBehindAHolderHaveAPosition(t *testing.T) {
 	}
 }
 
+// TestThoseWhoseNodeIsRequeuedHaveAPosition again if the next one finds itself alone: the
+// other session has released the lock meanwhile.
+func TestThoseWhoseNodeIsRequeuedHaveAPosition(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		other, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		l := cachedAt(c)
+		all := waiters(l, 3)
+		queue, err := l.Queue(t.Context())
+		eventstest.Must(t, err)
+		strike(srv, zktest.Delay(time.Second), coordtest.Creates)
+		eventstest.Must(t, srv.Delete(queue[1].Node))
+		synctest.Wait()
+		coordtest.End(other)
+		coordtest.Soon(t, all[0])
+		synctest.Wait()
+		for i, a := range all[1:] {
+			n, ok := a.Position()
+			expect(t, ok && n == i+1, "waiter %d has %d ahead (%v), want %d", i, n, ok, i+1)
+		}
+		for _, a := range all {
+			a.Release()
+		}
+	})
+}
+
 // TestALateWaiterHasAPosition, although the node for which it waits has long been queued
 // behind another session's.
 func TestALateWaiterHasAPosition(t *testing.T) {

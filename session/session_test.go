@@ -132,17 +132,18 @@ func outageBesideSilentServers(t *testing.T, twins []string) {
 		r.Silent, r.Twins = []string{"b:1", "c:1", "d:1", "e:1"}, twins
 		r.Open("")
 		s := r.Seated()
+		keep := func() { // each session has its full timeout again
+			r.Server.LoseQuorum(true)
+			r.Server.LoseQuorum(false)
+		}
 		refused := func(times int) {
 			t.Helper()
-			for range times {
-				before := r.Server.Requests(zktest.OpConnect)
-				r.Until("it is refused", func() bool {
-					r.Server.LoseQuorum(true) // so that the session does not end meanwhile
-					r.Server.LoseQuorum(false)
-					return r.Server.Requests(zktest.OpConnect) > before
-				})
-				time.Sleep(time.Second) // the servers are asked whether they serve
-			}
+			before := r.Server.Requests(zktest.OpConnect)
+			r.Until("it is refused", func() bool {
+				keep()
+				return r.Server.Requests(zktest.OpConnect) >= before+times
+			})
+			time.Sleep(time.Second) // the servers are asked whether they serve
 		}
 		r.On(zktest.OpConnect, zktest.CutBefore())
 		r.Server.Cut(r.Only())
@@ -155,10 +156,11 @@ func outageBesideSilentServers(t *testing.T, twins []string) {
 		time.Sleep(sessionTimeout) // the silent servers take longer
 		r.Server.Down(false)
 		refused(1 + len(twins))
-		r.Server.LoseQuorum(true)
 		r.Server.Intercept(nil)
-		time.Sleep(sessionTimeout)
-		r.Server.LoseQuorum(false)
+		for r.Session.State() != session.Connected {
+			keep()
+			time.Sleep(time.Second)
+		}
 		r.Settle()
 		s.Want("Suspended Reconnected")
 	})

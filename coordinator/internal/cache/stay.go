@@ -261,6 +261,7 @@ func (s *stay) take(epoch recipes.Epoch, e recipes.Effect) {
 
 // requeue reports to each waiter that its place is lost, because the node is.
 func (s *stay) requeue() {
+	s.unplaced = true
 	for t := s.first; t != nil; t = t.next {
 		t.Requeue()
 	}
@@ -299,8 +300,8 @@ func (s *stay) placeOf(waiting int) (ahead int, known bool) {
 	return ahead + waiting, known
 }
 
-// lose notifies the holders and the waiters. A holder that was admitted but has not started yet is notified
-// when it starts.
+// lose notifies the holders and the waiters. A holder that was admitted but has not
+// started yet is notified when it starts.
 func (s *stay) lose(e recipes.Lose) {
 	s.book.Over, s.loss = true, e
 	s.requeue()
