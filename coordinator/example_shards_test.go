@@ -43,7 +43,11 @@ func (s *Shards) Run(ctx context.Context, n int) (err error) {
 				return cmp.Or(err, context.Cause(ctx))
 			}
 			err = cmp.Or(err, s.handle(ev))
-		case seen := <-queue:
+		case seen, open := <-queue:
+			if !open && ctx.Err() == nil {
+				_, unread := members.Queue(ctx)
+				err = cmp.Or(err, unread, errors.New("the members cannot be watched"))
+			}
 			s.share = 0 // a process that the others do not count owns nothing
 			rank := slices.IndexFunc(seen, func(m coordinator.Contender) bool { return m.Session == s.C.SessionID() })
 			if rank >= 0 {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -56,6 +58,22 @@ func (o *owners) want(when string, moves int, counts ...int) (each map[string]in
 		"%s: the processes own %v, after %d moves; want %v after %d", when, each, o.moves, counts, moves)
 	o.moves = 0
 	return each
+}
+
+// TestShardsWithoutTheirMembers: a process that may not read who they are stops.
+func TestShardsWithoutTheirMembers(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		s := &Shards{C: c, Root: "/shards", Start: func(int) {}, Stop: func(int) {}}
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(t.Context(), 3) }()
+		time.Sleep(time.Minute)
+		strike(srv, zktest.Fail(zktest.NoAuth), func(q zktest.Request) bool {
+			return q.Op == zktest.OpGetChildren2 && strings.HasPrefix(q.Path, "/shards/members")
+		})
+		srv.Cut(c.SessionID())
+		expectError(t, eventstest.Receive(t, ended, "the end"), coordinator.ErrNoAuth, "the end")
+	})
 }
 
 // TestShards checks the example: each shard has one owner at a time, no process has more

@@ -220,6 +220,7 @@ func testIdentities(t *testing.T, g *rig) {
 	g.ends(0, "queue /identities/lock --auth-file "+write(t, "right", "# ann\n\ndigest:ann:secret\n"), "ann's")
 	bad := write(t, "wrong", "digest:ann:secret\nhush\n")
 	wrong := g.ends(codeFailed, "queue /identities/lock --auth-file "+bad, "line 2")
+	g.ends(codeFailed, "queue /identities/lock --auth-file "+write(t, "none", "# nothing yet\n"), "contains no identity")
 	prints(t, wrong.String(), "hush", false)
 }
 

@@ -165,6 +165,9 @@ func (s *settings) identities() (all []session.Auth, err error) {
 		}
 		all = append(all, session.Auth{Scheme: scheme, Auth: []byte(identity)})
 	}
+	if len(all) == 0 && lines.Err() == nil {
+		return nil, fmt.Errorf("%s contains no identity", s.authFile)
+	}
 	return all, lines.Err()
 }
 

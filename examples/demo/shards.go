@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,11 @@ func (m *member) run(ctx context.Context) (err error) {
 				return err
 			}
 			err = errors.Join(err, m.handle(ev))
-		case seen := <-queue:
+		case seen, open := <-queue:
+			if !open && ctx.Err() == nil {
+				_, unread := members.Queue(ctx)
+				err = cmp.Or(err, unread, errors.New("the members cannot be watched"))
+			}
 			m.share = 0 // a member that the others do not count owns nothing
 			rank := slices.IndexFunc(seen, func(c coordinator.Contender) bool { return c.Session == m.c.SessionID() })
 			if rank >= 0 {

@@ -39,7 +39,8 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(c *config) {
 // WithLockLabel sets the function that maps a lock's path to the attribute lock of
 // metrics, instead of the default of [WithMaxLocks]. It is called in Acquire, and at the
 // Grant of a multi-lock, from any goroutine: it must be fast and must not call the
-// library. After 500 labels (see WithMaxLocks), each further one is *.
+// library. A label that several locks share should contain a *. After 500 labels (see
+// WithMaxLocks), each further one is *.
 func WithLockLabel(choose func(path string) string) Option {
 	return func(c *config) { c.choose = choose }
 }

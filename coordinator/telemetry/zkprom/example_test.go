@@ -28,7 +28,7 @@ func Example() {
 
 func ExampleWithLockLabel() {
 	m := zkprom.New(zkprom.WithLockLabel(func(lock string) string {
-		return path.Dir(lock) // one label for all tasks of a queue
+		return path.Dir(lock) + "/*" // one label for all tasks of a queue; alerts about single locks leave it out
 	}))
 	prometheus.MustRegister(m)
 }

@@ -61,8 +61,9 @@ func queueConfigOf(options []QueueOption) config {
 
 // WithLockLabel sets the function that maps a path to the label `lock`, instead of the
 // default of [WithMaxLocks]. It is called in Acquire, and at the Grant of a multi-lock,
-// from any goroutine: it must be fast and must not call the library. After 500 labels
-// (see WithMaxLocks), each further one is `*`.
+// from any goroutine: it must be fast and must not call the library. A label that several
+// locks share must contain a `*`; alerts about single locks leave it out. After 500
+// labels (see WithMaxLocks), each further one is `*`.
 func WithLockLabel(choose func(path string) string) LabelOption {
 	return labelOption(func(cfg *config) { cfg.choose = choose })
 }

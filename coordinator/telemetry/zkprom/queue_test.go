@@ -216,7 +216,7 @@ func TestAScrapeExportsWhatIsKnown(t *testing.T) {
 			eventstest.Must(t, server.Create(fmt.Sprintf("/locks/m/%05d", i), nil))
 		}
 		eventstest.Must(t, server.Create("/locks/a/lock-0000000000", nil))
-		eventstest.Must(t, server.Create("/locks/z/lock-0000000000", nil))
+		eventstest.Must(t, server.Create("/locks/y/z/lock-0000000000", nil))
 		c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option())
 		eventstest.Must(t, err)
 		defer func() { eventstest.Check(t, c.Close()) }()
@@ -230,7 +230,7 @@ func TestAScrapeExportsWhatIsKnown(t *testing.T) {
 			eventstest.Expect(t, time.Since(asked) <= time.Second, "a scrape took %v", time.Since(asked))
 			eventstest.Expect(t, shown["queue_held{unknown,/locks/a}=1"],
 				"%v after the first scrape the lock at the beginning is not exported: %v", time.Since(begun), shown)
-			both = shown["queue_held{unknown,/locks/z}=1"]
+			both = shown["queue_held{unknown,/locks/y/z}=1"]
 			eventstest.Expect(t, both || !shown["queue_searched=1"],
 				"the tree counts as searched before its last lock")
 			if time.Since(begun) > 6*time.Duration(nodes)*time.Millisecond {
