@@ -127,7 +127,7 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 		if k.look == look {
 			continue
 		}
-		s.lose(at, k, look)
+		s.lose(at, look)
 		if !away {
 			s.changed(at.path, own, k.info.Contenders, nil, ended)
 		}
@@ -158,7 +158,7 @@ func (s *state) see(f sighting, version uint64, own int64, now time.Time, blind 
 }
 
 // lose forgets a lock that is gone, at a version.
-func (s *state) lose(at place, k *known, version uint64) {
+func (s *state) lose(at place, version uint64) {
 	delete(s.locks, at)
 	s.gone = append(s.gone, departure{at, version})
 	if over := len(s.gone) - mostGone; over > 0 {

@@ -104,7 +104,7 @@ func (s *state) hear(w *watched, info events.LockInfo, queue []events.Contender,
 		}
 	case k != nil:
 		s.order = slices.DeleteFunc(s.order, func(other *known) bool { return other == k })
-		s.lose(at, k, s.version)
+		s.lose(at, s.version)
 		s.changed(at.path, own, k.info.Contenders, nil, now)
 	}
 }

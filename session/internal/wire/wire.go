@@ -616,7 +616,7 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 		if debt := w.link.Owing(); !debt.IsZero() && w.established.Sub(debt) < MostPatience(timeout) {
 			since = debt // callers have been waiting since then
 		}
-		if w.overdue.since != since {
+		if !w.overdue.since.Equal(since) {
 			w.overdue = overdue{since: since, by: time.Now().Add(requestPatience(timeout, now.Sub(since)))}
 		} else if late := time.Now(); late.After(w.overdue.by) && !w.overdue.late {
 			// Nothing was read in time, perhaps because this process was paused.
