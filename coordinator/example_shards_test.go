@@ -45,8 +45,7 @@ func (s *Shards) Run(ctx context.Context, n int) (err error) {
 			err = cmp.Or(err, s.handle(ev))
 		case seen, open := <-queue:
 			if !open && ctx.Err() == nil {
-				_, unread := members.Queue(ctx)
-				err = cmp.Or(err, unread, errors.New("the members cannot be watched"))
+				err = cmp.Or(err, errors.New("the list of members cannot be read any more"))
 			}
 			s.share = 0 // a process that the others do not count owns nothing
 			rank := slices.IndexFunc(seen, func(m coordinator.Contender) bool { return m.Session == s.C.SessionID() })

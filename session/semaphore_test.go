@@ -129,7 +129,9 @@ func TestPermitsAreGivenBackThoughOneIsGone(t *testing.T) {
 				first.Look(1, false) // from now on, the session knows the semaphore
 				first.Surveys(recipes.Survey{Node: node})
 				first.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1})
-				first.Want("Gone Entered")
+				if told := typesOf(first.Fresh()); told != "Gone Entered" && told != "Entered" { // it may have left its place before the event
+					r.Fatalf("the seat is told %s, want Entered", told)
+				}
 				r.Make(foreign, "")
 				s := r.PermitSeat(4, 3)
 				spare := makeOf[recipes.Entered](s, 1)

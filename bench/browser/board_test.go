@@ -20,6 +20,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/board"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
 // quiet fails the test if the page has made a request to another host, or has an error.
@@ -288,6 +289,31 @@ func TestBoardShowsOneLockInItsDialog(t *testing.T) {
 	p.Until("it is shown again", shows("/locks/a", "zoe", ""))
 	p.Click(".name")
 	p.Until("the dialog shows it", `document.querySelectorAll("#contenders tr").length === 1 && document.querySelector("#contenders").textContent.includes("zoe")`)
+}
+
+// TestBoardDoesNotCallALockGoneThatItHasNotFoundYet: after a restart, it searches a large
+// tree for the lock in the dialog.
+func TestBoardDoesNotCallALockGoneThatItHasNotFoundYet(t *testing.T) {
+	t.Parallel()
+	server := zktest.Start(t)
+	s := startOn(t, server.Addr())
+	s.queue(s.other.Mutex("/y/z"), "ann")
+	p := browser.Open(t, s.url, browser.View{})
+	p.Until("the lock is shown", shows("/y/z", "ann", ""))
+	p.Click(".name")
+	p.Until("the dialog shows it", `document.querySelectorAll("#contenders tr").length === 1`)
+	p.Eval(`window.abouts = new Set(), new MutationObserver(() => abouts.add(document.querySelector("#about").textContent))
+		.observe(document.querySelector("#about"), {childList: true, characterData: true, subtree: true}), 0`, nil)
+	for i := range 5000 {
+		eventstest.Must(t, server.Create(fmt.Sprintf("/m/%04d", i), nil))
+	}
+	s.show()
+	p.Until("it says that it searches", `[...abouts].some((a) => a.includes("still searching"))`)
+	p.Until("it has found the lock", `document.querySelector("#about").textContent.includes("1 holder")`)
+	var gone bool
+	if p.Eval(`[...abouts].some((a) => a.includes("It is gone"))`, &gone); gone {
+		t.Error("meanwhile the lock was called gone")
+	}
 }
 
 // TestBoardOffersNoRevocationThatIsRefused: if a revocation is requested anyway, the

@@ -58,7 +58,7 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 	grace := time.Duration(*asked.Grace * float64(time.Second))
 	at, ok := b.pathOf(asked)
 	if !ok {
-		http.Error(w, "this lock is gone: look again", http.StatusNotFound)
+		b.missing(w)
 		return
 	}
 	ctx := session.WithAsked(r.Context(), func() {

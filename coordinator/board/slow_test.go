@@ -154,7 +154,7 @@ func TestTheTimeoutsOfAServerEndNoPage(t *testing.T) {
 			b := boardOf(t, c, WithRevoke(func(*http.Request) error { return nil }))
 			server := httptest.NewUnstartedServer(b)
 			server.EnableHTTP2 = http2
-			const timeout = 20 * time.Millisecond // an update follows another one after rest
+			const timeout = 300 * time.Millisecond // for the TLS handshake, too
 			server.Config.ReadTimeout, server.Config.WriteTimeout = timeout, timeout
 			server.StartTLS()
 			defer server.Close()
@@ -163,16 +163,28 @@ func TestTheTimeoutsOfAServerEndNoPage(t *testing.T) {
 			page, err := server.Client().Do(r)
 			eventstest.Must(t, err)
 			defer page.Body.Close()
-			updates := bufio.NewScanner(page.Body)
-			updates.Scan()
-			held := c.Mutex("/locks/a", coordinator.Revocable()).Acquire(t.Context())
-			eventstest.Receive(t, held.Granted(), "the Grant")
-			for shown := false; !shown; shown = strings.Contains(updates.Text(), `"id":"/locks/a"`) {
-				if !updates.Scan() {
-					t.Fatalf("the page ends with %v before it shows the lock", updates.Err())
+			updates, opened := bufio.NewScanner(page.Body), time.Now()
+			shows := func(what string) {
+				t.Helper()
+				for updates.Scan() {
+					if strings.Contains(updates.Text(), what) {
+						return
+					}
 				}
+				t.Fatalf("the page ends with %v after %v, before it shows %s", updates.Err(), time.Since(opened), what)
 			}
-			body := fmt.Sprintf(`{"lock":"/locks/a","grace_seconds":%v}`, (10 * timeout).Seconds())
+			hold := func() *coordinator.Acquisition {
+				held := c.Mutex("/locks/a", coordinator.Revocable()).Acquire(t.Context())
+				eventstest.Receive(t, held.Granted(), "the Grant")
+				shows(`"id":"/locks/a"`)
+				return held
+			}
+			for time.Since(opened) < 2*timeout {
+				hold().Release()
+				shows(`"gone":["/locks/a"]`)
+			}
+			hold()
+			body := fmt.Sprintf(`{"lock":"/locks/a","grace_seconds":%v}`, (2 * timeout).Seconds())
 			r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/revoke", strings.NewReader(body))
 			eventstest.Must(t, err)
 			r.Header.Set("Content-Type", "application/json")

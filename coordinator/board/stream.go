@@ -139,7 +139,7 @@ func (b *Board) queues(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, failed, http.StatusServiceUnavailable)
 		return
 	case id != "" && len(chosen) == 0:
-		http.Error(w, "there is no such lock", http.StatusNotFound)
+		b.missing(w)
 		return
 	}
 	l.State = b.c.State().String()
@@ -199,6 +199,18 @@ func (b *Board) lookedSince(t time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.state.looked.After(t)
+}
+
+// missing answers a request for a lock that the board does not know.
+func (b *Board) missing(w http.ResponseWriter) {
+	b.mu.Lock()
+	searches := b.state.blank || b.state.nodes > 0
+	b.mu.Unlock()
+	text := "this lock is gone: look again"
+	if searches {
+		text = "the board is still searching, and has not found this lock yet"
+	}
+	http.Error(w, text, http.StatusNotFound)
 }
 
 func unavailable(w http.ResponseWriter) {

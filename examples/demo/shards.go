@@ -52,8 +52,7 @@ func (m *member) run(ctx context.Context) (err error) {
 			err = errors.Join(err, m.handle(ev))
 		case seen, open := <-queue:
 			if !open && ctx.Err() == nil {
-				_, unread := members.Queue(ctx)
-				err = cmp.Or(err, unread, errors.New("the members cannot be watched"))
+				err = cmp.Or(err, errors.New("the list of members cannot be read any more"))
 			}
 			m.share = 0 // a member that the others do not count owns nothing
 			rank := slices.IndexFunc(seen, func(c coordinator.Contender) bool { return c.Session == m.c.SessionID() })

@@ -10,7 +10,7 @@
 	const timeline = [];
 	let ahead = 0, most = atOnce; // ahead: the server's clock, less this one
 	let lease = null, latest = null, source = null, retry = 0, broken = false; // broken: the stream has failed, and not come back
-	let chosen = '', asking = false, again = false, revoking = false; // the lock in the dialog
+	let chosen = '', asking = false, again = false, unsure = false, revoking = false; // the lock in the dialog
 
 	const element = (tag, name, text) => {
 		const made = document.createElement(tag);
@@ -261,7 +261,7 @@
 		document.title = 'Locks below ' + clean(u.root);
 		moments(u.events ?? []);
 		render();
-		if (chosen && (u.reset || (u.gone ?? []).includes(chosen) || (u.locks ?? []).some((l) => l.id === chosen))) detail();
+		if (chosen && (unsure || u.reset || (u.gone ?? []).includes(chosen) || (u.locks ?? []).some((l) => l.id === chosen))) detail();
 		performance.measure('update', { start: began });
 	};
 	const connect = () => {
@@ -310,18 +310,22 @@
 			again = false;
 			const id = chosen;
 			try {
-				const gone = !locks.has(id) && latest.seen_ms && !latest.error; // then the board need not be asked
+				const gone = !locks.has(id) && latest.seen_ms && !latest.error && !latest.searched_nodes; // then the board need not be asked
 				const response = gone ? null : await fetch('queues.json?lock=' + encodeURIComponent(id));
-				if (response && !response.ok && response.status !== 404) throw new Error(clean((await response.text()).trim()) || response.status);
+				if (response && !response.ok && (response.status !== 404 || latest.searched_nodes)) throw new Error(clean((await response.text()).trim()) || response.status);
 				const lock = response && response.ok ? (await response.json()).locks[0] : null;
 				if (id === chosen) show(lock);
 			} catch (err) {
-				if (id === chosen) write(at('about'), 'The board cannot tell: ' + err.message);
+				if (id === chosen) {
+					unsure = true; // ask again with the next update
+					write(at('about'), 'The board cannot tell: ' + err.message);
+				}
 			}
 		} while (again && chosen);
 		asking = false;
 	};
 	const show = (lock) => {
+		unsure = false;
 		at('scroll').hidden = !lock || !lock.contenders.length;
 		const ask = Boolean(lock && latest.revoke && lock.holders && !lock.not_revocable);
 		at('firm').hidden = !(lock && latest.revoke && lock.not_revocable);
