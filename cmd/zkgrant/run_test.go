@@ -186,7 +186,7 @@ func TestARunInsideARun(t *testing.T) {
 		"run -k read /r": {
 			"run -k read /r": 0, "run -k write /r": codeFailed, "run /c -- zkgrant run -k write /r": codeFailed,
 		},
-		"run -k write /r":  {"run -k read /r": codeFailed},
+		"run -k write /w":  {"run -k read /w": codeFailed}, // another path: these run at the same time
 		"run -k unfair /u": {"run -k unfair /u": codeFailed},
 		"elect /e":         {"elect /e": codeFailed},
 		"run --size 2 /s": {
