@@ -178,9 +178,9 @@ func TestAnIdleNodeThatWasUsedOnceMoreCostsNothing(t *testing.T) {
 	})
 }
 
-// TestThoseBehindAHolderHaveAPosition of which the stream tells once, even if they came
-// when nothing was known about their node's place. If the node is deleted, they queue up
-// again.
+// TestThoseBehindAHolderHaveAPosition, and the stream reports it once. This includes
+// waiters that came before their node had a known place. If the node is deleted, they
+// queue up again.
 func TestThoseBehindAHolderHaveAPosition(t *testing.T) {
 	for _, name := range []string{"a new node", "an idle node"} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {

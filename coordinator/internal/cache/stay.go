@@ -267,8 +267,9 @@ func (s *stay) requeue() {
 	}
 }
 
-// displace notes that the waiters' places are new. They are told once the change is over,
-// since it may move many waiters, or at the node's Grant or listing.
+// displace notes that the waiters' places have changed. One change may move many waiters,
+// so they are told at its end. If nothing is known by then, they are told at the node's
+// Grant or listing.
 func (s *stay) displace() {
 	s.unplaced = true
 	s.cache.all.displaced = append(s.cache.all.displaced, s)

@@ -139,8 +139,8 @@ func TestForHowLongARequestWaits(t *testing.T) {
 	}
 }
 
-// TestARequestWaitsNoLongerWhateverElseArrives: events, before each of which the client
-// sets a deadline of its own.
+// TestARequestWaitsNoLongerWhateverElseArrives: before each event that it reads, the
+// client sets a new deadline, but that does not give the request more time.
 func TestARequestWaitsNoLongerWhateverElseArrives(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		p := play(t, NewLink(Events{}))
