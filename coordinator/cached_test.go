@@ -188,7 +188,7 @@ func TestThoseBehindAHolderHaveAPosition(t *testing.T) {
 			l := cachedAt(c)
 			if name == "an idle node" {
 				l = kept(t, c)
-				time.Sleep(time.Minute)
+				time.Sleep(30 * time.Second) // half of the time after which it is given up
 			}
 			stream := c.Events(t.Context())
 			all := waiters(l, 5)
