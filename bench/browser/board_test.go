@@ -308,7 +308,7 @@ func TestBoardDoesNotCallALockGoneThatItHasNotFoundYet(t *testing.T) {
 		eventstest.Must(t, server.Create(fmt.Sprintf("/m/%04d", i), nil))
 	}
 	s.show()
-	p.Until("it says that it searches", `[...abouts].some((a) => a.includes("still searching"))`)
+	p.Until("it says that it searches", `[...abouts].some((a) => a.includes("not found yet"))`)
 	p.Until("it has found the lock", `document.querySelector("#about").textContent.includes("1 holder")`)
 	var gone bool
 	if p.Eval(`[...abouts].some((a) => a.includes("It is gone"))`, &gone); gone {

@@ -172,6 +172,11 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 		holder := hold(t, connect(t, server), "/locks/a", "ann")
 		firm := connect(t, server).Mutex("/locks/firm").Acquire(t.Context())
 		<-firm.Granted()
+		body := func(lock, grace string) string { return `{"lock":"` + lock + `","grace_seconds":` + grace + `}` }
+		fine := []string{"Authorization", "me", "Content-Type", "application/json", "Sec-Fetch-Site", "same-origin"}
+		early := ask(b, "POST", "/revoke", body("/locks/a", "5"), fine...)
+		eventstest.Equal(t, early.Code, 503, "a request before anybody has looked")
+		eventstest.Contains(t, early.Body.String(), "not found yet", "the same")
 		p, mine := visit(b, false), visitAs(b, "/events", "me", false)
 		defer p.leave()
 		defer mine.leave()
@@ -184,8 +189,6 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			id[l.Path] = l.ID
 		}
 		p.mu.Unlock()
-		body := func(lock, grace string) string { return `{"lock":"` + lock + `","grace_seconds":` + grace + `}` }
-		fine := []string{"Authorization", "me", "Content-Type", "application/json", "Sec-Fetch-Site", "same-origin"}
 		with := func(header ...string) []string { return slices.Concat(fine, header) }
 		for name, test := range map[string]struct {
 			body   string

@@ -201,16 +201,17 @@ func (b *Board) lookedSince(t time.Time) bool {
 	return b.state.looked.After(t)
 }
 
-// missing answers a request for a lock that the board does not know.
+// missing answers a request for a lock that the board does not know. Only the end of a
+// search proves that a lock is gone.
 func (b *Board) missing(w http.ResponseWriter) {
 	b.mu.Lock()
-	searches := b.state.blank || b.state.nodes > 0
+	searched := !b.state.blank && b.state.nodes == 0
 	b.mu.Unlock()
-	text := "this lock is gone: look again"
-	if searches {
-		text = "the board is still searching, and has not found this lock yet"
+	if searched {
+		http.Error(w, "this lock is gone: look again", http.StatusNotFound)
+	} else {
+		http.Error(w, "this lock is not found yet: the board searches while a page is open", http.StatusServiceUnavailable)
 	}
-	http.Error(w, text, http.StatusNotFound)
 }
 
 func unavailable(w http.ResponseWriter) {

@@ -312,7 +312,7 @@
 			try {
 				const gone = !locks.has(id) && latest.seen_ms && !latest.error && !latest.searched_nodes; // then the board need not be asked
 				const response = gone ? null : await fetch('queues.json?lock=' + encodeURIComponent(id));
-				if (response && !response.ok && (response.status !== 404 || latest.searched_nodes)) throw new Error(clean((await response.text()).trim()) || response.status);
+				if (response && !response.ok && response.status !== 404) throw new Error(clean((await response.text()).trim()) || response.status);
 				const lock = response && response.ok ? (await response.json()).locks[0] : null;
 				if (id === chosen) show(lock);
 			} catch (err) {
