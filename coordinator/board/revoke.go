@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
 )
 
@@ -56,12 +57,14 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	grace := time.Duration(*asked.Grace * float64(time.Second))
-	at, ok := b.pathOf(asked)
+	at, shown, ok := b.lockOf(asked)
 	if !ok {
 		b.missing(w)
 		return
 	}
-	ctx := session.WithAsked(r.Context(), func() {
+	// A queue and a semaphore may share a path, and the next holder may be a newcomer.
+	ctx := session.WithSeen(r.Context(), shown)
+	ctx = session.WithAsked(ctx, func() {
 		b.tell(func(s *state) {
 			s.add(moment{At: time.Now().UnixMilli(), What: "asked", Path: at, Note: "the holders have " + grace.String() + " to release it"})
 		})
@@ -110,16 +113,16 @@ func read(w http.ResponseWriter, r *http.Request) (asked revocation, _ error) {
 	return asked, nil
 }
 
-// pathOf returns the path of a lock that the board shows now.
-func (b *Board) pathOf(asked revocation) (string, bool) {
+// lockOf returns the path and the contenders of a lock that the board shows now.
+func (b *Board) lockOf(asked revocation) (path string, shown []events.Contender, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for at := range b.state.locks {
+	for at, k := range b.state.locks {
 		if at.id() == asked.Lock {
-			return at.path, true
+			return at.path, k.info.Contenders, true
 		}
 	}
-	return "", false
+	return "", nil, false
 }
 
 // ask calls Revoke, which ends with the request or the board.

@@ -117,6 +117,22 @@ func TestTheJSONHasEveryContender(t *testing.T) {
 	})
 }
 
+// TestOnlyTheLockThatIsShownIsRevoked, not the other one at the same path.
+func TestOnlyTheLockThatIsShownIsRevoked(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
+		b := boardOf(t, c, WithRevoke(func(*http.Request) error { return nil }))
+		queue := hold(t, connect(t, server), "/locks/a", "ann")
+		semaphore := connect(t, server).Semaphore("/locks/a", 1, coordinator.Revocable()).Acquire(t.Context())
+		<-semaphore.Granted()
+		got, _ := listed(t, b)
+		eventstest.Equal(t, len(got.Locks), 2, "locks at the path")
+		w := ask(b, "POST", "/revoke", `{"lock":"semaphore:/locks/a","grace_seconds":0}`, "Content-Type", "application/json")
+		eventstest.Equal(t, w.Code, http.StatusNoContent, "the request")
+		eventstest.ErrorIs(t, (<-semaphore.Lost()).Err, coordinator.ErrRevoked, "the semaphore's loss")
+		eventstest.Expect(t, queue.Valid(), "the queue's holder has lost the lock, too")
+	})
+}
+
 // A page must not offer a revocation that would be refused.
 func TestALockThatCannotBeRevokedIsToldAsSuch(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
