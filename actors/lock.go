@@ -91,6 +91,7 @@ type Lock struct {
 	ended     bool          // Done is closed
 	pending   bool          // the release is not confirmed: the node may still exist
 	gone      bool          // nothing is left at the server
+	orphaned  bool          // only the end of the session removes what is left there
 	ahead     int32         // contenders, if placed
 
 	epoch  recipes.Epoch // of the Grant

@@ -268,6 +268,21 @@ func (l *Lock) Confirmed() <-chan struct{} {
 	return l.clearance()
 }
 
+// Orphan reports that the session is about to end. From then on, Orphaned reports whether
+// something was left at the server: then the end of the session has to remove it.
+func (l *Lock) Orphan() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.orphaned = !l.gone && !l.failed
+}
+
+// Orphaned is described at Orphan.
+func (l *Lock) Orphaned() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.orphaned
+}
+
 // clearance returns a channel that is closed when nothing is left at the server. It is
 // called with mu held.
 func (l *Lock) clearance() <-chan struct{} {

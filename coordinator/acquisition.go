@@ -68,13 +68,13 @@ func (a *Acquisition) isDone() bool {
 // that ended the wait, a [*LostError] after a loss, or another error.
 func (a *Acquisition) Err() error { return a.actor.Err() }
 
-// Release releases the lock, or leaves the queue. It may be called in any state, and more
+// Release releases the lock, or leaves the queue. It may be called in any state, more
 // than once. After it returns, no Grant can be taken.
 func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
 // ReleaseAndWait releases the lock, waits until the servers confirm it, and returns Err;
-// after a loss, or for a [Cached] lock, it returns at once. If ctx ends first, it returns
-// [ErrReleasePending] with the cause of ctx. It may be called again.
+// after a loss, or for a [Cached] lock, it returns at once. If ctx ends first, or Close
+// gets no answer, it returns [ErrReleasePending] with the cause. It may be called again.
 func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	a.Release()
 	// The end is known by now, although the event of a loss may not be in the channel
@@ -85,20 +85,39 @@ func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	if lost := (*LostError)(nil); errors.As(end, &lost) || errors.Is(end, ErrClosed) {
 		return end
 	}
+	pending := func(cause error) error {
+		return joined(end, fmt.Errorf("%w: %s: %w", ErrReleasePending, a.lock.path, cause))
+	}
 	for _, event := range [...]func() <-chan struct{}{a.actor.Done, a.actor.Confirmed} {
-		happened := event()
-		select {
-		case <-happened:
-			continue // even if ctx has ended since
-		default:
+		if !happens(ctx, event()) {
+			return pending(context.Cause(ctx))
 		}
-		select {
-		case <-happened:
-		case <-ctx.Done():
-			return joined(end, fmt.Errorf("%w: %s: %w", ErrReleasePending, a.lock.path, context.Cause(ctx)))
+	}
+	if c := a.lock.c; a.actor.Orphaned() { // by Close, which may get no answer
+		if !happens(ctx, c.parted) {
+			return pending(context.Cause(ctx))
+		}
+		if c.unconfirmed {
+			return pending(ErrClosed)
 		}
 	}
 	return a.Err()
+}
+
+// happens waits for an event until ctx ends. An event that has happened already counts
+// even if ctx has ended, too.
+func happens(ctx context.Context, event <-chan struct{}) bool {
+	select {
+	case <-event:
+		return true
+	default:
+	}
+	select {
+	case <-event:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // giveBack is like ReleaseAndWait, for a caller whose work under the lock is done. If ctx
@@ -124,8 +143,8 @@ func (a *Acquisition) giveBack(ctx context.Context) error {
 // a crash. After Release, it does nothing.
 func (a *Acquisition) Abandon() { a.actor.Withdraw(recipes.WhyPanicked) }
 
-// Valid reports whether the lock is held now: within its lease, and before the deadline
-// of a revocation.
+// Valid reports whether the lock is held now: within its lease, and before a revocation's
+// deadline.
 func (a *Acquisition) Valid() bool { return a.actor.Valid() }
 
 // Deadline returns the time until which the lock is safe without further contact with the

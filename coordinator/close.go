@@ -28,17 +28,10 @@ func (c *Coordinator) Close() error {
 func (c *Coordinator) Shutdown(ctx context.Context) error {
 	locks, empty, first := c.live.close()
 	if !first {
-		select {
-		case <-c.ended: // counts even if ctx has ended
-			return c.left
-		default:
-		}
-		select {
-		case <-c.ended:
-			return c.left
-		case <-ctx.Done():
+		if !happens(ctx, c.ended) {
 			return context.Cause(ctx)
 		}
+		return c.left
 	}
 	c.shut()
 	defer close(c.ended)
@@ -87,7 +80,12 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	if running > 0 {
 		err = fmt.Errorf("zkgrant: closed, but functions under a lock are still running: %d", running)
 	}
-	if !c.session.Close(farewell) && left > 0 {
+	for _, a := range locks {
+		a.actor.Orphan()
+	}
+	c.unconfirmed = !c.session.Close(farewell)
+	close(c.parted)
+	if c.unconfirmed && left > 0 {
 		err = joined(err,
 			fmt.Errorf("zkgrant: closed, but no server has confirmed the end of the session; acquisitions whose nodes may stay until it expires: %d", left))
 	}
@@ -116,19 +114,10 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 // awaitAll waits for the event of each acquisition until ctx ends. It returns the number
 // of events that are still missing.
 func awaitAll(ctx context.Context, all []*Acquisition, event func(*actors.Lock) <-chan struct{}) (left int) {
-	for i, a := range all {
-		select {
-		case <-event(a.actor):
-		case <-ctx.Done():
-			for _, a := range all[i:] {
-				select {
-				case <-event(a.actor):
-				default:
-					left++
-				}
-			}
-			return left
+	for _, a := range all {
+		if !happens(ctx, event(a.actor)) {
+			left++
 		}
 	}
-	return 0
+	return left
 }

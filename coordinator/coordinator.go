@@ -46,6 +46,9 @@ type Coordinator struct {
 	updates updates
 	ended   chan struct{} // closed when Close is done
 	left    error         // the error of Close, written before ended is closed
+
+	parted      chan struct{} // closed when Close has ended the session
+	unconfirmed bool          // no server has confirmed that; written before parted is closed
 }
 
 // Ready waits for the first session; from then on it returns nil until Close. It fails

@@ -84,7 +84,7 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 			Loop: s.Loop(), Stream: actors.NewStream(group), Logger: zap.NewNop(), Time: s.Time,
 		},
 		caches: caches,
-		live:   live{paths: map[string]*Acquisition{}}, ended: make(chan struct{}),
+		live:   live{paths: map[string]*Acquisition{}}, parted: make(chan struct{}), ended: make(chan struct{}),
 		waits: waitPath{log: log, servers: servers},
 	}
 	if cfg.Logger.Core().Enabled(zap.InfoLevel) {

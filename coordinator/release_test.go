@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -117,6 +118,41 @@ func TestReleaseAndWait(t *testing.T) {
 		eventstest.Must(t, cached.ReleaseAndWait(brief())) // the node stays with the cache
 		srv.Mute(c.SessionID(), false)
 	})
+}
+
+// TestCloseEndsAReleaseThatIsPending: if no server confirms the end of the session, the
+// release is not called confirmed.
+func TestCloseEndsAReleaseThatIsPending(t *testing.T) {
+	for _, mute := range []bool{true, false} {
+		coordtest.Case(t, fmt.Sprintf("mute %t", mute), func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
+			before, _ := coordtest.Hold(t, c.Mutex("/before"))
+			eventstest.Must(t, before.ReleaseAndWait(t.Context()))
+			held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+			srv.Intercept(func(r zktest.Request) zktest.Action {
+				switch {
+				case mute:
+					return zktest.Swallow()
+				case r.Op == zktest.OpDelete || r.Op == zktest.OpMulti:
+					return zktest.Fail(zktest.Throttled) // it is tried again after a pause
+				default:
+					return zktest.Pass()
+				}
+			})
+			result := make(chan error, 1)
+			go func() { result <- held.ReleaseAndWait(context.WithoutCancel(t.Context())) }()
+			synctest.Wait()
+			left := c.Close()
+			synctest.Wait()
+			expect(t, (left != nil) == mute, "Close = %v", left)
+			for _, err := range []error{<-result, held.ReleaseAndWait(t.Context())} {
+				expect(t, errors.Is(err, coordinator.ErrReleasePending) == mute && errors.Is(err, coordinator.ErrClosed) == mute,
+					"ReleaseAndWait = %v, want ErrReleasePending and ErrClosed: %t", err, mute)
+			}
+			eventstest.Must(t, before.ReleaseAndWait(t.Context()))
+			eventstest.Must(t, held.Err())
+		})
+	}
 }
 
 // TestTermsSayThatAReleaseIsPending if their context ends while they wait for it, but not
