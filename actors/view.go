@@ -269,7 +269,8 @@ func (l *Lock) Confirmed() <-chan struct{} {
 }
 
 // Orphan reports that the session is about to end. From then on, Orphaned reports whether
-// something was left at the server: then the end of the session has to remove it.
+// the release was not confirmed: then the end of the session has to remove the node. It
+// does not remove a record.
 func (l *Lock) Orphan() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,10 +278,10 @@ func (l *Lock) Orphan() {
 }
 
 // Orphaned is described at Orphan.
-func (l *Lock) Orphaned() bool {
+func (l *Lock) Orphaned() (orphaned, record bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.orphaned
+	return l.orphaned, l.orphaned && l.detect && l.took && l.withdrawn == recipes.WhyReleased
 }
 
 // clearance returns a channel that is closed when nothing is left at the server. It is

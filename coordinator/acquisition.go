@@ -74,7 +74,7 @@ func (a *Acquisition) Release() { a.actor.Withdraw(recipes.WhyReleased) }
 
 // ReleaseAndWait releases the lock, waits until the servers confirm it, and returns Err;
 // after a loss, or for a [Cached] lock, it returns at once. If ctx ends first, or Close
-// gets no answer, it returns [ErrReleasePending] with the cause. It may be called again.
+// gets no answer, it returns [ErrReleasePending] with the cause. It may be repeated.
 func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	a.Release()
 	// The end is known by now, although the event of a loss may not be in the channel
@@ -93,13 +93,13 @@ func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 			return pending(context.Cause(ctx))
 		}
 	}
-	if c := a.lock.c; a.actor.Orphaned() { // by Close, which may get no answer
-		if !happens(ctx, c.parted) {
-			return pending(context.Cause(ctx))
-		}
-		if c.unconfirmed {
-			return pending(ErrClosed)
-		}
+	c := a.lock.c
+	orphaned, record := a.actor.Orphaned() // by Close, which may get no answer
+	if orphaned && !happens(ctx, c.parted) {
+		return pending(context.Cause(ctx))
+	}
+	if orphaned && (c.unconfirmed || record) {
+		return pending(ErrClosed)
 	}
 	return a.Err()
 }

@@ -97,12 +97,12 @@ func (e *Election) term(
 func (e *Election) goesOn(ctx context.Context, end error, yield func(*Acquisition, error) bool) bool {
 	var lost *LostError
 	switch {
+	case errors.Is(end, ErrReleasePending): // ErrClosed may be its cause
 	case end == nil, errors.As(end, &lost), errors.Is(end, ErrClosed): // the next campaign reports ErrClosed
 		return true
-	default:
-		yield(nil, joined(context.Cause(ctx), end))
-		return false
 	}
+	yield(nil, joined(context.Cause(ctx), end))
+	return false
 }
 
 // pause waits before the next campaign, and reports whether to make it. If the

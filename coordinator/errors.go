@@ -29,8 +29,8 @@ var (
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
 	// ErrTimeout reports that [MaxWait] ran out. It matches [context.DeadlineExceeded].
 	ErrTimeout = session.Sentinel("zkgrant: waited too long", context.DeadlineExceeded)
-	// ErrReleasePending reports a release that the servers have not confirmed. The
-	// release continues.
+	// ErrReleasePending reports a release that the servers have not confirmed. It
+	// continues until Close.
 	ErrReleasePending = errors.New("zkgrant: the servers have not confirmed the release")
 	// ErrNoSession reports that no server answered a [Try] in time, or before [MaxWait]
 	// ran out.

@@ -120,21 +120,25 @@ func TestReleaseAndWait(t *testing.T) {
 	})
 }
 
-// TestCloseEndsAReleaseThatIsPending: if no server confirms the end of the session, the
-// release is not called confirmed.
+// TestCloseEndsAReleaseThatIsPending: if no server confirms the end of the session, or a
+// crash record stays, the release is not called confirmed.
 func TestCloseEndsAReleaseThatIsPending(t *testing.T) {
-	for _, mute := range []bool{true, false} {
-		coordtest.Case(t, fmt.Sprintf("mute %t", mute), func(t *testing.T, srv *zktest.Server) {
+	for name, want := range map[string]bool{"a mute server": true, "deletes are put off": false, "deletes are put off, with a record": true} {
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
 			c := coordtest.Connect(t, srv)
 			before, _ := coordtest.Hold(t, c.Mutex("/before"))
 			eventstest.Must(t, before.ReleaseAndWait(t.Context()))
-			held, _ := coordtest.Hold(t, c.Mutex(lockPath))
+			lock := c.Mutex(lockPath)
+			if strings.HasSuffix(name, "record") {
+				lock = c.Mutex(lockPath, coordinator.DetectCrash())
+			}
+			held, _ := coordtest.Hold(t, lock)
 			srv.Intercept(func(r zktest.Request) zktest.Action {
 				switch {
-				case mute:
+				case name == "a mute server":
 					return zktest.Swallow()
 				case r.Op == zktest.OpDelete || r.Op == zktest.OpMulti:
-					return zktest.Fail(zktest.Throttled) // it is tried again after a pause
+					return zktest.Fail(zktest.Throttled)
 				default:
 					return zktest.Pass()
 				}
@@ -144,10 +148,10 @@ func TestCloseEndsAReleaseThatIsPending(t *testing.T) {
 			synctest.Wait()
 			left := c.Close()
 			synctest.Wait()
-			expect(t, (left != nil) == mute, "Close = %v", left)
+			expect(t, (left != nil) == want, "Close = %v", left)
 			for _, err := range []error{<-result, held.ReleaseAndWait(t.Context())} {
-				expect(t, errors.Is(err, coordinator.ErrReleasePending) == mute && errors.Is(err, coordinator.ErrClosed) == mute,
-					"ReleaseAndWait = %v, want ErrReleasePending and ErrClosed: %t", err, mute)
+				expect(t, errors.Is(err, coordinator.ErrReleasePending) == want && errors.Is(err, coordinator.ErrClosed) == want,
+					"ReleaseAndWait = %v, want ErrReleasePending and ErrClosed: %t", err, want)
 			}
 			eventstest.Must(t, before.ReleaseAndWait(t.Context()))
 			eventstest.Must(t, held.Err())
@@ -155,10 +159,10 @@ func TestCloseEndsAReleaseThatIsPending(t *testing.T) {
 	}
 }
 
-// TestTermsSayThatAReleaseIsPending if their context ends while they wait for it, but not
-// if it had ended before.
+// TestTermsSayThatAReleaseIsPending if their context ends while they wait for it, or the
+// coordinator is closed, but not if the context had ended before.
 func TestTermsSayThatAReleaseIsPending(t *testing.T) {
-	for _, before := range []bool{true, false} {
+	for _, ends := range []string{"before", "during", "by Close"} {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 			c := coordtest.Connect(t, srv)
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -171,16 +175,22 @@ func TestTermsSayThatAReleaseIsPending(t *testing.T) {
 					continue
 				}
 				srv.Mute(c.SessionID(), true)
-				if before {
+				switch ends {
+				case "before":
 					cancel(errOfFunction)
-				} else {
+				case "during":
 					time.AfterFunc(time.Second, func() { cancel(errOfFunction) })
+				default:
+					time.AfterFunc(time.Second, func() { _ = c.Close() }) // without an answer
 				}
 			}
-			err := errors.Join(told...)
-			expect(t, len(told) == 1 && errors.Is(err, errOfFunction), "Terms yield %v, want the cause", told)
-			expect(t, errors.Is(err, coordinator.ErrReleasePending) != before, "%v; ended before: %v", told, before)
-			expect(t, time.Since(start) <= 1010*time.Millisecond, "they end after %v, want 1 s", time.Since(start))
+			err, cause, most := errors.Join(told...), errOfFunction, 1010*time.Millisecond
+			if ends == "by Close" {
+				cause, most = coordinator.ErrClosed, timeoutOfAll
+			}
+			expect(t, len(told) == 1 && errors.Is(err, cause), "%s: Terms yield %v, want the cause", ends, told)
+			expect(t, errors.Is(err, coordinator.ErrReleasePending) == (ends != "before"), "%s: Terms yield %v", ends, told)
+			expect(t, time.Since(start) <= most, "%s: they end after %v, want %v at most", ends, time.Since(start), most)
 		})
 	}
 }

@@ -57,13 +57,15 @@ func (b *Board) revoke(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	grace := time.Duration(*asked.Grace * float64(time.Second))
-	at, shown, ok := b.lockOf(asked)
+	at, only, ok := b.lockOf(asked)
 	if !ok {
 		b.missing(w)
 		return
 	}
-	// A queue and a semaphore may share a path, and the next holder may be a newcomer.
-	ctx := session.WithSeen(r.Context(), shown)
+	ctx := r.Context()
+	if only != nil {
+		ctx = session.WithSeen(ctx, only)
+	}
 	ctx = session.WithAsked(ctx, func() {
 		b.tell(func(s *state) {
 			s.add(moment{At: time.Now().UnixMilli(), What: "asked", Path: at, Note: "the holders have " + grace.String() + " to release it"})
@@ -113,14 +115,19 @@ func read(w http.ResponseWriter, r *http.Request) (asked revocation, _ error) {
 	return asked, nil
 }
 
-// lockOf returns the path and the contenders of a lock that the board shows now.
-func (b *Board) lockOf(asked revocation) (path string, shown []events.Contender, ok bool) {
+// lockOf returns the path of a lock that the board shows now. If a queue and a semaphore
+// share the path, only these contenders are those of the lock; otherwise, only is nil.
+func (b *Board) lockOf(asked revocation) (path string, only []events.Contender, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for at, k := range b.state.locks {
-		if at.id() == asked.Lock {
-			return at.path, k.info.Contenders, true
+		if at.id() != asked.Lock {
+			continue
 		}
+		if b.state.locks[place{at.path, !at.semaphore}] != nil {
+			only = append([]events.Contender{}, k.info.Contenders...) // not nil
+		}
+		return at.path, only, true
 	}
 	return "", nil, false
 }

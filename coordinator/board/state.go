@@ -41,7 +41,8 @@ type state struct {
 	moments []moment
 
 	blank  bool          // nothing is known of the locks
-	nodes  int           // nodes read by the first search of the tree; 0: it has finished
+	nodes  int           // nodes read by the first search of the tree; 0: its locks are here
+	whole  bool          // that search has finished
 	looked time.Time     // when the latest look ended, whether it saw anything or not
 	seen   time.Time     // when the latest complete look ended
 	took   time.Duration // how long the latest complete look took
@@ -94,13 +95,14 @@ func newState() state {
 func (s *state) drop() {
 	s.version++
 	s.locks, s.order, s.gone, s.missed = map[place]*known{}, nil, nil, s.version
-	s.blank, s.looked, s.failed, s.nodes = true, time.Time{}, "", 0
+	s.blank, s.looked, s.failed, s.nodes, s.whole = true, time.Time{}, "", 0, false
 }
 
-// searched records how far the search for locks has come.
+// searched records how far the search for locks has come. What it has found comes with
+// the end of the look.
 func (s *state) searched(p session.Progress) {
-	if s.nodes = p.Nodes; p.Whole {
-		s.nodes = 0
+	if s.whole = p.Whole; !p.Whole {
+		s.nodes = p.Nodes
 	}
 }
 
@@ -131,6 +133,9 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 		if !away {
 			s.changed(at.path, own, k.info.Contenders, nil, ended)
 		}
+	}
+	if s.whole {
+		s.nodes = 0
 	}
 	s.own, s.blank, s.looked, s.seen, s.took, s.failed = own, false, ended, ended, ended.Sub(began), ""
 }

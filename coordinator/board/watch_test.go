@@ -161,3 +161,13 @@ func TestALargeTreeIsShownAsItIsSearched(t *testing.T) {
 		eventstest.Expect(t, n <= 10*2*10, "%d requests while the search rests, want a few for each look", n)
 	})
 }
+
+// What a search has found is not called gone before the end of the look shows it.
+func TestASearchIsOverWhenItsLocksAreShown(t *testing.T) {
+	s := newState()
+	s.searched(session.Progress{Nodes: 5})
+	s.searched(session.Progress{Nodes: 7, Whole: true})
+	eventstest.Equal(t, s.nodes, 5, "before the look has ended: nodes searched so far")
+	s.apply(nil, 1, time.Now(), time.Now())
+	eventstest.Equal(t, s.nodes, 0, "after it")
+}
