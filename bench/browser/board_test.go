@@ -285,6 +285,7 @@ func TestBoardShowsOneLockInItsDialog(t *testing.T) {
 		t.Error("another lock was revoked")
 	}
 	p.Press(kb.Escape)
+	p.Until("the dialog is closed", `!document.querySelector("#detail").open`)
 	hold("/locks/a", "zoe")
 	p.Until("it is shown again", shows("/locks/a", "zoe", ""))
 	p.Click(".name")

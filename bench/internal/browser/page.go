@@ -220,10 +220,22 @@ func (p *Page) Press(keys string) {
 	}))
 }
 
-// Click clicks on the middle of the first element that the CSS selector matches.
+// Click clicks on the first element that the CSS selector matches, once its middle is
+// visible. It takes one step of the page: a notice that appears between a search for the
+// element and a click at its place would move it away.
 func (p *Page) Click(selector string) {
 	p.tb.Helper()
-	p.run("clicking on "+selector, chromedp.Click(chromedp.CSS(selector)))
+	quoted, err := json.Marshal(selector)
+	eventstest.Must(p.tb, err)
+	p.Until("it can be clicked: "+selector, `((e) => {
+		if (!e) return false;
+		e.scrollIntoView({block: "nearest", behavior: "instant"});
+		const box = e.getBoundingClientRect();
+		if (!e.contains(document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2))) return false;
+		e.focus();
+		e.click();
+		return true;
+	})(document.querySelector(`+string(quoted)+`))`)
 }
 
 // Look changes the view.

@@ -299,7 +299,9 @@
 		at('detail').showModal();
 		detail();
 	};
-	at('detail').addEventListener('close', () => { chosen = ''; });
+	at('detail').addEventListener('close', () => {
+		if (!at('detail').open) chosen = ''; // it may have been opened again
+	});
 	const detail = async () => {
 		if (asking) {
 			again = true;
