@@ -3,6 +3,7 @@ package cache_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -85,6 +86,7 @@ type rig struct {
 	t      *testing.T
 	house  *actors.House
 	handle *cache.Handle
+	owner  actors.Owner // of the next lock
 	lastID uint64
 	gone   int  // acquisitions that left nothing behind
 	over   bool // the node is deleted
@@ -101,6 +103,7 @@ func withRig(t *testing.T, test func(t *testing.T, r *rig)) {
 			port: &port{until: time.Now().Add(time.Hour)}, t: t,
 			house: &actors.House{Loop: actors.NewLoop(group, nil), Stream: stream, Logger: zap.NewNop(), Time: actors.TimeOf},
 		}
+		r.owner = r
 		r.handle = &cache.Handle{Caches: cache.New(cache.Config{Size: 1, Idle: time.Hour}), Path: "/locks/a", Keeper: r}
 		test(t, r)
 		if !r.over {
@@ -133,7 +136,7 @@ func (e endError) Error() string { return fmt.Sprintf("ended: %+v", e.End) }
 
 func (r *rig) config() actors.Config {
 	r.lastID++
-	return actors.Config{ID: r.lastID, Path: "/locks/a", Owner: r, House: r.house}
+	return actors.Config{ID: r.lastID, Path: "/locks/a", Owner: r.owner, House: r.house}
 }
 
 // say posts the inputs, and waits until they are handled.
@@ -252,6 +255,45 @@ func TestNoTurnIsTakenAfterALoss(t *testing.T) {
 		r.say(recipes.LeaseRanOut{})
 		if !heard || !isOver(outer) || !isOver(inner) {
 			t.Errorf("told: %v, over: %v and %v; want all of it", heard, isOver(outer), isOver(inner))
+		}
+	})
+}
+
+// slow is an owner that does something else before it explains the end.
+type slow struct {
+	*rig
+
+	first func()
+}
+
+func (s slow) Explain(end actors.End) error {
+	s.first()
+	return s.rig.Explain(end)
+}
+
+// TestAUseAfterALossSaysWhy: the lock is lost, and while the first holder is losing it,
+// the second one uses it.
+func TestAUseAfterALossSaysWhy(t *testing.T) {
+	withRig(t, func(t *testing.T, r *rig) {
+		var inner *actors.Lock
+		ending := make(chan error, 1)
+		r.owner = slow{r, func() {
+			go func() {
+				inner.Use()
+				ending <- inner.Ending()
+			}()
+			for range 1000 { // until it has used the lock, or waits for this goroutine
+				runtime.Gosched()
+			}
+		}}
+		outer := r.holder()
+		r.owner = r
+		inner = r.admit(outer)
+		inner.Start(t.Context(), 0, actors.Want{})
+		synctest.Wait()
+		r.say(recipes.LeaseRanOut{})
+		if err := <-ending; err == nil {
+			t.Error("the use of a lost lock shows no loss, want one")
 		}
 	})
 }

@@ -10,7 +10,8 @@ import (
 
 // stay is one node and the turns that wait for it or hold under it. A cache usually has
 // one; while its node is about to go, another one may queue up. The methods of a stay are
-// called with the mutex of all caches held.
+// called with the mutex of all caches held, except start, and onIdle and hear, which lock
+// it. A turn that holds reads node without it.
 type stay struct {
 	cache *cache
 	terms *Terms
@@ -315,15 +316,15 @@ func (s *stay) lose(e recipes.Lose) {
 	s.tellLoss(told...)
 }
 
-// tellLoss notifies holders once the mutex is unlocked, after any Grant published
-// earlier. All of them lose the lock before the first one is notified.
+// tellLoss takes the lock away from holders, and notifies them once the mutex is
+// unlocked, after any Grant published earlier. All of them lose the lock before the first
+// one is notified.
 func (s *stay) tellLoss(told ...*turn) {
-	e := s.loss
+	reports := make([]func(), len(told))
+	for i, t := range told {
+		reports[i] = t.Lose(s.loss)
+	}
 	s.cache.all.then(func() {
-		reports := make([]func(), len(told))
-		for i, t := range told {
-			reports[i] = t.Lose(e)
-		}
 		for _, report := range reports {
 			report()
 		}
