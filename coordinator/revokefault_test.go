@@ -318,3 +318,37 @@ func TestDataThatWouldBeARevocationAreRefused(t *testing.T) {
 		expect(t, slices.Equal(before, contents(srv)), "refused data have left %q, want %q", contents(srv), before)
 	})
 }
+
+// TestAHolderThatHasOverwrittenTheRequestIsNotEvictedYet:
+//
+//  1. The holder has held for less than a probe interval, so it does not watch its node.
+//  2. The revocation request is written, and the revoker is cut off.
+//  3. The holder overwrites its data, with the request that it has not read.
+//  4. When its time is up, the revoker is back, and the holder is cut off.
+//
+// The reply to the second request is lost, too.
+func TestAHolderThatHasOverwrittenTheRequestIsNotEvictedYet(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c, operator, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		coordtest.Warm(t, c, other)
+		holder, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Revocable()))
+		next := coordtest.Queue(other.Mutex(lockPath))
+		done := revoking(t.Context(), operator, 0)
+		synctest.Wait()
+		gone := operator.SessionID()
+		strike(srv, zktest.CutBefore(), func(r zktest.Request) bool {
+			return r.Session == gone || r.Op == zktest.OpConnect
+		})
+		srv.Cut(gone)
+		eventstest.Check(t, holder.SetData(t.Context(), []byte("new")))
+		time.Sleep(patience + time.Second)
+		expect(t, holder.Valid(), "the holder does not hold any more, want it to know nothing of the request")
+		srv.Mute(c.SessionID(), true)
+		written := once(srv, zktest.CutAfter(), isA(zktest.OpSetData))
+		wantOneValid(t, holder, next)
+		expectError(t, <-done, nil, "Revoke")
+		expect(t, written.Load(), "the request was not written again, want its reply lost")
+		coordtest.End(next)
+		srv.Mute(c.SessionID(), false)
+	})
+}

@@ -166,8 +166,8 @@ var (
 
 // Revoke asks the current holders of the lock at the path to release it within the grace,
 // and returns nil when all of them are gone. It evicts a holder that is still there five
-// quarters of a session timeout after the grace; the longer of the holder's timeout and
-// ours counts. It does not affect later holders.
+// quarters of a session timeout after the grace and after the last change of its data;
+// the longer of the holder's timeout and ours counts. It does not affect later holders.
 //
 // Revoke waits for a connection, and continues across sessions, until ctx ends. Then it
 // returns the cause; the requests remain, and no node is deleted. Other errors are
@@ -327,7 +327,8 @@ func (e *eviction) pathOf(t *target) string { return strings.TrimPrefix(t.nodes[
 //
 // Its lease ends at most one of its timeouts after that. A probe interval is a fraction
 // of the timeout at most; see [Config]. Not covered: a session with thousands of new
-// holders may take longer than a timeout to read their nodes; see mostUrgent.
+// holders may take longer than a timeout to read their nodes (see mostUrgent), and so may
+// one whose server turns its reads away, but not its writes.
 func (s *Session) patience(holder time.Duration) time.Duration {
 	timeout := max(s.Timeout(), holder)
 	return timeout + timeout/probeMin
@@ -343,8 +344,11 @@ type target struct {
 	ours  bool     // it understands our form of the request
 	born  int64    // the zxid that created the first node; 0 before that was read
 
-	until time.Time // when the grace is over; zero before the request
-	last  time.Time // when it is evicted
+	until    time.Time     // when the grace is over; zero before the request
+	last     time.Time     // when it is evicted
+	version  int32         // of the first node's data when the request was last seen in it
+	timeout  time.Duration // the longest session timeout seen in it; 0: none
+	evicting bool          // one of its nodes was deleted by us
 }
 
 // follow asks the target, evicts it if need be, and returns once it is gone.
@@ -360,12 +364,10 @@ func (t *target) follow(ctx context.Context) error {
 		if err != nil || gone {
 			return err
 		}
-		if last == nil {
-			if asked, ok := ctx.Value(askedKey{}).(func()); ok {
-				asked()
-			}
-			last = time.After(time.Until(t.last))
+		if asked, ok := ctx.Value(askedKey{}).(func()); ok {
+			asked()
 		}
+		last = time.After(time.Until(t.last))
 	}
 	return context.Cause(ctx)
 }
@@ -406,23 +408,35 @@ func (t *target) see(c *client) (gone bool, _ error) {
 // the request. It writes and deletes only the version that was read. The permits after
 // the first need no version, because their names are never used again. [zk.ErrNoNode]
 // means that the node is gone.
+//
+// A holder that knows our form may have overwritten the request before it read it. Then
+// its lease says nothing about what it knows. So whenever its data have changed, it is
+// not evicted until the lease that it may have had then has run out.
 func (t *target) deal(c *client, data []byte, version int32) error {
 	now := time.Now()
-	if t.asked() && !now.Before(t.last) {
+	changed := t.ours && t.asked() && !t.evicting && version != t.version
+	if t.asked() && !now.Before(t.last) && !changed {
 		c.logger.Warn("evicting a holder that has not released the lock after a revocation request",
 			t.zapNode())
 		return t.remove(c, version)
 	}
 	standing, rest := read(data)
+	t.timeout = max(t.timeout, timeoutIn(t.nodes[0], rest)) // others may overwrite it
 	if want := t.revocation(now); want.adds(standing, t.asked()) {
-		if _, err := c.conn.Set(t.nodes[0], want.data(rest), version); err != nil {
+		stat, err := c.conn.Set(t.nodes[0], want.data(rest), version)
+		if err != nil {
 			return err
 		}
+		version = stat.Version
 	}
-	if !t.asked() {
-		now = time.Now()
+	now, t.version = time.Now(), version
+	patience := t.session.patience(t.timeout)
+	switch again := now.Add(patience); {
+	case !t.asked():
 		t.until = now.Add(t.of.grace)
-		t.last = t.until.Add(t.session.patience(timeoutIn(t.nodes[0], rest)))
+		t.last = t.until.Add(patience)
+	case changed && again.After(t.last):
+		t.last = again
 	}
 	return nil
 }
@@ -474,7 +488,7 @@ func (t *target) remove(c *client, version int32) error {
 	if errors.Is(err, zk.ErrNoNode) && len(t.nodes) > 1 {
 		err = c.conn.Delete(t.nodes[0], version) // the others follow in later rounds
 		if err == nil {
-			err = zk.ErrNoNode
+			t.evicting, err = true, zk.ErrNoNode
 		}
 	}
 	return err
