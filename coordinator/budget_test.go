@@ -374,3 +374,24 @@ func TestTheEndOfASessionCanBeRead(t *testing.T) {
 		})
 	}
 }
+
+// TestAWithdrawnRequestHoldsUpNoOther: it waits for the room of idle nodes, which a server
+// does not delete yet. A smaller one behind it needs less room than there is.
+func TestAWithdrawnRequestHoldsUpNoOther(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv, ofNodes(4))
+		keep(t, c, 0)
+		keep(t, c, 1)
+		strike(srv, zktest.Fail(zktest.Throttled), isA(zktest.OpDelete))
+		three := c.Multi(c.Mutex(budgetPath(2)), c.Mutex(budgetPath(3)), c.Mutex(budgetPath(4)))
+		large := three.Acquire(t.Context())
+		small := c.Mutex(budgetPath(5)).Acquire(t.Context())
+		synctest.Wait()
+		waits := !small.Valid() && !coordtest.IsClosed(small.Done())
+		expect(t, waits, "the small one does not wait: %v", small.Err())
+		large.Release()
+		synctest.Wait()
+		expect(t, small.Valid(), "once the large one has left, the small one still waits, want it to hold")
+		srv.Intercept(nil)
+	})
+}

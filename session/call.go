@@ -171,7 +171,7 @@ func (r *callRequest) settle(s *Session, c *client, outcome zkerr.Outcome, err e
 // drop removes a request whose caller has stopped waiting.
 func (s *Session) drop(r *callRequest) {
 	s.pending.remove(r)
-	s.takeRoomless(func(parked request) bool { return parked == r })
+	s.leaveRoom(r)
 	r.onEnd(s)
 }
 

@@ -97,7 +97,7 @@ func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 		}
 		r.node = t.ownPath(proof.Node)
 	}
-	if proof.Unwatched {
+	if proof.Unwatched && !c.isOver() {
 		s.unwatched[t] = struct{}{} // until it gives up its node, because no listing watches it
 	}
 	claim, _ := r.effect.(recipes.Claim)

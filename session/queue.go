@@ -171,7 +171,7 @@ func (s *Session) again(c *client, r request) {
 
 // afterPause calls f, which repeats a request that a server turned away, after a pause;
 // see [wire.Throttle]. Requests of seats come here from settle, and all others from
-// again. A request whose answer was lost waits for the next connection instead.
+// again. If the connection is gone, a request waits for the next one instead.
 func (c *client) afterPause(f func()) {
 	time.AfterFunc(c.throttle.Pause(c.clock.now(), c.link.Timeout()), f)
 }
@@ -474,6 +474,14 @@ func (s *Session) takeRoomless(out func(request) bool) (taken []request) {
 	}
 	s.roomless = left
 	return taken
+}
+
+// leaveRoom is called for a request that is given up. If it waited for room, others that
+// waited behind it may fit now.
+func (s *Session) leaveRoom(r request) {
+	if s.takeRoomless(func(parked request) bool { return parked == r }) != nil {
+		s.roomMade()
+	}
 }
 
 func (s *Session) fullness(need budget.Load) error {

@@ -298,7 +298,7 @@ func (s *Session) unsend(t *Seat) {
 	if r.with == nil {
 		s.wantsNothing(r)
 		s.pending.remove(r)
-		s.takeRoomless(func(other request) bool { return other == r })
+		s.leaveRoom(r)
 		return
 	}
 	// The delete is sent by itself, or another create joins it.

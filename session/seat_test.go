@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -65,4 +66,16 @@ func TestNewsReachTheSeatsThatAreThere(t *testing.T) {
 	}
 	expect(t, len(s.seats) == 0, "%d seats are left, want none", len(s.seats))
 	s.unseat(seats[0])
+}
+
+// TestALateGrantLeavesNoSeatBehind: a create is answered, but the answer is settled only
+// after its session has ended and its seat was closed.
+func TestALateGrantLeavesNoSeatBehind(t *testing.T) {
+	c := &client{}
+	c.phase.Store(phaseOver)
+	s := &Session{client: c, holders: map[*Seat]string{}, unwatched: map[*Seat]struct{}{}}
+	seat := &Seat{session: s, content: &content{}, post: func(recipes.Input, error) bool { return false }}
+	created := recipes.Created{Node: events.Name{Text: "lock-0000000000"}, Alone: true}
+	s.prove(c, &seatRequest{seat: seat}, created)
+	equal(t, len(s.unwatched), 0, "the seats whose nodes are to be watched")
 }
