@@ -43,7 +43,7 @@ type queuer struct {
 
 	port   Port
 	beside Beside  // nil for most locks; never changes
-	shared *shared // not nil once another lock was admitted; mu guards it
+	shared *shared // not nil once another lock was admitted; mu guards it, see also handle
 
 	// Only the loop touches these.
 	machine recipes.Machine

@@ -15,7 +15,7 @@ import (
 	"github.com/zkgrant/zkgrant/session"
 )
 
-// Acquisition is one attempt to hold a lock, from Acquire to Done. Its methods are safe
+// Acquisition is one request to hold a lock, from Acquire to Done. Its methods are safe
 // for concurrent use. Those with a context may block, except Context.
 type Acquisition struct {
 	id    uint64

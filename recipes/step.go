@@ -224,7 +224,7 @@ func (m *Machine) stepCreating(in Input) []Effect {
 	if all, several := in.(Enqueued); several {
 		// A multi-lock goes through the same states. From here on, its first node
 		// represents all of them.
-		if len(all.Nodes) == 0 {
+		if len(all.Nodes) == 0 { // never: then the answer is Unknown
 			return nil
 		}
 		first := all.Nodes[0]
@@ -256,7 +256,7 @@ func (m *Machine) stepCreating(in Input) []Effect {
 	case Entered:
 		return m.enteredAtOnce(in)
 	case Canceled:
-		if m.why == 0 {
+		if m.why == 0 { // never: only a withdrawal cancels
 			return nil
 		}
 		return m.release()
@@ -376,8 +376,12 @@ func (m *Machine) found(in Listed) []Effect {
 	case len(blockers) == 0:
 		return m.first()
 	case m.try && !(m.patient && yields(blockers) && ahead(m.rule, in.Queue, m.own.Name) == 1):
+		// A Try ends at a contender, unless that may be a cached lock's idle node, which
+		// its process gives up once it sees ours.
 		return m.fail(WhyBusy)
 	default:
+		// A later listing does not give the idle node more time, nor keep the session warm
+		// for longer: each bound counts from the first.
 		isNew := !m.waited
 		pauses := m.try && isNew
 		m.state, m.waited = Waiting, true

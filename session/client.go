@@ -60,7 +60,8 @@ type client struct {
 	readings   readings        // the reads of looks in progress
 	throttle   wire.Throttle   // delays requests that were turned away
 
-	// Only the loop touches these, except that the ending goroutine reads farewell.
+	// Only the loop touches these, except that the ending goroutine reads farewell, and
+	// Session.Close reads announced once everything is closed.
 	announced  bool         // Opened was sent for the session; never cleared
 	resumed    int          // counts the session's reconnects
 	outdated   bool         // the answer being settled belongs to a request of an earlier connection

@@ -7,7 +7,7 @@
 // answer. The locks run in the same loop, so a call between the session and a lock needs
 // no message. If the loop is idle, the goroutine that hands it work runs it; none of that
 // work blocks. Package recipes decides about locks. This package decides in which order
-// their requests are sent, see [mayTakePlace].
+// their requests are sent, see [pending].
 //
 // # What ZooKeeper and its client promise, and what is added here
 //
@@ -98,7 +98,8 @@
 //
 // # Goroutines
 //
-// All goroutines belong to the group that the session was opened with.
+// All goroutines belong to the group that the session was opened with, or are awaited by
+// one that does, or by a caller.
 //
 //   - One or two per request in progress, up to 64 for a request of a multi-lock.
 //   - A few, now and then: probes, questions to other servers, look-ups of names.

@@ -225,7 +225,7 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 			x.Leavers = nil
 		}
 	}
-	return x.Exhausted(), fmt.Errorf("%s is deleted as often as it is made: %w", at.Path, zk.ErrNoNode)
+	return x.Exhausted(), fmt.Errorf("%s changes as often as it is written: %w", at.Path, zk.ErrNoNode)
 }
 
 // barrierOf makes the write that precedes a list request. It returns nil if that

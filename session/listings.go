@@ -35,7 +35,7 @@ type listing struct {
 	slot
 
 	dir   string
-	now   []*seatRequest // served by the reading that waits or is in progress
+	now   []*seatRequest // served by the reading that waits or is in progress, which reads it
 	later []*seatRequest // those that arrived during that reading
 	gone  int            // at least this many of them are unwanted
 	turn  bool           // the turn of a contender in now may have come; makes it urgent

@@ -114,7 +114,8 @@ func (r *seatRequest) admit(s *Session) {
 // mayTakePlace reports whether the request may be made, for a writer that becomes a
 // reader without letting another writer in between. While it holds, another seat creates
 // a read node with the number of the write node, as Curator does. Then the write node is
-// deleted, and the read node has its place in the queue.
+// deleted, and the read node has its place in the queue. Once a read node is permitted,
+// the writer counts as traded, and its delete leaves no floor.
 func (s *Session) mayTakePlace(r *seatRequest) (may bool) {
 	switch {
 	case r.op == recipes.OpCreate && r.seat.in != nil:

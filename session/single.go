@@ -205,9 +205,9 @@ func (s *Session) lostSingle(c *client, t *Seat) {
 	s.tell(t, gone, nil)
 }
 
-// isPast reports whether the missing node is an earlier one than the node that the seat
-// has created or is creating. Both have the same name, so the machine cannot distinguish
-// them:
+// isPast reports whether the missing node may be an earlier one than the node that the
+// seat has created or is creating. If so, it also verifies the seat's node. Both have the
+// same name, so the machine cannot distinguish them:
 //
 //  1. The machine waits for A's node, and requests a watch on it.
 //  2. The connection breaks, and A's node goes.

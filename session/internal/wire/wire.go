@@ -139,7 +139,7 @@ type wire struct {
 	once sync.Once     // closes left
 
 	mu          sync.Mutex
-	handshaking bool      // only the reader ends it
+	handshaking bool      // only the reader ends it, so it may read it without mu
 	deadline    time.Time // for the handshake
 	readBy      time.Time // the client's deadline, in force after the handshake
 	writeBy     time.Time
