@@ -256,8 +256,8 @@ func (m *Machine) stepCreating(in Input) []Effect {
 	case Entered:
 		return m.enteredAtOnce(in)
 	case Canceled:
-		if m.why == 0 { // never: only a withdrawal cancels
-			return nil
+		if m.why == 0 {
+			return nil // never: only a withdrawal cancels
 		}
 		return m.release()
 	case Occupied:
@@ -375,9 +375,9 @@ func (m *Machine) found(in Listed) []Effect {
 	switch {
 	case len(blockers) == 0:
 		return m.first()
+	// A Try ends at a contender, unless that may be a cached lock's idle node, which its
+	// process gives up once it sees ours.
 	case m.try && !(m.patient && yields(blockers) && ahead(m.rule, in.Queue, m.own.Name) == 1):
-		// A Try ends at a contender, unless that may be a cached lock's idle node, which
-		// its process gives up once it sees ours.
 		return m.fail(WhyBusy)
 	default:
 		// A later listing does not give the idle node more time, nor keep the session warm
