@@ -52,6 +52,9 @@ import (
 //	gone c             the watch of c that has fired is delivered, and no more
 //	refuse a           a server refuses a's oldest request
 //
+// With brief, the beginning of a transcript prints only where it has led to: another one
+// shows it in full. Further commands may follow in the lines below it.
+//
 // Scripts in testdata/multi have two directories, p and q. The nodes of one attempt have
 // the same number in both: p1 and q1.
 func TestTranscripts(t *testing.T) {
@@ -68,6 +71,9 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
+// violated begins the line of a violation.
+const violated = "VIOLATION: "
+
 type play struct {
 	env     *environment
 	w       world
@@ -78,6 +84,22 @@ type play struct {
 func (p *play) run(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
 	p.lines = nil
+	p.do(t, d)
+	for line := range strings.Lines(d.Input) {
+		cmd, args, err := datadriven.ParseLine(line)
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		p.do(t, &datadriven.TestData{Pos: d.Pos, Cmd: cmd, CmdArgs: args})
+	}
+	if has(d, "brief") {
+		p.lines = slices.DeleteFunc(p.lines, func(line string) bool { return !strings.HasPrefix(line, violated) })
+	}
+	return strings.Join(append(p.lines, p.standing()), "\n") + "\n"
+}
+
+func (p *play) do(t *testing.T, d *datadriven.TestData) {
+	t.Helper()
 	switch d.Cmd {
 	case "world", "queue":
 		p.begin(t, d)
@@ -88,7 +110,6 @@ func (p *play) run(t *testing.T, d *datadriven.TestData) string {
 	if !has(d, "hold") && !slices.Contains([]string{"execute", "answer", "catch-up", "gone"}, d.Cmd) {
 		p.settle()
 	}
-	return strings.Join(append(p.lines, p.standing()), "\n") + "\n"
 }
 
 func has(d *datadriven.TestData, key string) bool {
@@ -104,7 +125,7 @@ func (p *play) begin(t *testing.T, d *datadriven.TestData) {
 		switch a.Key {
 		case "first":
 			d.ScanArgs(t, "first", &first)
-		case "hold":
+		case "hold", "brief":
 		default:
 			words = append(words, a.String())
 		}
@@ -138,7 +159,7 @@ func (p *play) take(kind stepKind, c uint8) { p.takeStep(step{kind: kind, client
 func (p *play) takeStep(s step) {
 	p.w.left = budget{cut: 9, lapse: 9, expire: 9, kill: 9, remove: 9, withdraw: 9, foreign: 9, refuse: 9, guest: 9, reap: 9, revocation: 9}
 	if bad := p.env.Take(&p.w, s); bad != "" {
-		p.lines = append(p.lines, "VIOLATION: "+string(bad))
+		p.lines = append(p.lines, violated+string(bad))
 	}
 }
 
