@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -96,9 +97,8 @@ func TestWaitEndsWithDone(t *testing.T) {
 		}
 		r.Withdraw(recipes.WhyReleased)
 		between := waiting(t.Context(), r)
-		if got, ok := Take(between); ok {
-			t.Errorf("when the release is under way Wait has returned %+v, want it to wait", got)
-		}
+		got, ok := Take(between)
+		eventstest.Expect(t, !ok, "when the release is under way Wait has returned %+v, want it to wait", got)
 		c.end(r)
 		if !c.hold {
 			said(t, "asked before the release", before, outcome{err: c.want})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -64,9 +65,8 @@ func TestABoundEndsTheWait(t *testing.T) {
 					r.HasNoGrant(t, "after the bound")
 					r.Deleted()
 					r.IsOverAndGone(t, end)
-					if name == own && (told == nil || told.Error() != end.Error()) {
-						t.Errorf("the functions of OnEnd are told %v, want what Err says: %v", told, end)
-					}
+					eventstest.Expect(t, name != own || told != nil && told.Error() == end.Error(),
+						"the functions of OnEnd are told %v, want what Err says: %v", told, end)
 					expect(t, stream, append(c.said, Ended(end))...)
 				})
 			})
@@ -205,9 +205,8 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 					r.OnEnd(func(error) { told++ })
 					r.Withdraw(why)
 					r.IsNotHeld(t, "after Withdraw")
-					if told != 1 {
-						t.Errorf("OnEnd was told %d times when Withdraw returned, want once", told)
-					}
+					eventstest.Expect(t, told == 1,
+						"OnEnd was told %d times when Withdraw returned, want once", told)
 					r.HasNoGrant(t, "after Withdraw")
 					r.Withdraw(recipes.WhyReleased)
 					r.Withdraw(recipes.WhyClosed)
@@ -217,9 +216,7 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 						want = nil
 					}
 					r.IsOverAndGone(t, want)
-					if told != 1 {
-						t.Errorf("in the end OnEnd was told %d times, want once", told)
-					}
+					eventstest.Expect(t, told == 1, "in the end OnEnd was told %d times, want once", told)
 				})
 			})
 		}
@@ -254,26 +251,22 @@ func TestFailEndsAtOnce(t *testing.T) {
 		c.before(r, feed)
 		r.Fail(ErrNoAuth)
 		//nolint:errorlint // identity is meant
-		if len(told) != 1 || c.end != released && (!IsDone(r.Lock) || told[0] != c.end) {
-			t.Errorf("it is not over when Fail returns, or OnEnd was told %v, want %v once", told, c.end)
-		}
+		eventstest.Expect(t, len(told) == 1 && (c.end == released || IsDone(r.Lock) && told[0] == c.end),
+			"it is not over when Fail returns, or OnEnd was told %v, want %v once", told, c.end)
 		r.IsOver(t, c.end)
 		r.Withdraw(recipes.WhyReleased) // as callers defer it
 		r.Withdraw(recipes.WhyClosed)
 		r.Fail(ErrCause)
 		r.IsOverAndGone(t, c.end)
-		if len(told) != 1 {
-			t.Errorf("the functions of OnEnd are told %v, want one end", told)
-		}
+		eventstest.Expect(t, len(told) == 1, "the functions of OnEnd are told %v, want one end", told)
 		if c.fed {
 			stream = feed.Events()
 		}
 		if c.said {
 			expect(t, stream, Ended(c.end))
 		}
-		if c.fed && !isClosed(stream) {
-			t.Error("the channel of a closed feed is open after the last end")
-		}
+		eventstest.Expect(t, !c.fed || isClosed(stream),
+			"the channel of a closed feed is open after the last end")
 	})
 }
 
@@ -365,9 +358,8 @@ func TestAFunctionHasReturnedWhenItsReleaseIsAskedFor(t *testing.T) {
 		}
 		r.Withdraw(recipes.WhyReleased)
 		synctest.Wait()
-		if _, told := Take(waited); early > 0 || !told {
-			t.Errorf("told before the request: %d times; in the end: %v", early, told)
-		}
+		_, told := Take(waited)
+		eventstest.Expect(t, early == 0 && told, "told %d times before the request, then %v", early, told)
 		<-r.Returned()
 		r.Deleted()
 	})

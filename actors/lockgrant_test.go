@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -72,18 +73,16 @@ func TestStateThenStreamThenChannel(t *testing.T) {
 		stream := r.Stream.Subscribe(t.Context())
 		r.Holds(t, actors.Want{})
 		go func() {
-			if _, ok := (<-stream).(events.Grant); !ok || !r.Valid() || !r.Holding() {
-				t.Error("the Grant is on the stream before it is valid")
-			}
+			_, grant := (<-stream).(events.Grant)
+			eventstest.Expect(t, grant && r.Valid() && r.Holding(), "the Grant comes before it is valid")
 			if _, ok := (<-stream).(events.Lost); !ok || r.Valid() || r.Holding() || told != 1 {
 				t.Error("the Lost is on the stream before the state has changed and the functions of OnEnd were told")
 			}
 		}()
 		synctest.Wait()
 		r.Say(recipes.LeaseRanOut{})
-		if _, ok := next(stream).(events.Ended); !ok {
-			t.Error("there is no Ended behind the Lost")
-		}
+		_, ended := next(stream).(events.Ended)
+		eventstest.Expect(t, ended, "there is no Ended behind the Lost")
 		MustTake(t, lost)
 		r.Deleted()
 		r.IsOver(t, Ends(recipes.WhyLost, true, events.ReasonLeaseRanOut, nil))
@@ -101,9 +100,8 @@ func TestHooksThenChannelThenStream(t *testing.T) {
 				granted = r.Granted()
 			}
 			r.Stream.Overhear(func(events.Event) {
-				if len(granted) != 0 {
-					t.Error("the Grant is in the channel before the hooks have heard of it")
-				}
+				eventstest.Expect(t, len(granted) == 0,
+					"the Grant is in the channel before the hooks have heard of it")
 			})
 			stream := r.Stream.Subscribe(t.Context())
 			r.Begin(t, actors.Want{})
@@ -118,9 +116,8 @@ func TestHooksThenChannelThenStream(t *testing.T) {
 				taken <- ok
 			}()
 			r.Hold()
-			if !<-taken {
-				t.Errorf("channel asked for early: %v; it is empty when the Grant was read on the stream, want the Grant", early)
-			}
+			eventstest.Expect(t, <-taken,
+				"channel asked for early: %v; it is empty when the Grant was read on the stream, want the Grant", early)
 			r.Releases(t)
 		})
 	}
@@ -138,9 +135,8 @@ func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
 			before := len(r.Port.Sent())
 			r.Say(late)
 			got := r.Port.Sent()[before:]
-			if len(got) != 1 || got[0] != recipes.Effect(recipes.Discard{Node: late.Node}) {
-				t.Errorf("%s: sent %v, want a Discard", when, got)
-			}
+			eventstest.Expect(t, len(got) == 1 && got[0] == recipes.Effect(recipes.Discard{Node: late.Node}),
+				"%s: sent %v, want a Discard", when, got)
 		}
 		discarded("held")
 		r.GoesOn(t, true)
@@ -175,9 +171,8 @@ func TestTheRecordStaysIfTheLossWasToldFirst(t *testing.T) {
 				synctest.Wait()
 			}
 			want := recipes.Delete{Epoch: Epoch, Node: Own, Clean: quicker || !taken}
-			if got := r.Port.Last(); got != want {
-				t.Errorf("keep %v, taken %v, quicker %v: %+v, want %+v", keep, taken, quicker, got, want)
-			}
+			eventstest.Equal[recipes.Effect](t, r.Port.Last(), want,
+				"keep %v, taken %v, quicker %v", keep, taken, quicker)
 			r.Deleted()
 			r.WantGone(t, 1)
 		})

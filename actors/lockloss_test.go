@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -66,20 +67,15 @@ func lose(t *testing.T, r *Rig, reason events.Reason, news recipes.Input, grant 
 			want = append(want, events.Ended{ID: 7, Path: "/locks/a", Err: err, Held: time.Minute})
 		}
 		expect(t, stream, want...)
-		if got := MustTake(t, r.Lost()); got != lost {
-			t.Errorf("lost %+v, want %+v", got, lost)
-		}
+		eventstest.Equal(t, MustTake(t, r.Lost()), lost, "the loss")
 	} else {
 		err = Ends(recipes.WhyLost, false, reason, nil)
 		expect(t, stream, append(want, Ended(err))...)
 	}
 	if keep && taken { // only a function that was given the Grant can still run
-		if IsDone(r.Lock) {
-			t.Fatalf("it is over with %v while a function runs under the lock, want it open", r.Err())
-		}
-		if n, _ := r.Deletes(); n > 0 {
-			t.Fatal("the node is given up while a function runs under the lock")
-		}
+		eventstest.Expect(t, !IsDone(r.Lock),
+			"it is over with %v while a function runs under the lock, want it open", r.Err())
+		eventstest.Equal(t, len(sent[recipes.Delete](r.Port)), 0, "requests to delete the node of a function")
 		time.Sleep(time.Hour)
 		r.Withdraw(recipes.WhyReleased)
 		synctest.Wait()
@@ -95,9 +91,7 @@ func lose(t *testing.T, r *Rig, reason events.Reason, news recipes.Input, grant 
 		expect(t, stream, events.Ended{ID: 7, Path: "/locks/a", Err: err, Held: time.Minute})
 	}
 	expect(t, stream)
-	if len(told) != 1 {
-		t.Errorf("in the end OnEnd was told %d times, want once", len(told))
-	}
+	eventstest.Expect(t, len(told) == 1, "in the end OnEnd was told %d times, want once", len(told))
 }
 
 // TestNewsAfterAWithdrawal: the caller has released when the machine learns of a loss,
@@ -151,9 +145,8 @@ func TestEndsOfTheMachinesOwn(t *testing.T) {
 	}, func(t *testing.T, r *Rig, c row) {
 		stream, done := r.Stream.Subscribe(t.Context()), r.Done()
 		r.OnEnd(func(error) {
-			if _, closed := Take(done); closed {
-				t.Error("Done is closed before the state has changed")
-			}
+			_, closed := Take(done)
+			eventstest.Expect(t, !closed, "Done is closed before the state has changed")
 		})
 		r.Begin(t, actors.Want{Try: true})
 		r.Say(Opened)
@@ -177,9 +170,7 @@ func TestOnEndTellsOnce(t *testing.T) {
 		}
 		want := func(when string, all ...string) {
 			t.Helper()
-			if !slices.Equal(told, all) {
-				t.Errorf("%s %v were told, want %v", when, told, all)
-			}
+			eventstest.Expect(t, slices.Equal(told, all), "%s %v were told, want %v", when, told, all)
 		}
 		r.OnEnd(note("before"))
 		r.OnEnd(note("cancelled"))() // this calls cancel
@@ -204,9 +195,8 @@ func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 	const lease = time.Hour // of the rig
 	for grace, want := range map[time.Duration]time.Duration{0: lease, time.Second: time.Second, 2 * lease: lease} {
 		withRig(t, func(t *testing.T, r *Rig) {
-			if r.Valid() || !r.Deadline().IsZero() {
-				t.Errorf("before the Grant valid %v, until %v; want false, and no deadline", r.Valid(), r.Deadline())
-			}
+			eventstest.Expect(t, !r.Valid() && r.Deadline().IsZero(),
+				"before the Grant valid %v, until %v; want false, and no deadline", r.Valid(), r.Deadline())
 			r.Holds(t, actors.Want{})
 			start := time.Now()
 			if grace > 0 {
@@ -219,13 +209,10 @@ func TestDeadlineIsTheSoonerOfLeaseAndGrace(t *testing.T) {
 			r.Port.Answer = func(recipes.Effect) { <-goOn }
 			go r.Port.Say(recipes.Suspended{}, recipes.Reconnected{}) // the machine verifies that its node exists
 			time.Sleep(want - 1)
-			if !r.Valid() {
-				t.Errorf("not valid 1 ns before %v, want valid", want)
-			}
+			eventstest.Expect(t, r.Valid(), "not valid 1 ns before %v, want valid", want)
 			time.Sleep(time.Nanosecond)
-			if r.Valid() || !r.Holding() {
-				t.Errorf("at the deadline, %v, valid %v and holding %v; want false, and true", want, r.Valid(), r.Holding())
-			}
+			eventstest.Expect(t, !r.Valid() && r.Holding(),
+				"at the deadline, %v, valid %v and holding %v; want false, and true", want, r.Valid(), r.Holding())
 			close(goOn)
 			r.Withdraw(recipes.WhyReleased)
 			r.Deleted()

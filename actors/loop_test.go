@@ -67,9 +67,7 @@ func TestActorLosesNothing(t *testing.T) {
 	}
 	posting.Wait()
 	group.Close()
-	if handled != posters*each {
-		t.Errorf("%d messages were handled, want %d", handled, posters*each)
-	}
+	eventstest.Expect(t, handled == posters*each, "%d messages were handled, want %d", handled, posters*each)
 }
 
 // TestGroupCloseWaitsAndRefuses: Close waits for messages in progress, even in the
@@ -87,19 +85,16 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 			idle := newInbox(&group, func(int) { t.Error("a refused message was handled") }, nil)
 			begin(busy)
 			synctest.Wait()
-			if !busy.Hand(2) || handled > 0 {
-				t.Error("a busy actor refuses a message, or has handled it in the caller's time")
-			}
+			eventstest.Expect(t, busy.Hand(2) && handled == 0,
+				"a busy actor refuses a message, or has handled it in the caller's time")
 			for range 3 {
 				go func() { group.Close(); closed.Add(1) }()
 			}
 			synctest.Wait()
-			if closed.Load() != 0 {
-				t.Error("Close returned while a message was being handled, want it to wait")
-			}
-			if idle.Post(1) || group.Go(func() { t.Error("a refused function was run") }) {
-				t.Error("a closed group starts goroutines")
-			}
+			eventstest.Expect(t, closed.Load() == 0,
+				"Close returned while a message was being handled, want it to wait")
+			eventstest.Expect(t, !idle.Post(1) && !group.Go(func() { t.Error("a refused function was run") }),
+				"a closed group starts goroutines")
 			if busy.Post(3) { // the running goroutine may still take it
 				accepted++
 			}
@@ -109,9 +104,8 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 				t.Errorf("%d of 3 calls of Close have returned, %d of %d messages were handled; want all",
 					closed.Load(), handled, accepted)
 			}
-			if busy.Post(4) || busy.Hand(4) {
-				t.Error("an idle actor of a closed group takes a message")
-			}
+			eventstest.Expect(t, !busy.Post(4) && !busy.Hand(4),
+				"an idle actor of a closed group takes a message")
 			group.Close()
 			new(actors.Group).Close() // a group without goroutines
 		})
@@ -166,9 +160,7 @@ func TestWhatIsPostedInside(t *testing.T) {
 				t.Errorf("%s: handled %v when Hand has returned, want %v", name, got, c.want)
 			}
 			group.Close()
-			if !slices.Equal(got, c.want) {
-				t.Errorf("%s: handled %v, want %v", name, got, c.want)
-			}
+			eventstest.Expect(t, slices.Equal(got, c.want), "%s: handled %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -234,9 +226,8 @@ func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^"+strings.Split(t.Name(), "/")[0]+"$")
 			cmd.Env = append(os.Environ(), how+"="+name)
 			said, err := cmd.CombinedOutput()
-			if err == nil || !strings.Contains(string(said), "a function of the loop has not returned") {
-				t.Errorf("a handler that %s ended the program with %v, want a failure with the cause in\n%s", name, err, said)
-			}
+			eventstest.Expect(t, err != nil, "a handler that %s ended the program without a failure", name)
+			eventstest.Contains(t, string(said), "a function of the loop has not returned", "if it %s", name)
 		})
 	}
 }
@@ -296,9 +287,7 @@ func TestHandDoesNotKeepTheCaller(t *testing.T) {
 		}, func() {})
 		actor.Hand(false) // returns, or the bubble is deadlocked
 		synctest.Wait()
-		if handled != 11 {
-			t.Errorf("%d messages were handled, want 11", handled)
-		}
+		eventstest.Expect(t, handled == 11, "%d messages were handled, want 11", handled)
 		actor.Hand(true)
 		close(hold)
 		group.Close()

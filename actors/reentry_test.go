@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -44,9 +45,8 @@ func withParty(t *testing.T, test func(t *testing.T, p *party)) {
 		test(t, p)
 		p.WantGone(t, 1)
 		for l, o := range p.inners {
-			if gone := o.gone.Load(); gone != 1 {
-				t.Errorf("Gone of %p was called %d times, want once", l, gone)
-			}
+			gone := o.gone.Load()
+			eventstest.Expect(t, gone == 1, "Gone of %p was called %d times, want once", l, gone)
 		}
 	})
 }
@@ -99,7 +99,7 @@ func (p *party) leave(locks ...*actors.Lock) {
 func (p *party) wantDeletes(want int, when string) {
 	p.t.Helper()
 	synctest.Wait()
-	if n, _ := p.Deletes(); n != want {
+	if n := len(sent[recipes.Delete](p.Port)); n != want {
 		p.t.Fatalf("%s: %d requests to delete the node, want %d", when, n, want)
 	}
 }
@@ -176,9 +176,7 @@ func TestALossIsToldToAllThatHaveEntered(t *testing.T) {
 					}
 					p.Say(news)
 					for _, l := range []*actors.Lock{one, two} {
-						if l.Holding() || l.Valid() {
-							t.Errorf("an inner lock holds after the loss")
-						}
+						eventstest.Expect(t, !l.Holding() && !l.Valid(), "an inner lock holds after the loss")
 						MustTake(t, l.Lost())
 						p.wantDone(l, true, "lost")
 					}
@@ -189,9 +187,8 @@ func TestALossIsToldToAllThatHaveEntered(t *testing.T) {
 					p.wantDeletes(0, "it has not left")
 					early.Start(t.Context(), 0, actors.Want{})
 					p.wantEnd(early, Ends(recipes.WhyLost, false, reason, nil), "lost before its Grant")
-					if g, ok := Take(early.Granted()); ok {
-						t.Errorf("an inner lock without a Grant has %+v after the loss", g)
-					}
+					g, ok := Take(early.Granted())
+					eventstest.Expect(t, !ok, "an inner lock without a Grant has %+v after the loss", g)
 					p.admitsNone(one, "after the loss")
 					if reason == events.ReasonLeaseRanOut {
 						p.wantDeletes(1, "lost")
@@ -232,9 +229,8 @@ func TestARevocationIsToldToAllThatHaveEntered(t *testing.T) {
 		due := time.Now().Add(time.Minute)
 		p.askedBack(time.Minute)
 		MustTake(t, one.Revoked())
-		if _, told := Take(early.Revoked()); told {
-			t.Error("an inner lock without a Grant is asked for the lock")
-		}
+		_, told := Take(early.Revoked())
+		eventstest.Expect(t, !told, "an inner lock without a Grant is asked for the lock")
 		early.Start(t.Context(), 0, actors.Want{})
 		late := p.enters(one, 13, actors.Want{})
 		for _, l := range []*actors.Lock{early, late} {
@@ -242,15 +238,9 @@ func TestARevocationIsToldToAllThatHaveEntered(t *testing.T) {
 				t.Errorf("asked for by %v, valid until %v; want both %v", revocation.Deadline, l.Deadline(), due)
 			}
 		}
-		asked := 0
-		for _, e := range p.Port.Sent() {
-			if _, ok := e.(recipes.Revoke); ok {
-				asked++
-			}
-		}
-		if asked != 1 {
-			t.Errorf("the session was asked to tell of the deadline %d times, want once", asked)
-		}
+		asked := len(sent[recipes.Revoke](p.Port))
+		eventstest.Expect(t, asked == 1,
+			"the session was asked to tell of the deadline %d times, want once", asked)
 		p.leave(one, early, late)
 	})
 }
@@ -279,9 +269,8 @@ func TestADeadlineBoundsAnInnerLockWithoutAGrant(t *testing.T) {
 		g := p.admits(p.Lock, 11)
 		p.Withdraw(recipes.WhyReleased)
 		revocation := p.askedBack(time.Minute)
-		if last := p.Port.Last(); last != (recipes.Revoke{By: revocation.By}) {
-			t.Errorf("the last request is %+v, want the deadline", last)
-		}
+		var want recipes.Effect = recipes.Revoke{By: revocation.By}
+		eventstest.Equal(t, p.Port.Last(), want, "the last request")
 		g.Start(t.Context(), 0, actors.Want{})
 		MustTake(t, g.Granted())
 		MustTake(t, g.Revoked())
@@ -328,24 +317,20 @@ func TestTheRecordGoesIfAllHaveReleased(t *testing.T) {
 						first, last = last, first
 					}
 					first.Withdraw(why)
-					if _, cleared := Take(first.Cleared()); !cleared {
-						t.Error("the first has left, and is to be waited for")
-					}
+					_, gone := Take(first.Cleared())
+					eventstest.Expect(t, gone, "the first has left, and is to be waited for")
 					last.Withdraw(recipes.WhyReleased)
 					cleared := last.Cleared()
 					synctest.Wait()
-					if _, d := r.Deletes(); d.Clean != (why == recipes.WhyReleased) {
-						t.Errorf("the record goes: %v, want %v", d.Clean, !d.Clean)
-					}
-					if _, is := Take(cleared); is {
-						t.Error("the last is not to be waited for, though the record is still there")
-					}
+					deletes := []recipes.Delete{{Epoch: Epoch, Node: Own, Clean: why == recipes.WhyReleased}}
+					eventstest.Equal(t, sent[recipes.Delete](r.Port), deletes, "the record goes with it")
+					_, gone = Take(cleared)
+					eventstest.Expect(t, !gone, "the last is not waited for, and the record is still there")
 					r.Deleted()
 					<-cleared
 					p.wantEnd(last, nil, "the last")
-					if (first.Err() == nil) != (why == recipes.WhyReleased) {
-						t.Errorf("%v: the first has ended with %v", why, first.Err())
-					}
+					eventstest.Expect(t, (first.Err() == nil) == (why == recipes.WhyReleased),
+						"%v: the first has ended with %v", why, first.Err())
 				})
 			})
 		}
@@ -469,9 +454,8 @@ func TestNothingIsKeptOfInnerLocksThatHaveLeft(t *testing.T) {
 		for n := 0; collected.Load() < inners-10 && n < 100; n++ {
 			runtime.GC()
 		}
-		if n := collected.Load(); n < inners-10 {
-			t.Errorf("%d of %d inner locks are collected when the last one holds", n, inners)
-		}
+		eventstest.Expect(t, collected.Load() >= inners-10,
+			"%d of %d inner locks are collected when the last one holds", collected.Load(), inners)
 		last.Withdraw(recipes.WhyReleased)
 		p.Deleted()
 	})

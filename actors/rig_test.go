@@ -338,14 +338,14 @@ var theGrant = events.Grant{
 
 func (r *Rig) Deleted() { r.Say(recipes.Deleted{Epoch: Epoch}) }
 
-// Deletes counts the requests to delete the node, and returns the last one.
-func (r *Rig) Deletes() (n int, last recipes.Delete) {
-	for _, e := range r.Port.Sent() {
-		if d, ok := e.(recipes.Delete); ok {
-			n, last = n+1, d
+// sent returns the requests of one kind.
+func sent[E recipes.Effect](p *FakePort) (all []E) {
+	for _, e := range p.Sent() {
+		if e, ok := e.(E); ok {
+			all = append(all, e)
 		}
 	}
-	return n, last
+	return all
 }
 
 // Take returns what the channel holds, and whether it holds anything.
@@ -377,14 +377,11 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 	if got := r.Err(); got != want { //nolint:errorlint // identity is meant
 		t.Errorf("Err is %v, want %v", got, want)
 	}
-	if !r.Deadline().IsZero() {
-		t.Errorf("over: deadline %v, want none", r.Deadline())
-	}
+	eventstest.Expect(t, r.Deadline().IsZero(), "over: deadline %v, want none", r.Deadline())
 	r.IsNotHeld(t, "over")
 	r.HasNoGrant(t, "over")
-	if l, ok := Take(r.Lost()); ok {
-		t.Errorf("%+v can be read when it is over, want no loss", l)
-	}
+	l, lost := Take(r.Lost())
+	eventstest.Expect(t, !lost, "%+v can be read when it is over, want no loss", l)
 }
 
 // WantGone checks how often the lock has called Gone: 0 times or once.
@@ -407,16 +404,14 @@ func (r *Rig) IsOverAndGone(t *testing.T, want error) {
 
 func (r *Rig) IsNotHeld(t *testing.T, when string) {
 	t.Helper()
-	if r.Holding() || r.Valid() {
-		t.Errorf("%s held is %v and valid %v, want neither", when, r.Holding(), r.Valid())
-	}
+	eventstest.Expect(t, !r.Holding() && !r.Valid(),
+		"%s held is %v and valid %v, want neither", when, r.Holding(), r.Valid())
 }
 
 func (r *Rig) HasNoGrant(t *testing.T, when string) {
 	t.Helper()
-	if g, ok := Take(r.Granted()); ok {
-		t.Errorf("%s %+v can be read, want no Grant", when, g)
-	}
+	g, ok := Take(r.Granted())
+	eventstest.Expect(t, !ok, "%s %+v can be read, want no Grant", when, g)
 }
 
 func (r *Rig) GoesOn(t *testing.T, holding bool) {
@@ -425,9 +420,8 @@ func (r *Rig) GoesOn(t *testing.T, holding bool) {
 	if IsDone(r.Lock) || r.Err() != nil {
 		t.Fatalf("it is over with %v, want it to go on", r.Err())
 	}
-	if r.Holding() != holding || r.Valid() != holding {
-		t.Errorf("held: %v, valid: %v, want %v", r.Holding(), r.Valid(), holding)
-	}
+	eventstest.Expect(t, r.Holding() == holding && r.Valid() == holding,
+		"held: %v, valid: %v, want %v", r.Holding(), r.Valid(), holding)
 }
 
 func IsDone(l *actors.Lock) bool {

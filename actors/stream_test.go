@@ -23,6 +23,12 @@ func newStream(t *testing.T) *actors.Stream {
 	return s
 }
 
+func publish(s *actors.Stream, all ...events.Event) {
+	for _, ev := range all {
+		s.Publish(ev)
+	}
+}
+
 // next returns the event that the channel offers now, or nil if it offers none or is
 // closed.
 func next(c <-chan events.Event) events.Event {
@@ -98,16 +104,13 @@ func TestStreamReplacesWhatIsBeingOffered(t *testing.T) {
 		s.Publish(events.Queued{ID: 1, Ahead: 3})
 		synctest.Wait() // until it is being sent
 		s.Hold(func(publish func(events.Event)) {
-			if got := <-c; got != (events.Queued{ID: 1, Ahead: 3}) {
-				t.Errorf("the reader gets %+v, want the event that was being offered", got)
-			}
+			eventstest.Equal(t, <-c, events.Event(events.Queued{ID: 1, Ahead: 3}), "the event being offered")
 			publish(events.Queued{ID: 1, Ahead: 2})
 		})
 		synctest.Wait()
 		s.Publish(events.Queued{ID: 1, Ahead: 1})
-		if kept, _ := s.Backlog(); kept != 1 {
-			t.Errorf("%d events of one kind are kept, want the newest", kept)
-		}
+		kept, _ := s.Backlog()
+		eventstest.Expect(t, kept == 1, "%d events of one kind are kept, want the newest", kept)
 		expect(t, c, events.Queued{ID: 1, Ahead: 1})
 	})
 }
@@ -119,16 +122,10 @@ func TestStreamDropsNothingThatMatters(t *testing.T) {
 		c := s.Subscribe(t.Context())
 		var want []events.Event
 		for id := uint64(1); id <= n; id++ {
-			s.Publish(events.Queued{ID: id, Ahead: 1})
-			s.Publish(events.Requeued{ID: id})
-			s.Publish(events.Grant{ID: id})
-			want = append(want, events.Grant{ID: id})
-			if id%2 == 0 {
-				s.Publish(events.Lost{ID: id})
-				want = append(want, events.Lost{ID: id})
-			}
-			s.Publish(events.Ended{ID: id})
-			want = append(want, events.Ended{ID: id})
+			end := []events.Event{events.Lost{ID: id}, events.Ended{ID: id}}[id%2:]
+			publish(s, events.Queued{ID: id, Ahead: 1}, events.Requeued{ID: id}, events.Grant{ID: id})
+			publish(s, end...)
+			want = append(append(want, events.Grant{ID: id}), end...)
 		}
 		expect(t, c, want...)
 	})
@@ -149,13 +146,11 @@ func TestStreamBoundsItsMemory(t *testing.T) {
 			}
 		}
 		for round := range rounds {
-			s.Publish(events.Connected{Session: int64(round)})
-			s.Publish(events.Suspended{})
-			s.Publish(events.Resumed{})
-			s.Publish(events.SessionExpired{Session: int64(round)})
+			session := int64(round)
+			publish(s, events.Connected{Session: session}, events.Suspended{}, events.Resumed{},
+				events.SessionExpired{Session: session})
 			for id := uint64(1); id <= live; id++ {
-				s.Publish(events.Queued{ID: id, Ahead: round})
-				s.Publish(events.Requeued{ID: id})
+				publish(s, events.Queued{ID: id, Ahead: round}, events.Requeued{ID: id})
 			}
 			check(2*live + 4)
 		}
@@ -163,8 +158,7 @@ func TestStreamBoundsItsMemory(t *testing.T) {
 			s.Publish(events.Grant{ID: id})
 		}
 		for range rounds {
-			s.Publish(events.Suspended{})
-			s.Publish(events.Resumed{})
+			publish(s, events.Suspended{}, events.Resumed{})
 		}
 		check(2*live + 4)
 		for id := uint64(1); id <= live; id++ {
@@ -172,8 +166,7 @@ func TestStreamBoundsItsMemory(t *testing.T) {
 		}
 		check(3*live + 4)
 		for id := uint64(1); id <= live; id++ {
-			s.Publish(events.Lost{ID: id})
-			s.Publish(events.Ended{ID: id})
+			publish(s, events.Lost{ID: id}, events.Ended{ID: id})
 		}
 		check(3*live + 4)
 	})
@@ -184,16 +177,12 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 		s := newStream(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		idle, busy, other := s.Subscribe(ctx), s.Subscribe(ctx), s.Subscribe(t.Context())
-		s.Publish(events.Ended{ID: 1})
-		s.Publish(events.Ended{ID: 2})
+		publish(s, events.Ended{ID: 1}, events.Ended{ID: 2})
 		expect(t, idle, events.Ended{ID: 1}, events.Ended{ID: 2})
 		cancel()
-		if !isClosed(idle) || !isClosed(busy) {
-			t.Error("a channel is open after its context has ended")
-		}
-		if !isClosed(s.Subscribe(ctx)) {
-			t.Error("a subscription with an ended context is open")
-		}
+		eventstest.Expect(t, isClosed(idle) && isClosed(busy),
+			"a channel is open after its context has ended")
+		eventstest.Expect(t, isClosed(s.Subscribe(ctx)), "a subscription with an ended context is open")
 		expect(t, other, events.Ended{ID: 1}, events.Ended{ID: 2})
 	})
 }
@@ -214,28 +203,22 @@ func TestStreamCloseDeliversWhatIsLeft(t *testing.T) {
 		began := time.Now()
 		s.Close(10 * time.Second)
 		s.Close(10 * time.Second)
-		if waited := time.Since(began); waited > 0 {
-			t.Errorf("two calls of Close took %v, want no time: they do not wait for readers", waited)
-		}
-		if !isClosed(idle) || !isClosed(s.Subscribe(t.Context())) {
-			t.Error("a channel with nothing left is open after Close")
-		}
+		waited := time.Since(began)
+		eventstest.Expect(t, waited == 0, "two calls of Close took %v, want no wait for readers", waited)
+		eventstest.Expect(t, isClosed(idle) && isClosed(s.Subscribe(t.Context())),
+			"a channel with nothing left is open after Close")
 		for id := uint64(1); id <= n; id++ {
 			time.Sleep(50 * time.Millisecond)
 			if ev := <-slow; ev != (events.Ended{ID: id}) {
 				t.Fatalf("got %#v after Close, want the end of %d", ev, id)
 			}
 		}
-		if !isClosed(slow) {
-			t.Error("the channel is open after the last event")
-		}
+		eventstest.Expect(t, isClosed(slow), "the channel is open after the last event")
 		group.Close()
-		if waited := time.Since(began); waited > n*50*time.Millisecond+100*time.Millisecond {
-			t.Errorf("a reader that does not read held Close up for %v, want little longer than the slow one", waited)
-		}
-		if !isClosed(deaf) {
-			t.Error("the channel of a reader that does not read is open")
-		}
+		waited = time.Since(began)
+		eventstest.Expect(t, waited <= n*50*time.Millisecond+100*time.Millisecond,
+			"a reader that does not read held Close up for %v, want little longer than the slow one", waited)
+		eventstest.Expect(t, isClosed(deaf), "the channel of a reader that does not read is open")
 	})
 }
 
@@ -254,16 +237,13 @@ func TestAGrantIsOfferedBetweenHooksAndSubscribers(t *testing.T) {
 			}
 		})
 		expect(t, c, events.Grant{ID: 1})
-		if offered != 1 {
-			t.Errorf("the Grant was offered %d times, want once", offered)
-		}
+		eventstest.Expect(t, offered == 1, "the Grant was offered %d times, want once", offered)
 	})
 }
 
 func TestPublishingCostsNothing(t *testing.T) {
 	s := actors.NewStream(&actors.Group{})
 	var ev events.Event = events.Queued{ID: 1}
-	if n := testing.AllocsPerRun(1000, func() { s.Publish(ev) }); n > 0 {
-		t.Errorf("an event that nobody hears takes %v allocations, want none", n)
-	}
+	n := testing.AllocsPerRun(1000, func() { s.Publish(ev) })
+	eventstest.Expect(t, n == 0, "an event that nobody hears takes %v allocations, want none", n)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // The digits of the number follow the marks and end the next group.
@@ -17,9 +18,7 @@ func TestPermitsAreReadWhereTheMarkSaysSo(t *testing.T) {
 		"4f1c0a527c39820eaa3cd2b1c5a7e9f0__lock__0000000010":                    0, // kazoo has no such semaphore
 		"lock-0000000000": 0, "": 0,
 	} {
-		if got := events.PermitsOf(node); got != want {
-			t.Errorf("PermitsOf(%q) = %d, want %d", node, got, want)
-		}
+		eventstest.Equal(t, events.PermitsOf(node), want, "PermitsOf(%q)", node)
 	}
 }
 
@@ -44,8 +43,7 @@ func TestMarksTellOurNodesFromOthers(t *testing.T) {
 		{"lock-0000000000", false, 0}, {"", false, 0}, {"x-1-0000000001", false, 0},
 	} {
 		marks, ours := events.MarksOf(c.node)
-		if ours != c.ours || marks != c.marks {
-			t.Errorf("MarksOf(%q) = %v, %v; want %v, %v", c.node, marks, ours, c.marks, c.ours)
-		}
+		eventstest.Expect(t, ours == c.ours && marks == c.marks,
+			"MarksOf(%q) = %v, %v; want %v, %v", c.node, marks, ours, c.marks, c.ours)
 	}
 }

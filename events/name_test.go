@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 const uuid = "4f1c0a52-7c39-4a0e-9a3c-d2b1c5a7e9f0"
@@ -41,9 +42,8 @@ func TestParseNameRecognisesEveryForm(t *testing.T) {
 		{"a_lock-0000000001", events.KindLock, 1}, {"thread.read-0000000001", events.KindRecipeRead, 1}, // a word's boundary
 	} {
 		got, ok := events.ParseName(c.name)
-		if want := (events.Name{Text: c.name, Kind: c.kind, Seq: c.seq}); !ok || got != want {
-			t.Errorf("ParseName(%q) = %+v, %v; want %+v", c.name, got, ok, want)
-		}
+		want := events.Name{Text: c.name, Kind: c.kind, Seq: c.seq}
+		eventstest.Expect(t, ok && got == want, "ParseName(%q) = %+v, %v; want %+v", c.name, got, ok, want)
 	}
 }
 
@@ -56,9 +56,8 @@ func TestParseNameIgnoresEverythingElse(t *testing.T) {
 		"thread-1234567890", "overwrite-0000000001", "block-0000000007", "größelock-0000000001", "0lock--000000001", // other words
 		"lock-٠٠٠٠٠٠٠٠٠٠", "lock-\x000000000001", strings.Repeat("9", 300),
 	} {
-		if got, ok := events.ParseName(name); ok {
-			t.Errorf("ParseName(%q) = %+v, want no contender", name, got)
-		}
+		got, ok := events.ParseName(name)
+		eventstest.Expect(t, !ok, "ParseName(%q) = %+v, want no contender", name, got)
 	}
 }
 
@@ -82,30 +81,22 @@ func TestLateNumbers(t *testing.T) {
 		"lock-0000000000": false, "/locks/a/lock-2145386495": false, "/locks/a/lock-2145386496": true, "lock-2147483647": true,
 		"lock--2147483648": true, "lock--000000001": true, "x": false, "": false, "a-lock-without-a-number": false,
 	} {
-		if events.Late(name) != late {
-			t.Errorf("Late(%q) = %t, want %t", name, !late, late)
-		}
+		eventstest.Equal(t, events.Late(name), late, "Late(%q)", name)
 	}
 }
 
 func TestNamesSortByNumberThenText(t *testing.T) {
-	names := []events.Name{{Text: "b", Seq: 2}, {Text: "a", Seq: 2}, {Text: "z", Seq: -1}, {Text: "c", Seq: 1}}
+	want := []events.Name{{Text: "z", Seq: -1}, {Text: "c", Seq: 1}, {Text: "a", Seq: 2}, {Text: "b", Seq: 2}}
+	names := []events.Name{want[3], want[2], want[0], want[1]}
 	slices.SortFunc(names, events.CompareNames)
-	var got []string
-	for _, n := range names {
-		got = append(got, n.Text)
-	}
-	if want := []string{"z", "c", "a", "b"}; !slices.Equal(got, want) {
-		t.Errorf("sorted to %v, want %v", got, want)
-	}
+	eventstest.Equal(t, names, want, "the sorted names")
 }
 
 func TestKindsAndReasonsHaveNames(t *testing.T) {
 	seen := map[string]bool{}
 	named := func(name string) {
-		if name == "" || strings.HasPrefix(name, "kind ") || strings.HasPrefix(name, "reason ") || seen[name] {
-			t.Errorf("%q is no name, or another one's", name)
-		}
+		numbered := strings.HasPrefix(name, "kind ") || strings.HasPrefix(name, "reason ")
+		eventstest.Expect(t, name != "" && !numbered && !seen[name], "%q is no name, or another one's", name)
 		seen[name] = true
 	}
 	for k := events.KindLock; k <= events.KindUnfair; k++ {
@@ -114,9 +105,8 @@ func TestKindsAndReasonsHaveNames(t *testing.T) {
 	for r := events.ReasonSessionExpired; r <= events.ReasonRevoked; r++ {
 		named(r.String())
 	}
-	if got := events.Kind(99).String() + ", " + events.Reason(0).String(); got != "kind 99, reason 0" {
-		t.Errorf("an unknown kind and an unknown reason are called %q", got)
-	}
+	eventstest.Equal(t, events.Kind(99).String(), "kind 99", "an unknown kind")
+	eventstest.Equal(t, events.Reason(0).String(), "reason 0", "an unknown reason")
 }
 
 // TestReasonsAreTextInJSON, as in a log of events, and are read back.
@@ -127,14 +117,12 @@ func TestReasonsAreTextInJSON(t *testing.T) {
 			t.Errorf("the event is %s in JSON, %v; want %s in it", text, err, want)
 		}
 		var lost events.Lost
-		if err := json.Unmarshal(text, &lost); err != nil || lost.Reason != r {
-			t.Errorf("from %s comes %+v, %v; want the same reason", text, lost, err)
-		}
+		err = json.Unmarshal(text, &lost)
+		eventstest.Expect(t, err == nil && lost.Reason == r, "from %s comes %+v, %v", text, lost, err)
 	}
 	var r events.Reason
-	if err := r.UnmarshalText([]byte("bad luck")); err == nil || r != 0 {
-		t.Errorf("bad luck is taken for %q, %v; want an error", r, err)
-	}
+	err := r.UnmarshalText([]byte("bad luck"))
+	eventstest.Expect(t, err != nil && r == 0, "bad luck is taken for %q, %v; want an error", r, err)
 }
 
 // FuzzParseName: any name that a server or a foreign client writes either is not a

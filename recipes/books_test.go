@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // This file tests the books of a session in all histories up to some length.
@@ -24,17 +25,15 @@ func TestParseDirectoryData(t *testing.T) {
 		{"", 0, false}, {"zkgrant", 0, false}, {"zkgrant's notes\n", 0, false}, {" zkgrant\n", 0, false},
 		{"floor 0x1f\n", 0, false}, {"xzkgrant\nfloor 0x1f\n", 0, false},
 	} {
-		if got, want := ParseDirectoryData([]byte(c.data)), (DirectoryData{c.ours, c.floor}); got != want {
-			t.Errorf("%q says %+v, want %+v", c.data, got, want)
-		}
+		got := ParseDirectoryData([]byte(c.data))
+		eventstest.Equal(t, got, DirectoryData{c.ours, c.floor}, "what %q says", c.data)
 	}
 }
 
 func TestAFloorNamesOneNode(t *testing.T) {
 	for _, c := range [][2]int64{{5, 5}, {5, 6}, {0, 0}, {5, 0}, {0, 5}} {
-		if got, want := (DirectoryData{true, c[0]}).Names(c[1]), c == [2]int64{5, 5}; got != want {
-			t.Errorf("the floor %d names node %d: %v, want %v", c[0], c[1], got, want)
-		}
+		got := DirectoryData{true, c[0]}.Names(c[1])
+		eventstest.Equal(t, got, c == [2]int64{5, 5}, "the floor %d names node %d", c[0], c[1])
 	}
 }
 
@@ -108,9 +107,8 @@ func mayWrite(history []page) (czxid, alone int64) {
 
 func TestADirectoryBookCounts(t *testing.T) {
 	b, _ := DirectoryBook{}.Saw(7, 3, 0)
-	if none, three := (DirectoryBook{}).Children(), b.Children(); none != 0 || three != 3 {
-		t.Errorf("%d and %d nodes, want 0 and 3", none, three)
-	}
+	eventstest.Equal(t, DirectoryBook{}.Children(), 0, "nodes in an empty book")
+	eventstest.Equal(t, b.Children(), 3, "nodes")
 }
 
 // TestOnlyAHolderThatLeftMakesAPlaceFree goes through all histories of three contenders
@@ -154,12 +152,8 @@ func TestWhatEndsTheClaimToANode(t *testing.T) {
 		{Deleted{}, true}, {Refused{Op: OpDelete}, true}, {Gone{}, true}, {Canceled{}, false},
 	} {
 		book, _ := OwnerBook[byte]{}.Enter('a')
-		if got := book.Heard('a', c.in, 5).Owner() == 0; got != c.ends {
-			t.Errorf("%+v ends the claim: %v, want %v", c.in, got, c.ends)
-		}
-		if got := book.Heard('b', c.in, 5); got != book {
-			t.Errorf("%+v, heard by another contender, makes of %v %v", c.in, book, got)
-		}
+		eventstest.Equal(t, book.Heard('a', c.in, 5).Owner() == 0, c.ends, "%+v ends the claim", c.in)
+		eventstest.Equal(t, book.Heard('b', c.in, 5), book, "%+v, heard by another contender", c.in)
 	}
 }
 
@@ -233,9 +227,8 @@ func TestTheLastHolderLeavesForAll(t *testing.T) {
 				}
 				want := map[bool]string{true: "delete #5 and the record", false: "delete #5"}[clean]
 				_, effects := after(held, heard)
-				if got := strings.TrimSuffix(texts(effects), `, END "lost"`); got != want {
-					t.Errorf("%v %v %v: the machine hears %v and does %q, want %q", a, b, c, heard, got, want)
-				}
+				got := strings.TrimSuffix(texts(effects), `, END "lost"`)
+				eventstest.Equal(t, got, want, "%v %v %v: the machine hears %v and does", a, b, c, heard)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // somebody is a crashed holder; a machine does not care which contender it was.
@@ -81,7 +82,6 @@ func TestReadersMakeNoRecord(t *testing.T) {
 
 // TestAClaimWithinALockDelayProvesNothing: the contender does not become a holder.
 func TestAClaimWithinALockDelayProvesNothing(t *testing.T) {
-	if _, proves := Prove(Delayed{Epoch: 1, For: 1}, true, true); proves {
-		t.Error("an answer within a lock-delay proves a holder, want no proof")
-	}
+	_, proves := Prove(Delayed{Epoch: 1, For: 1}, true, true)
+	eventstest.Expect(t, !proves, "an answer within a lock-delay proves a holder, want no proof")
 }

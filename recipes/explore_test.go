@@ -68,12 +68,9 @@ func exploreAll(t *testing.T, workers, limit int, all []config) {
 		cfg.limit = limit
 		f := explore(after, cfg)
 		t.Logf("%d contenders, %-55s %v", cfg.clients, cfg.name, f)
-		if f.Truncated && limit != mostQuick {
-			t.Errorf("%s: more than %d worlds", cfg.name, limit)
-		}
-		if f.Violation != "" {
-			t.Errorf("%s: %s\n%s", cfg.name, f.Violation, strings.Join(f.Trace, "\n"))
-		}
+		eventstest.Expect(t, !f.Truncated || limit == mostQuick, "%s: more than %d worlds", cfg.name, limit)
+		eventstest.Expect(t, f.Violation == "",
+			"%s: %s\n%s", cfg.name, f.Violation, strings.Join(f.Trace, "\n"))
 		mu.Lock()
 		defer mu.Unlock()
 		states, steps = states+f.States, steps+f.Steps
@@ -115,9 +112,8 @@ func TestExploreLosesNothing(t *testing.T) {
 		simple := explore(after, cfg)
 		cfg.whole, cfg.limit = true, eventstest.Amount(5*mostQuick, most)
 		whole := explore(after, cfg)
-		if simple.Violation != "" || whole.Violation != "" {
-			t.Errorf("%s: %q, %q\n%s", cfg.name, simple.Violation, whole.Violation, strings.Join(whole.Trace, "\n"))
-		}
+		eventstest.Expect(t, simple.Violation == "" && whole.Violation == "",
+			"%s: %q, %q\n%s", cfg.name, simple.Violation, whole.Violation, strings.Join(whole.Trace, "\n"))
 		t.Logf("%-40s %8d worlds of %8d, %d changes", cfg.name, simple.States, whole.States, len(whole.changes))
 		for c := range whole.changes {
 			if !simple.changes[c] {
@@ -135,9 +131,7 @@ func TestWorldsHaveNoPadding(t *testing.T) {
 		{"client", unsafe.Sizeof(client{}), 4 + 8*maxRequests + 20},
 		{"world", unsafe.Sizeof(world{}), maxClients*unsafe.Sizeof(client{}) + 4*maxNodes + 4*(maxLag+1) + 6 + 3 + 4 + 16 + 3 + 4},
 	} {
-		if c.size != c.fields {
-			t.Errorf("a %s takes %d bytes, its fields %d", c.what, c.size, c.fields)
-		}
+		eventstest.Equal(t, c.size, c.fields, "the bytes of a %s, and of its fields", c.what)
 	}
 }
 

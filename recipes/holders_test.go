@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // TestKeepsOut: a holder keeps out the contenders that wait for it, and no older one.
@@ -44,9 +45,7 @@ func TestBeyond(t *testing.T) {
 		for _, c := range Beyond(free, queue) {
 			got = append(got, c.Text[:1])
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("with %d free permits %v are kept out, want %q", free, got, want)
-		}
+		eventstest.Equal(t, strings.Join(got, " "), want, "kept out with %d free permits", free)
 	}
 }
 
@@ -57,8 +56,7 @@ func TestNewcomersCountOnce(t *testing.T) {
 		kept string
 		want bool
 	}{{"", false}, {"a", true}, {"a", false}, {"b a", true}, {"b", false}, {"b c d", true}, {"d c b", false}, {"", false}, {"e", true}} {
-		if got := n.See(slices.Clone(strings.Fields(step.kept))); got != step.want {
-			t.Errorf("step %d, %q: one has come: %v, want %v", i, step.kept, got, step.want)
-		}
+		got := n.See(slices.Clone(strings.Fields(step.kept)))
+		eventstest.Equal(t, got, step.want, "step %d, %q: one has come", i, step.kept)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func named(kind events.Kind, seq int64) events.Name {
@@ -24,18 +25,14 @@ func TestKazoosNamesKeepToThemselves(t *testing.T) {
 					m, _ := run(NewMachine(rule), opened, Started{}, Created{Epoch: 1, Node: mine.Name})
 					m, effects := after(m, Listed{Epoch: 1, Queue: []events.Name{other, mine.Name}, Own: mine})
 					stays := m.state == Waiting || m.state == Claiming
-					if stays != kind.Kazoo() {
-						t.Errorf("behind its listing it is %v and does %q, want it to stay: %v", m.state, texts(effects), kind.Kazoo())
-					}
+					eventstest.Expect(t, stays == kind.Kazoo(),
+						"behind its listing it is %v and does %q, want it to stay: %v", m.state, texts(effects), kind.Kazoo())
 					if kind.Kazoo() {
 						return
 					}
-					if got, want := texts(effects), "delete "+short(mine.Name.Text); got != want {
-						t.Errorf("behind its listing it does %q, want %q", got, want)
-					}
-					if _, effects = after(m, Deleted{Epoch: 1}); texts(effects) != `END "mixed queue"` {
-						t.Errorf("when its node is deleted it does %q, want an end for a mixed queue", texts(effects))
-					}
+					eventstest.Equal(t, texts(effects), "delete "+short(mine.Name.Text), "behind its listing")
+					_, effects = after(m, Deleted{Epoch: 1})
+					eventstest.Equal(t, texts(effects), `END "mixed queue"`, "when its node is deleted")
 				})
 			}
 		}
@@ -52,8 +49,7 @@ func TestATryWithKazoosNamesTellsAMixedQueueFromABusyOne(t *testing.T) {
 		{events.KindKazooLock, `END "busy"`},
 	} {
 		m, _ := run(NewMachine(Mutex{Kazoo: true}), opened, Started{Try: true})
-		if _, effects := after(m, Listed{Epoch: 1, Queue: []events.Name{named(c.ahead, 3)}}); texts(effects) != c.want {
-			t.Errorf("behind a %v: %s, want %s", c.ahead, texts(effects), c.want)
-		}
+		_, effects := after(m, Listed{Epoch: 1, Queue: []events.Name{named(c.ahead, 3)}})
+		eventstest.Equal(t, texts(effects), c.want, "behind a %v", c.ahead)
 	}
 }

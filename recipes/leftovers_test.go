@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // dueBy does what the words say to one directory, and returns the directories that become
@@ -70,9 +72,8 @@ func TestWhenALeftoverIsDue(t *testing.T) {
 		{"it may not be removed", "made filled left wait other wait left wait", 1, false},
 	} {
 		due := dueBy(c.words)
-		if len(due) != c.due || c.due > 0 && due[c.due-1].bare != c.bare {
-			t.Errorf("%s: %+v are due, want %d, the last one bare %v", c.name, due, c.due, c.bare)
-		}
+		eventstest.Expect(t, len(due) == c.due && (c.due <= 0 || due[c.due-1].bare == c.bare),
+			"%s: %+v are due, want %d, the last one bare %v", c.name, due, c.due, c.bare)
 	}
 }
 
@@ -92,9 +93,7 @@ func TestAParentIsDueAfterItsLastChild(t *testing.T) {
 		}
 		l.Ended(x, FateRemoved, now)
 	}
-	if len(l.known) > 0 {
-		t.Errorf("%d directories are known, want none", len(l.known))
-	}
+	eventstest.Equal(t, len(l.known), 0, "known directories")
 }
 
 func TestWhatALeftoverMayBe(t *testing.T) {
@@ -111,9 +110,8 @@ func TestWhatALeftoverMayBe(t *testing.T) {
 		{LeftoverStat{Czxid: 7, Version: 1}, FateOther, false}, // data were written to it, and it has had no child
 	} {
 		fate, remove := Leftover{Dir: "/a", czxid: 7}.Judge(c.stat)
-		if fate != c.fate || remove != c.remove {
-			t.Errorf("%+v: fate %d, to be removed %v; want %d, %v", c.stat, fate, remove, c.fate, c.remove)
-		}
+		eventstest.Expect(t, fate == c.fate && remove == c.remove,
+			"%+v: fate %d, to be removed %v; want %d, %v", c.stat, fate, remove, c.fate, c.remove)
 	}
 }
 
@@ -143,9 +141,8 @@ func TestLeftoversKeepToTheirRate(t *testing.T) {
 			t.Fatalf("removals %d to %d take %v, want at least a second", i-most, i, took)
 		}
 	}
-	if took := begun[all-1].Sub(begun[0]); took > all*time.Second/900 {
-		t.Errorf("%d removals take %v, want 900 a second at the least", all, took)
-	}
+	took := begun[all-1].Sub(begun[0])
+	eventstest.Expect(t, took <= all*time.Second/900, "%d removals take %v, want 900 a second", all, took)
 	for i := range all {
 		l.Made(fmt.Sprintf("/again/%d", i), int64(all+i+1), now)
 	}
@@ -174,17 +171,14 @@ func TestBareLeftoversGoFirst(t *testing.T) {
 	}
 	l.Made("/d", 4, now)
 	l.Entered("/d")
-	if got := fmt.Sprint(l.Bare(10)); got != "[{/b 2 true} {/d 4 true}]" || len(l.Bare(1)) != 1 {
-		t.Errorf("bare are %v, want /b and /d", got)
-	}
+	eventstest.Equal(t, l.Bare(10), []Leftover{{"/b", 2, true}, {"/d", 4, true}}, "bare directories")
+	eventstest.Equal(t, len(l.Bare(1)), 1, "bare directories, at most one")
 	var order string
 	now = now.Add(LeftoverAfter)
 	for x, ok := l.Next(now); ok; x, ok = l.Next(now) {
 		order += x.Dir
 	}
-	if order != "/b/a/c" {
-		t.Errorf("due are %s, want /b/a/c", order)
-	}
+	eventstest.Equal(t, order, "/b/a/c", "due are")
 }
 
 // TestLeftoversAreBounded, and so are the paths that were removed. A bare directory is

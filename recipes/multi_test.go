@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // place returns the node of an attempt in a member of a multi-lock.
@@ -48,17 +49,16 @@ func TestMultiFollowsTheRuleOfEachMember(t *testing.T) {
 		"a newcomer":                {lockLock, []events.Name{later1}, newcomer, later1.Text, 1},
 		"without a place in one":    {lockLock, []events.Name{own0, later1}, own0, later1.Text, 1},
 	} {
-		got := c.rule.Blockers(c.queue, c.me)
-		if c.want == "" && len(got) != 0 || c.want != "" && (len(got) != 1 || got[0].Text != c.want) {
-			t.Errorf("%s: blocked by %v, want %q", name, got, c.want)
+		blockers := ""
+		for _, n := range c.rule.Blockers(c.queue, c.me) {
+			blockers += n.Text
 		}
-		if n := ahead(c.rule, c.queue, c.me); n != c.ahead {
-			t.Errorf("%s: %d ahead, want %d", name, n, c.ahead)
-		}
+		eventstest.Equal(t, blockers, c.want, "%s: blocked by", name)
+		eventstest.Equal(t, ahead(c.rule, c.queue, c.me), c.ahead, "%s: contenders ahead", name)
 	}
-	if lockLock.Exclusive() || readWrite.Kind() != events.KindRead || Multi("").Kind() != 0 {
-		t.Error("it leaves floors, or is of another kind than its first member")
-	}
+	eventstest.Expect(t, !lockLock.Exclusive(), "it leaves floors")
+	eventstest.Equal(t, readWrite.Kind(), events.KindRead, "the kind, which is that of its first member")
+	eventstest.Equal(t, Multi("").Kind(), 0, "the kind without a member")
 }
 
 // TestMultiIsUsableIfEachQueueIs: numbers are compared within one directory.
@@ -75,9 +75,7 @@ func TestMultiIsUsableIfEachQueueIs(t *testing.T) {
 		"below all numbers":         {[]events.Name{own0, own1, place(0, "you", events.KindLock, -1)}, false},
 		"without one of the places": {[]events.Name{own0}, false},
 	} {
-		if got := lockLock.usable(c.queue, own0); got != c.want {
-			t.Errorf("%s: usable %v, want %v", name, got, c.want)
-		}
+		eventstest.Equal(t, lockLock.usable(c.queue, own0), c.want, "%s: usable", name)
 	}
 }
 

@@ -2,12 +2,11 @@ package recipes
 
 import (
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func (o Operation) text() string {
@@ -118,9 +117,7 @@ func TestWhatARequestMeans(t *testing.T) {
 		{Errand{Op: OpAdvance}, known, "check own"},
 		{Errand{Op: OpWatch}, known, ""},
 	} {
-		if p := about(c.e).Plan(c.v); p.text() != c.want {
-			t.Errorf("%+v, knowing %+v: %q, want %q", c.e, c.v, p.text(), c.want)
-		}
+		eventstest.Equal(t, about(c.e).Plan(c.v).text(), c.want, "%+v, knowing %+v", c.e, c.v)
 	}
 }
 
@@ -161,15 +158,11 @@ func TestAnOperationIsWhatAServerGets(t *testing.T) {
 		{Errand{Op: OpEnter, Floor: true, Permits: 2}, []string{"check size /s/size at 5", deletes, permit, permit,
 			`set permit directory marker /s/leases "zkgrant\n" at -1`, floor}},
 	} {
-		if got := about(c.e).Plan(v).whole(); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %q, want %q", c.e, got, c.want)
-		}
+		eventstest.Equal(t, about(c.e).Plan(v).whole(), c.want, "%+v", c.e)
 	}
 	renewal := Renewal{Dir: "/d", Version: 4, Data: DirectoryData{Ours: true}, Children: 1, Own: "/d/lock-", Stays: true}
 	want := []string{deletes, "delete directory /d at 4", `create directory marker /d "zkgrant\n" 0 of 0`}
-	if got := renewal.Plan().whole(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	eventstest.Equal(t, renewal.Plan().whole(), want, "%+v", renewal)
 }
 
 // TestWhatAnAnswerMeans: what follows from each answer to each plan.
@@ -303,9 +296,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 			v.Members = []DirectoryBook{ourDir, {czxid: 8}}
 		}
 		e := *c.e
-		if m := e.Means(e.Plan(v), c.a); !reflect.DeepEqual(m, c.want) {
-			t.Errorf("%+v, answered %+v: %+v, want %+v", *c.e, c.a, m, c.want)
-		}
+		eventstest.Equal(t, e.Means(e.Plan(v), c.a), c.want, "%+v, answered %+v", *c.e, c.a)
 	}
 	for _, c := range []struct {
 		e    *Errand
@@ -319,26 +310,20 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{atOnce, Answer{Result: ResultNoNode, At: 1}, &queues},
 	} {
 		e := *c.e
-		if e.Means(e.Plan(rich), c.a); !reflect.DeepEqual(e, *c.want) {
-			t.Errorf("%+v, answered %+v, becomes %+v, want %+v", *c.e, c.a, e, *c.want)
-		}
+		e.Means(e.Plan(rich), c.a)
+		eventstest.Equal(t, e, *c.want, "what %+v, answered %+v, becomes", *c.e, c.a)
 	}
 	for _, e := range []*Errand{create, several} {
 		plain := e.Plan(View{})
 		want := Meaning{Then: ThenMakeParents}.noting(NoteGone, plain[0])
-		if m := e.Means(plain, Answer{Result: ResultNoNode}); !reflect.DeepEqual(m, want) {
-			t.Errorf("a plain create without a directory: %+v, want %+v", m, want)
-		}
+		eventstest.Equal(t, e.Means(plain, Answer{Result: ResultNoNode}), want, "a create, no directory")
 	}
-	if m, want := create.Means(create.Plan(View{}), named()), tell(Created{Epoch: 1, Node: node}); !reflect.DeepEqual(m, want) {
-		t.Errorf("a plain create: %+v, want %+v", m, want)
-	}
-	if m, want := several.Means(several.Plan(View{}), both()), tell(Enqueued{Epoch: 1, Nodes: two}); !reflect.DeepEqual(m, want) {
-		t.Errorf("plain creates: %+v, want %+v", m, want)
-	}
-	if made, claimed := fmt.Sprintf("%T", create.Exhausted()), fmt.Sprintf("%T", claim.Exhausted()); made != "recipes.Refused" || claimed != "recipes.Unknown" {
-		t.Errorf("behind all tries a create is %s, and a claim %s", made, claimed)
-	}
+	plain := create.Means(create.Plan(View{}), named())
+	eventstest.Equal(t, plain, tell(Created{Epoch: 1, Node: node}), "a plain create")
+	plain = several.Means(several.Plan(View{}), both())
+	eventstest.Equal(t, plain, tell(Enqueued{Epoch: 1, Nodes: two}), "plain creates")
+	eventstest.Equal(t, create.Exhausted(), Input(refused), "a create behind all tries")
+	eventstest.Equal(t, claim.Exhausted(), Input(Unknown{Epoch: 1, Op: OpClaim}), "a claim behind all tries")
 }
 
 // TestWhatTheBookNotes: what an answer says about a directory.
@@ -351,9 +336,7 @@ func TestWhatTheBookNotes(t *testing.T) {
 		{Meaning{}, ourDir},
 		{Meaning{Note: NoteGone}, DirectoryBook{}}, {Meaning{Note: NoteShut}, ourDir.shut()}, {seen, DirectoryBook{there: true, contended: true, children: 3}},
 	} {
-		if b := c.m.Book(ourDir); b != c.want {
-			t.Errorf("%+v: %+v, want %+v", c.m, b, c.want)
-		}
+		eventstest.Equal(t, c.m.Book(ourDir), c.want, "%+v", c.m)
 	}
 }
 
@@ -363,7 +346,7 @@ func TestWhoseTheOneNodeIs(t *testing.T) {
 	claim := about(Errand{Op: OpClaim, Epoch: 1, Layout: LayoutNode})
 	doubts, sure := about(Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode, Doubts: true}), about(Errand{Op: OpDelete, Epoch: 1, Layout: LayoutNode})
 	looked := *doubts
-	for _, c := range []struct{ got, want Meaning }{
+	for i, c := range []struct{ got, want Meaning }{
 		{claim.Means(claim.Plan(View{}), Answer{Result: ResultDone}), Meaning{Then: ThenLook}},
 		{claim.Means(claim.Plan(View{}), Answer{Result: ResultNoNode}), claim.refused(true)},
 		{claim.Looked(true), tell(Claimed{Epoch: 1})},
@@ -375,11 +358,7 @@ func TestWhoseTheOneNodeIs(t *testing.T) {
 		{doubts.Looked(false), tell(Deleted{1})},
 		{sure.Means(sure.Plan(View{}), Answer{Result: ResultNoNode}), tell(Deleted{1})},
 	} {
-		if !reflect.DeepEqual(c.got, c.want) {
-			t.Errorf("%+v, want %+v", c.got, c.want)
-		}
+		eventstest.Equal(t, c.got, c.want, "row %d", i)
 	}
-	if !reflect.DeepEqual(looked, *sure) {
-		t.Errorf("%+v, want %+v", looked, *sure)
-	}
+	eventstest.Equal(t, looked, *sure, "the delete that was in doubt")
 }

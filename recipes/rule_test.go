@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 const most7 = 7 // contenders in the exhaustive test
@@ -107,9 +108,8 @@ func TestWhoHoldsIsNotBlocked(t *testing.T) {
 			t.Fatalf("%v: %v hold, want %v", queue, got, holders)
 		}
 	}
-	if _, ok := Leads(nil); ok {
-		t.Error("an empty queue has a leader")
-	}
+	_, leads := Leads(nil)
+	eventstest.Expect(t, !leads, "an empty queue has a leader")
 }
 
 // TestAWriterThatBecomesAReaderHolds with both of its nodes, and keeps the others out
@@ -118,9 +118,8 @@ func TestAWriterThatBecomesAReaderHolds(t *testing.T) {
 	write, read := events.Name{Text: "w", Kind: events.KindWrite, Seq: 3}, events.Name{Text: "r", Kind: events.KindRead, Seq: 3}
 	queue := []events.Name{{Text: "x", Kind: events.KindRead, Seq: 4}, read, write}
 	holds := slices.DeleteFunc(slices.Clone(queue), func(n events.Name) bool { return !Holds(Write{}, queue, n) })
-	if want := []events.Name{read, write}; !slices.Equal(holds, want) || !slices.Equal(Holders(queue), want) {
-		t.Errorf("%v and %v hold, want %v", holds, Holders(queue), want)
-	}
+	eventstest.Equal(t, holds, []events.Name{read, write}, "holders, each by the rule")
+	eventstest.Equal(t, Holders(queue), []events.Name{read, write}, "holders")
 }
 
 // TestUsableFailsClosed: the numbers are in range, and no two contenders have the same
@@ -141,9 +140,7 @@ func TestUsableFailsClosed(t *testing.T) {
 		{[]events.Name{read, at5("f", events.KindKazooRead)}, false}, {[]events.Name{write, at5("f", events.KindKazooRead)}, false},
 	} {
 		for _, me := range c.queue {
-			if got := usable(c.queue, me); got != c.want {
-				t.Errorf("the numbers of %v are usable for %s: %v, want %v", c.queue, me.Text, got, c.want)
-			}
+			eventstest.Equal(t, usable(c.queue, me), c.want, "numbers of %v usable for %s", c.queue, me.Text)
 		}
 	}
 }
@@ -190,9 +187,9 @@ func TestWaiterWalksBack(t *testing.T) {
 func TestHolderRemembersNoContender(t *testing.T) {
 	for name, inputs := range situations() {
 		m, _ := run(NewMachine(Mutex{}), inputs...)
-		if m.state != Waiting && m.state != Advancing && (m.older != neighbours{} || m.ahead != 0) {
-			t.Errorf("%s: it remembers %v and %d ahead, want no contender", name, m.older, m.ahead)
-		}
+		needs := m.state == Waiting || m.state == Advancing
+		eventstest.Expect(t, needs || m.older == neighbours{} && m.ahead == 0,
+			"%s: it remembers %v and %d ahead, want no contender", name, m.older, m.ahead)
 	}
 }
 
@@ -204,9 +201,8 @@ func TestWhichPlaceMayBeTaken(t *testing.T) {
 			rule Rule
 			want bool
 		}{{Mutex{}, kind == events.KindWrite}, {Write{}, kind == events.KindWrite}, {Read{}, false}} {
-			if got := replaceable(c.rule, named(kind, 3).Text); got != c.want {
-				t.Errorf("the place of %v, for %T: %v", kind, c.rule, got)
-			}
+			got := replaceable(c.rule, named(kind, 3).Text)
+			eventstest.Equal(t, got, c.want, "the place of %v may be taken, for %T", kind, c.rule)
 		}
 	}
 }

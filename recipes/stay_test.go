@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
@@ -31,9 +32,7 @@ func TestExploreStays(t *testing.T) {
 			m := &stayModel{handoffs: c.handoffs, locals: c.locals, rounds: c.rounds, far: name == "far"}
 			f := searchtest.Visit(m, m.first(c.left), 5_000_000)
 			t.Log(f)
-			if f.Violation != "" || f.Truncated {
-				t.Errorf("%s", strings.Join(f.Trace, "\n"))
-			}
+			eventstest.Expect(t, f.Violation == "" && !f.Truncated, "%s", strings.Join(f.Trace, "\n"))
 		})
 	}
 }
@@ -123,13 +122,10 @@ func TestContentionIsFoundOut(t *testing.T) {
 	}
 	armed := after(arming, Armed{Epoch: 1})
 	resting := armed
-	if !resting.Rest() {
-		t.Error("a node does not rest")
-	}
+	eventstest.Expect(t, resting.Rest(), "a node does not rest")
 	proving, _, _ := next(resting, waits, proven)
-	if again := proving; again.Rest() {
-		t.Error("a node rests while a claim is under way")
-	}
+	again := proving
+	eventstest.Expect(t, !again.Rest(), "a node rests while a claim is under way")
 	// The machine's own claim after a reconnect is another claim.
 	verified := Claim{Held: true}.Marks(Claimed{Epoch: 1, Fresh: true})
 	both, _, _ := next(after(proving, Suspended{}, Reconnected{}), waits, proven)
@@ -210,9 +206,7 @@ func TestHabit(t *testing.T) {
 		step int64
 		want bool
 	}{{1, false}, {1, true}, {1, true}, {2, false}, {1, true}} {
-		if got := next(c.step); got != c.want {
-			t.Errorf("node %d is %d behind the one before: worth %v, want %v", i, c.step, got, c.want)
-		}
+		eventstest.Equal(t, next(c.step), c.want, "worth of node %d, %d behind the one before", i, c.step)
 	}
 	soon := Stay{Turns: 1, watched: true, wanted: true}
 	skipped := func() (n int) {
@@ -223,13 +217,9 @@ func TestHabit(t *testing.T) {
 	}
 	for _, want := range []int{1, 3, 7, 15, 31, 63, 63} {
 		h = h.Ended(soon)
-		if got := skipped(); got != want {
-			t.Errorf("another contender came soon: %d nodes let go, want %d", got, want)
-		}
+		eventstest.Equal(t, skipped(), want, "nodes let go when another contender came soon")
 	}
 	h = h.Ended(Stay{Turns: 100, watched: true, wanted: true})
 	h = h.Ended(soon)
-	if got := skipped(); got != 1 {
-		t.Errorf("behind a stay that has paid, %d nodes let go, want 1", got)
-	}
+	eventstest.Equal(t, skipped(), 1, "nodes let go behind a stay that has paid")
 }

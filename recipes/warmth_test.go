@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // This file is about how the explorer handles claims that are not sent.
@@ -76,9 +77,7 @@ const (
 func TestAWarmSessionKnowsAllThatAClaimWouldSay(t *testing.T) {
 	for set := range 16 {
 		w := Warmth{Connected: set&1 != 0, Listed: set&2 != 0, Watched: set&4 != 0, Lease: set&8 != 0}
-		if got := w.Claims(); got != (set == 15) {
-			t.Errorf("%+v: the claim need not be sent: %v", w, got)
-		}
+		eventstest.Equal(t, w.Claims(), set == 15, "%+v: the claim need not be sent", w)
 	}
 	for _, c := range []struct {
 		claim  Claim
@@ -90,9 +89,8 @@ func TestAWarmSessionKnowsAllThatAClaimWouldSay(t *testing.T) {
 		{Claim{}, LayoutSeveral, 2, false}, {Claim{}, LayoutQueue, 3, false}, {Claim{Held: true}, LayoutQueue, 1, false},
 		{Claim{Record: RecordMade}, LayoutQueue, 1, false}, {Claim{Record: RecordRead}, LayoutQueue, 1, false},
 	} {
-		if got := c.claim.Knowable(c.layout, c.nodes); got != c.want {
-			t.Errorf("%+v, with %v and %d nodes: knowable %v, want %v", c.claim, c.layout, c.nodes, got, c.want)
-		}
+		got := c.claim.Knowable(c.layout, c.nodes)
+		eventstest.Equal(t, got, c.want, "%+v is knowable, with %v and %d nodes", c.claim, c.layout, c.nodes)
 	}
 }
 
