@@ -53,7 +53,8 @@ import (
 //	refuse a           a server refuses a's oldest request
 //
 // With brief, the beginning of a transcript prints only where it has led to: another one
-// shows it in full. Further commands may follow in the lines below it.
+// shows it in full, perhaps with more contenders or without keep. Further commands may
+// follow in the lines below it.
 //
 // Scripts in testdata/multi have two directories, p and q. The nodes of one attempt have
 // the same number in both: p1 and q1.
@@ -63,11 +64,7 @@ func TestTranscripts(t *testing.T) {
 		if path == worldsFile {
 			return // not a transcript
 		}
-		p := &play{}
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			t.Helper()
-			return p.run(t, d)
-		})
+		datadriven.RunTest(t, path, new(play).run)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // specVariable names the environment variable that says which world TestExploreFinds
@@ -135,17 +136,9 @@ func (f *config) list(key string, values []string) error {
 var (
 	flagNames = map[string]uint8{"try": flagTry, "keep": flagKeep, "strict": flagStrict, "detect": flagDetect}
 	roleNames = map[string]uint8{
-		"reader": reader, "writer": writes, "read": reader, "write": writes, "shares": roleShares,
-		"trades": trades, "takes": takes, "kazoo": roleKazoo, "delays": roleDelays,
+		"reader": roleRead, "writer": roleWrite, "shares": roleShares, "kazoo": roleKazoo, "delays": roleDelays,
+		"trades": roleWrite | roleShares | roleTrades, "takes": roleRead | roleShares | roleTakes,
 	}
-)
-
-const (
-	reader = roleRead
-	writes = roleWrite
-	trades = roleWrite | roleShares | roleTrades
-	takes  = roleRead | roleShares | roleTakes
-	beside = roleWrite | roleShares // a writer in the session of a writer that trades
 )
 
 func ruleNamed(name string) (Rule, error) {
@@ -268,9 +261,7 @@ const worldsFile = "testdata/worlds.txt"
 func worlds(t *testing.T, sections ...string) (all []config) {
 	t.Helper()
 	text, err := os.ReadFile(worldsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventstest.Must(t, err)
 	section, there := "", map[string]bool{}
 	lines := strings.ReplaceAll(string(text), "\n\t", " ")
 	for line := range strings.Lines(lines) {
