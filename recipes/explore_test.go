@@ -189,29 +189,24 @@ func (f *config) begin(machine stepFunc, first int64) (*environment, world) {
 	return e, w
 }
 
-type narrator struct {
-	*environment
-
-	names permutation // which caller each client of the current world is
-}
-
-func (e *environment) Narrate() searchtest.Narrator[world, step] { return &narrator{e, identity} }
-
-func (n *narrator) Tell(w *world, s step) []string {
-	lines := []string{n.stepText(w, s, rune('a'+n.names[s.client]))}
-	n.log = func(c int, text string) { lines = append(lines, fmt.Sprintf("%c: %s", 'a'+n.names[c], text)) }
-	n.Take(w, s)
-	n.log = nil
-	before := n.names
-	for c := range n.names {
-		n.names[c] = before[n.perm[c]]
+func (e *environment) Narrate() (tell func(*world, step) []string, standing func(*world) string) {
+	names := identity // which caller each client of the current world is
+	tell = func(w *world, s step) []string {
+		lines := []string{e.stepText(w, s, rune('a'+names[s.client]))}
+		e.log = func(c int, text string) { lines = append(lines, fmt.Sprintf("%c: %s", 'a'+names[c], text)) }
+		e.Take(w, s)
+		e.log = nil
+		before := names
+		for c := range names {
+			names[c] = before[e.perm[c]]
+		}
+		return lines
 	}
-	return lines
-}
-
-func (n *narrator) Standing(w *world) (text string) {
-	for c := range w.clients {
-		text += fmt.Sprintf("%c %v, ", 'a'+n.names[c], n.machines[w.clients[c].machine].state)
+	standing = func(w *world) (text string) {
+		for c := range w.clients {
+			text += fmt.Sprintf("%c %v, ", 'a'+names[c], e.machines[w.clients[c].machine].state)
+		}
+		return fmt.Sprintf("%snodes %08b, directory %02x", text, w.past[0], w.dirs[0])
 	}
-	return fmt.Sprintf("%snodes %08b, directory %02x", text, w.past[0], w.dirs[0])
+	return tell, standing
 }

@@ -20,12 +20,9 @@ func (e *multiEnv) transact(w *world, c int, r *request) {
 		r.own = 1 + g
 		nodes := role.nodes(g)
 		w.commit(w.past[0]|nodes, 0)
-		if role.alone(w) {
-			r.flags |= reqStands
-			if e.leads(w, nodes) {
-				r.flags |= reqFirst
-			}
-		}
+		alone := role.alone(w)
+		r.flag(alone, reqStands)
+		r.flag(alone && e.leads(w, nodes), reqFirst)
 	case OpClaim, OpAdvance:
 		if in, refused := role.upon(w, r.mask, OpClaim).In.(Refused); refused && in.Missing {
 			r.flags |= reqMissing

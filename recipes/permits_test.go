@@ -199,9 +199,8 @@ func (e *environment) enters(w *world, c int, r *request, beside uint8, dir dire
 	n := node{owner: uint8(c) + 1, epoch: cl.epoch, attempt: w.nodes[own].attempt}
 	r.own = 1 + w.add(n, permitOf(permits), beside, dir)
 	r.flags |= reqFirst
-	if w.forms.taken(w.past[0]) > w.sizes[0].permits() {
-		r.flags |= reqStands // the count includes permits that are about to be given back
-	}
+	// The count includes permits that are about to be given back.
+	r.flag(w.forms.taken(w.past[0]) > w.sizes[0].permits(), reqStands)
 }
 
 func (w *world) ownPermits(c int) uint8 { return w.mine(c, 0) & w.forms.permits() }

@@ -103,9 +103,7 @@ func (e *environment) carryOut(w *world, c int, r *request, zombie, closed bool)
 			return true
 		case ThenMakeParents:
 			w.born(true)
-			if r.op == OpCreate {
-				r.flags |= reqMade
-			}
+			r.flag(r.op == OpCreate, reqMade)
 			return false
 		default: // there is another plan
 		}
@@ -135,13 +133,9 @@ func (e *environment) renew(w *world, c int, r *request, zombie bool) bool {
 func keepIn(r *request, in Input) {
 	switch in := in.(type) {
 	case Created:
-		if in.Alone {
-			r.flags |= reqStands
-		}
+		r.flag(in.Alone, reqStands)
 	case Entered:
-		if r.op == OpCreate && !in.Spare {
-			r.flags |= reqStands
-		}
+		r.flag(r.op == OpCreate && !in.Spare, reqStands)
 	case Claimed:
 		if in.Abandoned != nil {
 			r.mask |= maskLeft
@@ -362,17 +356,11 @@ func (e *environment) transact(w *world, c int, r *request, p Plan, closed bool)
 	}
 	switch {
 	case creates:
-		f := cl.form()
+		f, first := cl.form(), alive&^w.forms.permits() == 0
 		if cl.role&roleTakes != 0 {
-			f = twinOf(r.mask - 1)
+			f, first = twinOf(r.mask-1), alive&w.forms.blocking(r.mask-1) == 0
 		}
-		first := alive&^w.forms.permits() == 0
-		if cl.role&roleTakes != 0 {
-			first = alive&w.forms.blocking(r.mask-1) == 0
-		}
-		if first {
-			r.flags |= reqFirst
-		}
+		r.flag(first, reqFirst)
 		a.Nodes = []string{"/lock/lock-0000000001"} // reply has the real name
 		if w.virgin {
 			a.Nodes[0] = "/lock/lock-0000000000"
@@ -410,8 +398,6 @@ const markedRecord = "marked"
 // heads notes whether a claim has found no contender ahead of its node.
 func (w *world) heads(r *request, p Plan, a Answer) Answer {
 	claims := r.op == OpClaim || r.op == OpAdvance
-	if claims && p.Refused(a).On != OnOwn && w.past[0]&w.forms.blocking(r.arg&7) == 0 {
-		r.flags |= reqFirst
-	}
+	r.flag(claims && p.Refused(a).On != OnOwn && w.past[0]&w.forms.blocking(r.arg&7) == 0, reqFirst)
 	return a
 }

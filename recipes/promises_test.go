@@ -259,11 +259,6 @@ func (e *environment) watchOwn(w *world, c int) violation {
 // requestOf returns the request that an effect asks for. It returns false if the effect
 // names no node.
 func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool) {
-	flag := func(is bool, flag uint8) {
-		if is {
-			r.flags |= flag
-		}
-	}
 	op, epoch, own := Requested(ef)
 	r = request{op: op, epoch: uint8(epoch), arg: e.node(own.Text)}
 	switch ef := ef.(type) {
@@ -275,8 +270,8 @@ func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool)
 		return r, true
 	case List:
 		r.arg = uint8(ef.Attempt)
-		flag(ef.Barrier, reqBarrier)
-		flag(ef.Size, reqStands)
+		r.flag(ef.Barrier, reqBarrier)
+		r.flag(ef.Size, reqStands)
 		return r, true
 	}
 	if e.several != nil {
@@ -285,7 +280,7 @@ func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool)
 	switch ef := ef.(type) {
 	case Survey:
 		r.arg = min(r.arg, nobody)
-		flag(ef.Watch, reqStands)
+		r.flag(ef.Watch, reqStands)
 		if !ef.Looks() {
 			r.mask = 1 << partOwn
 		}
@@ -294,7 +289,7 @@ func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool)
 		r.arg = e.node(ef.Node.Text)
 	case Claim:
 		r.mask = uint8(ef.Record)
-		flag(ef.Held, reqHeld)
+		r.flag(ef.Held, reqHeld)
 	case Advance:
 		past, next := e.node(ef.Past.Text), e.node(ef.Next.Text)
 		if max(past, next) >= maxNodes {
@@ -303,9 +298,9 @@ func (e *environment) requestOf(w *world, c int, ef Effect) (r request, ok bool)
 		r.own = past | next<<4
 	case Enter:
 		r.mask = uint8(ef.Permits) | uint8(ef.Version)<<4
-		flag(ef.Floor, reqFloor)
+		r.flag(ef.Floor, reqFloor)
 	case Delete:
-		flag(ef.Floor && w.clients[c].hold&holdTraded == 0, reqFloor)
+		r.flag(ef.Floor && w.clients[c].hold&holdTraded == 0, reqFloor)
 		if ef.Clean {
 			r.mask = maskClean
 		}

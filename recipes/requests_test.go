@@ -96,15 +96,9 @@ func (r request) handoff() Handoff {
 
 func (r request) keeping(a Handoff) request {
 	r.mask, r.flags = a.done, r.flags&^(reqFloor|reqStands|reqMissing)
-	if a.free {
-		r.flags |= reqFloor
-	}
-	if a.stands {
-		r.flags |= reqStands
-	}
-	if a.failed {
-		r.flags |= reqMissing
-	}
+	r.flag(a.free, reqFloor)
+	r.flag(a.stands, reqStands)
+	r.flag(a.failed, reqMissing)
 	return r
 }
 

@@ -354,9 +354,8 @@ func (e *environment) lapse(w *world, c int) {
 	good := w.clients[c].lease
 	w.each(c, func(_ int, cl *client) {
 		for i := range cl.requests {
-			if r := &cl.requests[i]; r.op != 0 && r.write() && (r.status == sent || r.status == executed) {
-				r.flags |= reqStale
-			}
+			r := &cl.requests[i]
+			r.flag(r.op != 0 && r.write() && (r.status == sent || r.status == executed), reqStale)
 		}
 		cl.lease = false
 	})

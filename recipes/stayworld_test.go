@@ -3,8 +3,6 @@ package recipes
 import (
 	"fmt"
 	"slices"
-
-	"github.com/zkgrant/zkgrant/recipes/internal/searchtest"
 )
 
 // This file has the world of stays: sessions whose contenders share cached nodes, and a
@@ -355,11 +353,11 @@ func (w *stayWorld) tidy() {
 	}
 }
 
-func (m *stayModel) Narrate() searchtest.Narrator[stayWorld, stayStep] { return stayNarrator{m} }
+func (m *stayModel) Narrate() (tell func(*stayWorld, stayStep) []string, standing func(*stayWorld) string) {
+	return m.tell, m.standing
+}
 
-type stayNarrator struct{ m *stayModel }
-
-func (n stayNarrator) Tell(w *stayWorld, s stayStep) []string {
+func (m *stayModel) tell(w *stayWorld, s stayStep) []string {
 	names := [...]string{
 		"asks", "releases", "creates its node", "is granted it", "deletes its node", "may watch the directory again",
 		"has a request executed", "gets its answer", "hears that the directory has changed", "hears that its node is gone",
@@ -367,15 +365,15 @@ func (n stayNarrator) Tell(w *stayWorld, s stayStep) []string {
 		"has had its time", "withdraws", "rests", "probes", "two intervals pass", "loses the connection", "lets its lease run out", "is ended by the leader",
 		"has its node removed", "stranger comes", "stranger of the session comes", "some other node comes",
 	}
-	n.m.Take(w, s)
+	m.Take(w, s)
 	return []string{fmt.Sprintf("session %d, %d.%d %s", s.s, s.i, s.request, names[s.kind])}
 }
 
-func (n stayNarrator) Standing(w *stayWorld) string {
+func (m *stayModel) standing(w *stayWorld) string {
 	text := fmt.Sprintf("queue %v", w.queue)
 	for _, s := range w.sessions {
 		for _, t := range s.slots {
-			text += fmt.Sprintf("\n      slot %+v of %+v", t, n.m.books[t.book])
+			text += fmt.Sprintf("\n      slot %+v of %+v", t, m.books[t.book])
 		}
 		text += fmt.Sprintf("\n      locals %+v up %v lease %v fresh %v", s.locals, s.up, s.lease, s.fresh)
 	}

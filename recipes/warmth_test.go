@@ -59,9 +59,7 @@ func (e *environment) knows(w *world, c int, r request) request {
 		return r
 	}
 	r.age = cl.lag
-	if w.past[0]&w.forms.blocking(r.arg&7) == 0 {
-		r.flags |= reqFirst
-	}
+	r.flag(w.past[0]&w.forms.blocking(r.arg&7) == 0, reqFirst)
 	return r
 }
 

@@ -126,7 +126,7 @@ const (
 )
 
 // A request exists from the machine's effect until its answer is delivered.
-type request struct {
+type request struct { //nolint:recvcheck // one of its methods changes it in place
 	op     Op // 0: no request
 	status status
 	epoch  uint8
@@ -193,6 +193,12 @@ func (r request) begun() bool {
 		return r.own != 0 // of several directories
 	default:
 		return r.op == OpAdvance && r.flags&reqWhole == 0 && r.mask != 0
+	}
+}
+
+func (r *request) flag(is bool, flags uint8) {
+	if is {
+		r.flags |= flags
 	}
 }
 

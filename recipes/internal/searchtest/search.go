@@ -32,16 +32,9 @@ type Model[W comparable, S any] interface {
 	Progress(s S) bool
 	// Goal reports whether everything has ended well.
 	Goal(w *W) bool
-	// Narrate returns a narrator of one interleaving from its start.
-	Narrate() Narrator[W, S]
-}
-
-// A Narrator describes an interleaving to people.
-type Narrator[W, S any] interface {
-	// Tell takes a step, and describes what happens.
-	Tell(w *W, s S) []string
-	// Standing describes a world.
-	Standing(w *W) string
+	// Narrate describes one interleaving to people, from its start: tell takes a step, and
+	// describes what happens; standing describes a world.
+	Narrate() (tell func(w *W, s S) []string, standing func(w *W) string)
 }
 
 // A Finding is the result of a search: a violation with the interleaving that leads to
@@ -238,9 +231,10 @@ func (x *search[W, S]) explain(i uint32, last *S) (lines []string) {
 		i = x.parents[i]
 		path = append([]uint32{i}, path...)
 	}
-	w, narrator := *x.at(0), x.Narrate()
+	w := *x.at(0)
+	describe, standing := x.Narrate()
 	tell := func(s S) {
-		lines = append(lines, fmt.Sprintf("%2d. %s", len(lines)+1, strings.Join(narrator.Tell(&w, s), "\n      ")))
+		lines = append(lines, fmt.Sprintf("%2d. %s", len(lines)+1, strings.Join(describe(&w, s), "\n      ")))
 	}
 	for _, want := range path[1:] {
 		for _, s := range x.Enabled(&w, nil) {
@@ -255,7 +249,7 @@ func (x *search[W, S]) explain(i uint32, last *S) (lines []string) {
 	if last != nil {
 		tell(*last)
 	} else {
-		lines = append(lines, "    and there it ends: "+narrator.Standing(&w))
+		lines = append(lines, "    and there it ends: "+standing(&w))
 	}
 	return lines
 }
