@@ -62,7 +62,7 @@ func TestABoundEndsTheWait(t *testing.T) {
 						return
 					}
 					r.IsNotHeld(t, "after the bound")
-					r.HasNoGrant(t, "after the bound")
+					none(t, r.Granted(), "after the bound")
 					r.Deleted()
 					r.IsOverAndGone(t, end)
 					eventstest.Expect(t, name != own || told != nil && told.Error() == end.Error(),
@@ -207,7 +207,7 @@ func TestTheFirstWithdrawalCounts(t *testing.T) {
 					r.IsNotHeld(t, "after Withdraw")
 					eventstest.Expect(t, told == 1,
 						"OnEnd was told %d times when Withdraw returned, want once", told)
-					r.HasNoGrant(t, "after Withdraw")
+					none(t, r.Granted(), "after Withdraw")
 					r.Withdraw(recipes.WhyReleased)
 					r.Withdraw(recipes.WhyClosed)
 					stage.after(r)

@@ -55,7 +55,7 @@ func lose(t *testing.T, r *Rig, reason events.Reason, news recipes.Input, grant 
 	r.Say(news)
 
 	r.IsNotHeld(t, "after the loss")
-	r.HasNoGrant(t, "after the loss")
+	none(t, r.Granted(), "after the loss")
 	err := Ends(recipes.WhyLost, true, reason, nil)
 	if len(told) != 1 || told[0] != err { //nolint:errorlint // identity is meant
 		t.Errorf("the functions of OnEnd were told %v, want %v once", told, err)

@@ -149,7 +149,7 @@ func (s *stage) open() {
 	}
 	s.last++
 	s.epoch, s.up = s.last, true
-	s.Port.SetEpoch(s.epoch)
+	s.Port.Other.Store(uint32(s.epoch))
 	s.Port.Say(recipes.Opened{Epoch: s.epoch, Session: Session})
 }
 

@@ -89,14 +89,7 @@ type FakePort struct {
 	open     bool
 	requests []recipes.Effect
 	Until    time.Time     // the end of the lease
-	other    recipes.Epoch // of the session, unless that is the usual one
-}
-
-// SetEpoch replaces the usual session.
-func (p *FakePort) SetEpoch(e recipes.Epoch) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.other = e
+	Other    atomic.Uint32 // the epoch of the session, unless that is the usual one
 }
 
 func (p *FakePort) Open(post actors.Post) recipes.Opened {
@@ -129,7 +122,7 @@ func (p *FakePort) Do(e recipes.Effect) {
 func (p *FakePort) Deadline(of recipes.Epoch) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if of != Epoch && of != p.other {
+	if of != Epoch && of != recipes.Epoch(p.Other.Load()) {
 		return time.Time{}
 	}
 	return p.Until
@@ -358,6 +351,13 @@ func Take[T any](c <-chan T) (v T, ok bool) {
 	}
 }
 
+// none checks that the channel holds nothing.
+func none[T any](t *testing.T, c <-chan T, when string) {
+	t.Helper()
+	v, ok := Take(c)
+	eventstest.Expect(t, !ok, "%s %+v can be read, want none", when, v)
+}
+
 func MustTake[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	v, ok := Take(c)
@@ -379,9 +379,8 @@ func (r *Rig) IsOver(t *testing.T, want error) {
 	}
 	eventstest.Expect(t, r.Deadline().IsZero(), "over: deadline %v, want none", r.Deadline())
 	r.IsNotHeld(t, "over")
-	r.HasNoGrant(t, "over")
-	l, lost := Take(r.Lost())
-	eventstest.Expect(t, !lost, "%+v can be read when it is over, want no loss", l)
+	none(t, r.Granted(), "over")
+	none(t, r.Lost(), "over")
 }
 
 // WantGone checks how often the lock has called Gone: 0 times or once.
@@ -406,12 +405,6 @@ func (r *Rig) IsNotHeld(t *testing.T, when string) {
 	t.Helper()
 	eventstest.Expect(t, !r.Holding() && !r.Valid(),
 		"%s held is %v and valid %v, want neither", when, r.Holding(), r.Valid())
-}
-
-func (r *Rig) HasNoGrant(t *testing.T, when string) {
-	t.Helper()
-	g, ok := Take(r.Granted())
-	eventstest.Expect(t, !ok, "%s %+v can be read, want no Grant", when, g)
 }
 
 func (r *Rig) GoesOn(t *testing.T, holding bool) {
