@@ -109,37 +109,30 @@ func (fs *forms) together(a, b uint8) bool {
 	return fs[a&7].reads() && fs[b&7].reads() || fs.beside(a)&(1<<b) != 0
 }
 
+// formKinds are the kinds in the names of nodes that are no permits.
+var formKinds = [...]events.Kind{
+	formLock: events.KindLock, formRead: events.KindRead, formWrite: events.KindWrite,
+	formKazooLock: events.KindKazooLock, formKazooRead: events.KindKazooRead,
+}
+
 // name returns the name of a node with the form. Names with the same number differ in the
 // text before it.
 func (it *interpreter) name(id uint8, f form) events.Name {
-	known := &it.names[id][f]
-	if known.Text != "" {
-		return *known
+	name := &it.names[id][f]
+	if name.Text != "" {
+		return *name
 	}
-	number, head := it.first+int64(id), "lock-"
 	switch writer := f.writer(); {
 	case f.permit():
-		*known = events.Name{Text: fmt.Sprintf("leases/%d", number)}
-		it.nodes[known.Text] = id
-		return *known
+		name.Text = fmt.Sprintf("leases/%d", it.first+int64(id))
 	case writer != noNode:
-		number, head = it.first+int64(writer), fmt.Sprintf("%d-__READ__", id)
-	case f == formRead:
-		head = "__READ__"
-	case f == formWrite:
-		head = "__WRIT__"
-	case f == formKazooLock:
-		head = "__lock__"
-	case f == formKazooRead:
-		head = "__rlock__"
+		*name = named(events.KindRead, it.first+int64(writer))
+		name.Text = fmt.Sprintf("%d-%s", id, name.Text)
+	default:
+		*name = named(formKinds[f], it.first+int64(id))
 	}
-	text := fmt.Sprintf("%s%010d", head, number)
-	name, ok := events.ParseName(text)
-	if !ok {
-		panic("no contender: " + text)
-	}
-	*known, it.nodes[text] = name, id
-	return name
+	it.nodes[name.Text] = id
+	return *name
 }
 
 func (e *environment) nameOf(w *world, id uint8) events.Name { return e.name(id, w.forms[id]) }

@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,9 +8,7 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-func contender(seq int64) events.Name {
-	return events.Name{Text: fmt.Sprintf("lock-%010d", seq), Kind: events.KindLock, Seq: seq}
-}
+func contender(seq int64) events.Name { return named(events.KindLock, seq) }
 
 // The cast of the tables: #5 is ours, #3 is ahead of it, and #4 is between the two.
 var (
@@ -23,9 +20,9 @@ var (
 	first   = Listed{Epoch: 1, Queue: []events.Name{ours}, Own: ownNode}
 	second  = Listed{Epoch: 1, Queue: []events.Name{ours, ahead3}, Own: ownNode}
 	third   = Listed{Epoch: 1, Queue: []events.Name{ours, ahead3, ahead4}, Own: ownNode}
-	writer  = events.Name{Text: "__WRIT__0000000003", Kind: events.KindWrite, Seq: 3}
-	reading = events.Name{Text: "__READ__0000000002", Kind: events.KindRead, Seq: 2}
-	twin    = events.Name{Text: "__READ__0000000005", Kind: events.KindRead, Seq: 5}
+	writer  = named(events.KindWrite, 3)
+	reading = named(events.KindRead, 2)
+	twin    = named(events.KindRead, 5)
 
 	// One contender more than is remembered is ahead.
 	behindMany = Listed{Epoch: 1, Queue: []events.Name{ahead3, ours, ahead4, contender(0), contender(1), contender(2)}, Own: ownNode}
