@@ -2,6 +2,7 @@ package eventstest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,15 +56,13 @@ func (s *Screen) Write(p []byte) (int, error) {
 // It is called with mu held.
 func (s *Screen) due() (due []func()) {
 	text := s.printed.String()
-	kept := s.waiting[:0]
-	for _, c := range s.waiting {
-		if strings.Count(text, c.text) >= c.count {
+	s.waiting = slices.DeleteFunc(s.waiting, func(c cue) bool {
+		is := strings.Count(text, c.text) >= c.count
+		if is {
 			due = append(due, c.then)
-		} else {
-			kept = append(kept, c)
 		}
-	}
-	s.waiting = kept
+		return is
+	})
 	return due
 }
 
