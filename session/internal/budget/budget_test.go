@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
 
@@ -149,26 +150,21 @@ func TestEveryOrder(t *testing.T) {
 func TestRoomToWaitFor(t *testing.T) {
 	b := New(3)
 	b.Take(Load{2, 2})
-	if b.Fits(Load{2, 2}) || b.WillFit(Load{2, 2}) || !b.Fits(Load{1, 1}) {
-		t.Errorf("with 2 of 3 used: %+v, want room for 1", b)
-	}
+	eventstest.Expect(t, !b.Fits(Load{2, 2}) && !b.WillFit(Load{2, 2}) && b.Fits(Load{1, 1}),
+		"with 2 of 3 used: %+v, want room for 1", b)
 	b.Leaving(Load{2, 2})
-	if b.Fits(Load{2, 2}) || !b.WillFit(Load{2, 2}) || b.WillFit(Load{4, 4}) {
-		t.Errorf("with 2 of 3 about to go: %+v, want room for 1, and for 3 soon", b)
-	}
+	eventstest.Expect(t, !b.Fits(Load{2, 2}) && b.WillFit(Load{2, 2}) && !b.WillFit(Load{4, 4}),
+		"with 2 of 3 about to go: %+v, want room for 1, and for 3 soon", b)
 	b.Keep(Load{2, 2}, true)
-	if b.WillFit(Load{2, 2}) {
-		t.Errorf("%+v, want no room for nodes that stay", b)
-	}
+	eventstest.Expect(t, !b.WillFit(Load{2, 2}), "%+v, want no room for nodes that stay", b)
 }
 
 // A node counts its path and the size of a contender's name, or its own name if that is
 // longer.
 func TestNode(t *testing.T) {
 	for _, c := range []struct{ path, node, want int }{{18, 74, 78}, {140, 196, 200}, {10, 0, 70}, {10, 100, 104}} {
-		if got := Node(c.path, c.node); got != (Load{1, int64(c.want)}) {
-			t.Errorf("a path of %d bytes with a node of %d: %+v, want %d bytes", c.path, c.node, got, c.want)
-		}
+		eventstest.Equal(t, Node(c.path, c.node), Load{1, int64(c.want)},
+			"a path of %d bytes with a node of %d", c.path, c.node)
 	}
 }
 
@@ -177,11 +173,6 @@ func TestNode(t *testing.T) {
 // may exist counts, and a node that is known to be gone does not.
 func TestEveryOrderOfTransactions(t *testing.T) {
 	const path = "/n"
-	type run struct {
-		txn  *Transaction
-		sent int // the step in which it was sent; 0: not yet
-		over bool
-	}
 	creates, deletes := Op{Path: path, Creates: true}, Op{Path: path, Deletes: true}
 	ends := map[string]zkerr.Outcome{"done": zkerr.Done, "unknown": zkerr.Unknown, "refused": zkerr.Refused}
 	hows := []string{"done", "unknown", "refused"}
@@ -191,26 +182,25 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 	play := func(ops []Op, steps []int, outcomes []string) {
 		plays++
 		b, n := New(1000), Nodes{}
-		runs, there, quiet := make([]run, len(ops)), false, true
+		txns, there, quiet := make([]*Transaction, len(ops)), false, true
 		for at, step := range steps {
-			r, how := &runs[step/3], outcomes[step/3]
+			i, how := step/3, outcomes[step/3]
 			switch step % 3 {
 			case 0:
-				r.sent, r.txn = at+1, n.Begin(&b, ops[step/3:step/3+1])
+				txns[i] = n.Begin(&b, ops[i:i+1])
 			case 1:
 				if how != "refused" {
-					there = ops[step/3].Creates
+					there = ops[i].Creates
 				}
 			default:
-				n.End(&b, r.txn, ends[how], nil)
-				r.over = true
+				n.End(&b, txns[i], ends[how], nil)
 			}
 			used := b.Used.Nodes
 			if used > 1 || used == 0 && there {
 				t.Fatalf("%v of %v, ended %v, at %d: %d nodes count, and there is one: %t", steps, ops, outcomes, at, used, there)
 			}
 		}
-		for i := range runs { // one after another, all of them answered: the count is exact
+		for i := range ops { // one after another, all of them answered: the count is exact
 			quiet = quiet && outcomes[i] != "unknown" && steps[3*i] == 3*(steps[3*i]/3) && steps[3*i+1] == steps[3*i]+1 && steps[3*i+2] == steps[3*i]+2
 		}
 		if used := b.Used.Nodes; quiet && used > 0 != there {
@@ -252,9 +242,7 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 func TestNumberedNodes(t *testing.T) {
 	b, n := New(1000), Nodes{}
 	numbered := []Op{{Path: "/n-", Creates: true, Numbers: true}}
-	if more := n.Load(numbered); more != (Load{1, 73}) {
-		t.Errorf("a numbered node would take %+v, want 73 bytes", more)
-	}
+	eventstest.Equal(t, n.Load(numbered), Load{1, 73}, "a numbered node would take")
 	for _, end := range []func(*Transaction){
 		func(x *Transaction) { n.End(&b, x, zkerr.Done, []string{"/n-0000000001"}) }, // known
 		func(x *Transaction) { n.End(&b, x, zkerr.Done, nil) },                       // not known
@@ -264,14 +252,10 @@ func TestNumberedNodes(t *testing.T) {
 		end(n.Begin(&b, numbered))
 	}
 	n.End(&b, n.Begin(&b, []Op{{Path: "/n-0000000001", Deletes: true}}), zkerr.Done, nil)
-	if used := b.Used; used != (Load{2, 146}) {
-		t.Errorf("%+v count, want the two of which nobody knows the names", used)
-	}
+	eventstest.Equal(t, b.Used, Load{2, 146}, "what counts, of which nobody knows the names")
 	late := n.Begin(&b, numbered)
 	b.Next()
 	n = Nodes{}
 	n.End(&b, late, zkerr.Done, []string{"/n-0000000002"})
-	if used := b.Used; used != (Load{}) {
-		t.Errorf("%+v count in the next session, want nothing", used)
-	}
+	eventstest.Equal(t, b.Used, Load{}, "what counts in the next session")
 }

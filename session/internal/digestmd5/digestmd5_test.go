@@ -1,11 +1,12 @@
 package digestmd5
 
 import (
-	"errors"
 	"maps"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,22 +20,16 @@ func TestTheExampleOfTheStandard(t *testing.T) {
 		"AUTHENTICATE:imap/elwood.innosoft.com": "d388dad90d4bbd760a152321f2143af7", // the client's
 		":imap/elwood.innosoft.com":             "ea40f60335c427b5527b84dbabcdfffd", // the server's
 	} {
-		if got := terms.proof(text); got != want {
-			t.Errorf("the proof with %s is %s, want %s", text, got, want)
-		}
+		eventstest.Equal(t, terms.proof(text), want, "the proof with %s", text)
 	}
-	if terms.Client() == terms.Server() {
-		t.Error("both proofs are the same; want each its own")
-	}
+	eventstest.Expect(t, terms.Client() != terms.Server(), "both proofs are the same; want each its own")
 }
 
 // TestLettersAreHashedByTheirSet: in ISO 8859-1 if that has all of them, and else in
 // UTF-8.
 func TestLettersAreHashedByTheirSet(t *testing.T) {
 	for in, want := range map[string]string{"Zoë": "Zo\xeb", "Łukasz": "Łukasz", "Zoë Ł": "Zoë Ł", "": ""} {
-		if got := string(text(in)); got != want {
-			t.Errorf("%q goes into the hash as %q, want %q", in, got, want)
-		}
+		eventstest.Equal(t, string(text(in)), want, "%q goes into the hash as", in)
 	}
 }
 
@@ -49,14 +44,12 @@ func TestParse(t *testing.T) {
 		`empty="",none=`:                     {"empty": "", "none": ""},
 	} {
 		got, err := Parse(text)
-		if err != nil || !maps.Equal(got, want) {
-			t.Errorf("%s is read as %v, %v; want %v", text, got, err, want)
-		}
+		eventstest.Expect(t, err == nil && maps.Equal(got, want),
+			"%s is read as %v, %v; want %v", text, got, err, want)
 	}
 	for _, text := range []string{"nonce", `nonce="x`, `nonce="x"y`, `nonce=x y=z`, `nonce="\`} {
-		if got, err := Parse(text); !errors.Is(err, errMalformed) {
-			t.Errorf("%s is read as %v, %v; want %v", text, got, err, errMalformed)
-		}
+		got, err := Parse(text)
+		eventstest.ErrorIs(t, err, errMalformed, "%s is read as %v", text, got)
 	}
 }
 
@@ -65,9 +58,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(`a "b" \ , =`)
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := Parse("x=" + Quote(text) + ",y=z")
-		if err != nil || got["x"] != text || got["y"] != "z" {
-			t.Errorf("%q was quoted, and is read as %q, %v", text, got, err)
-		}
+		eventstest.Expect(t, err == nil && got["x"] == text && got["y"] == "z",
+			"%q was quoted, and is read as %q, %v", text, got, err)
 		_, _ = Parse(text) // without a panic
 	})
 }

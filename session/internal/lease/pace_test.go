@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 )
 
@@ -29,14 +30,11 @@ func TestWhenAProbeIsDue(t *testing.T) {
 		"ten are under way":            {Pace{Written: at(0), Probed: at(4 * p), UnderWay: 10}, p},
 	} {
 		c.pace.Interval, c.pace.Timeout = p, T
-		if got := c.pace.Due(at(5 * p)); got != c.want {
-			t.Errorf("%s: the next probe is due in %v, want in %v", name, got, c.want)
-		}
+		eventstest.Equal(t, c.pace.Due(at(5*p)), c.want, "%s: until the next probe is due", name)
 	}
 	for interval, want := range map[time.Duration]int{T / 4: 4, T / 10: 10, T / 50: 50, T / 100: mostProbes, 20 * T: 1} {
-		if got := (Pace{Interval: interval, Timeout: T}).most(); got != want {
-			t.Errorf("at most %d probes are under way, %v apart, want %d", got, interval, want)
-		}
+		got := Pace{Interval: interval, Timeout: T}.most()
+		eventstest.Equal(t, got, want, "the most probes that are under way, %v apart", interval)
 	}
 }
 
@@ -110,13 +108,11 @@ func TestTheLargestLatencyThatALeaseBears(t *testing.T) {
 						bearable, phase, ok, most, bearable/c.interval+1)
 				}
 				changing := func() time.Duration { return time.Duration(rng.Int64N(int64(bearable)) + 1) }
-				if ok, _ := outlives(c.timeout, c.interval, c.tick, phase, changing); !ok {
-					t.Errorf("answers take up to %v from phase %v on: the lease runs out, want it kept", bearable, phase)
-				}
+				ok, _ = outlives(c.timeout, c.interval, c.tick, phase, changing)
+				eventstest.Equal(t, ok, true, "answers take up to %v from phase %v on: kept", bearable, phase)
 				late := bearable + c.interval + 20*time.Millisecond
-				if ok, _ := outlives(c.timeout, c.interval, c.tick, phase, func() time.Duration { return late }); ok {
-					t.Errorf("answers take %v from phase %v on: the lease is kept, want it to run out", late, phase)
-				}
+				ok, _ = outlives(c.timeout, c.interval, c.tick, phase, func() time.Duration { return late })
+				eventstest.Equal(t, ok, false, "answers take %v from phase %v on: kept", late, phase)
 			}
 		})
 	}
@@ -129,7 +125,5 @@ func TestHowLongTheNewestWriteTook(t *testing.T) {
 	l.Answered(start, start, opcode.Connect, 0, 10*time.Second)
 	l.Answered(start, start.Add(3*time.Second), opcode.Multi, 0, 10*time.Second)
 	l.Answered(start, start.Add(4*time.Second), opcode.Ping, 0, 10*time.Second)
-	if took := l.State().Took; took != 3*time.Second {
-		t.Errorf("the newest write took %v, want 3 s", took)
-	}
+	eventstest.Equal(t, l.State().Took, 3*time.Second, "how long the newest write took")
 }

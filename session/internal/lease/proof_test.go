@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/internal/opcode"
 	"github.com/zkgrant/zkgrant/session/internal/zkerr"
 )
@@ -130,15 +131,13 @@ func TestWhatAnswersProve(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			start := time.Unix(1000, 0)
 			l := New(tick)
-			if !l.Deadline().IsZero() || !l.State().Heard.IsZero() {
-				t.Error("a lease without a connection has a deadline, want none")
-			}
+			eventstest.Expect(t, l.Deadline().IsZero() && l.State().Heard.IsZero(),
+				"a lease without a connection has a deadline, want none")
 			l.Answered(start, start, opcode.Connect, 0, T)
 			for _, s := range steps {
 				l.Answered(start.Add(s.sent), start.Add(s.answered), s.op, s.err, T)
-				if got := l.Deadline().Sub(start) - T*95/100; got != s.base {
-					t.Errorf("after what was sent at %v: proven for %v, want %v", s.sent, got, s.base)
-				}
+				proven := l.Deadline().Sub(start) - T*95/100
+				eventstest.Equal(t, proven, s.base, "after what was sent at %v: proven for", s.sent)
 			}
 		})
 	}
@@ -160,14 +159,12 @@ func TestTheTimeoutOfThePresentConnectionCounts(t *testing.T) {
 	} {
 		sent := start.Add(time.Duration(i) * s)
 		l.Answered(sent, sent, opcode.Connect, 0, step.timeout)
-		if got := l.Deadline().Sub(start); got != step.lease {
-			t.Errorf("with a timeout of %v, granted at %v, the lease ends at %v, want %v", step.timeout, sent.Sub(start), got, step.lease)
-		}
+		eventstest.Equal(t, l.Deadline().Sub(start), step.lease,
+			"with a timeout of %v, granted at %v, the lease ends at", step.timeout, sent.Sub(start))
 		sent = sent.Add(time.Millisecond)
 		l.Answered(sent, sent, opcode.Multi, 0, step.timeout)
-		if got := l.Deadline().Sub(start); got != step.written {
-			t.Errorf("with a timeout of %v, and a write after it, the lease ends at %v, want %v", step.timeout, got, step.written)
-		}
+		eventstest.Equal(t, l.Deadline().Sub(start), step.written,
+			"with a timeout of %v, and a write after it, the lease ends at", step.timeout)
 	}
 }
 
@@ -179,9 +176,7 @@ func TestTheTickUnlessItIsKnown(t *testing.T) {
 		{500 * time.Millisecond, 40 * time.Second, 312500 * time.Microsecond},
 		{8 * time.Second, 40 * time.Second, 5 * time.Second},
 	} {
-		if got := window(c.tick, c.timeout); got != c.window {
-			t.Errorf("tick %v, timeout %v: window %v, want %v", c.tick, c.timeout, got, c.window)
-		}
+		eventstest.Equal(t, window(c.tick, c.timeout), c.window, "the window of %v, %v", c.tick, c.timeout)
 	}
 }
 

@@ -126,9 +126,7 @@ func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
 		if greeting := grantFrame(testTimeout, 7); err != nil || !slices.Equal(read, greeting) {
 			t.Errorf("the client reads %x, %v; want %x", read, err, greeting)
 		}
-		if want := []string{"", "second", ""}; !slices.Equal(tokens, want) {
-			t.Errorf("the server hears %q, want %q", tokens, want)
-		}
+		eventstest.Equal(t, tokens, []string{"", "second", ""}, "what the server hears")
 		if want := []string{"nil", "one", "nil", ""}; !slices.Equal(s.heard, want) || s.server != "zk:2181" {
 			t.Errorf("the mechanism hears %q from %s, want %q from zk:2181", s.heard, s.server, want)
 		}
@@ -144,9 +142,8 @@ func TestARefusalIsExplained(t *testing.T) {
 	for code, want := range map[int32]bool{zkerr.CodeAuthFailed: true, zkerr.CodeSASLRequired: true, zkerr.CodeUnimplemented: false} {
 		eventstest.Bubble(t, func(t *testing.T) {
 			_, _, err := talk(t, &script{lines: []string{"the name"}}, 7, []turn{{code, noToken}}, false)
-			if err == nil || strings.HasSuffix(err.Error(), ": perhaps the name") != want {
-				t.Errorf("to the code %d the client reads %v, with an explanation: want %v", code, err, want)
-			}
+			expect(t, err != nil && strings.HasSuffix(err.Error(), ": perhaps the name") == want,
+				"to the code %d the client reads %v, with an explanation: want %v", code, err, want)
 		})
 	}
 }

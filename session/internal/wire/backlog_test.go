@@ -124,10 +124,7 @@ func restoredAfter(t *testing.T, read int32, steps string) {
 			}
 			p.noteIn(replyFrame(oldest, code))
 			oldest++
-			if want := step == 'A'; restored != want {
-				t.Errorf("%s of %s: after step %d the watches are restored: %v, want %v",
-					steps, opcode.Name(read), i, restored, want)
-			}
+			equal(t, restored, step == 'A', "%s of %s: restored after step %d", steps, opcode.Name(read), i)
 		}
 	}
 }

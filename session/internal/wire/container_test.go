@@ -101,8 +101,7 @@ func TestACreateBehindAnotherIsSentOnItsConnectionOnly(t *testing.T) {
 		if c.first && c.apart {
 			want, wantOp = requestFrame(2, opcode.GetData, append(textOf("/a/lock-"), 0)...), opcode.GetData
 		}
-		if err != nil || !bytes.Equal(frame, want) || op != wantOp {
-			t.Errorf("%+v: %q, %v is sent as %s; want %q as %s", c, frame, err, opcode.Name(op), want, opcode.Name(wantOp))
-		}
+		expect(t, err == nil && bytes.Equal(frame, want) && op == wantOp,
+			"%+v: %q, %v is sent as %s; want %q as %s", c, frame, err, opcode.Name(op), want, opcode.Name(wantOp))
 	}
 }

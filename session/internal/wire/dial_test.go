@@ -3,7 +3,6 @@ package wire
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -37,23 +36,18 @@ func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 			return f.dial(ctx, network, addr)
 		}}, "a:1", "b:1")
 		time.Sleep(3 * time.Second)
-		if err := r.dialer.LastError(); !errors.Is(err, errDown) {
-			t.Error(err)
-		}
+		eventstest.ErrorIs(t, r.dialer.LastError(), errDown, "the last error")
 		r.end()
 		f.wg.Wait()
-		if attempts[0] != 0 {
-			t.Errorf("the first attempt after a live connection comes after %v, want it at once", attempts[0])
-		}
+		equal(t, attempts[0], 0, "the first attempt after a live connection comes after")
 		for i := 1; i < 4; i++ {
 			gap, full := attempts[i]-attempts[i-1], backoffMin<<(i-1)
 			expect(t, gap >= full/2 && gap <= full,
 				"attempt %d after another %v, want %v to %v", i, gap, full/2, full)
 		}
 		// Connection 6 was too short to clear the four failures before it.
-		if attempts[5] < 200*time.Millisecond {
-			t.Errorf("the attempt after a short connection comes after %v, want 200ms or more", attempts[5])
-		}
+		expect(t, attempts[5] >= 200*time.Millisecond,
+			"the attempt after a short connection comes after %v, want 200ms or more", attempts[5])
 	})
 }
 
@@ -83,21 +77,18 @@ func TestADialTakesAThirdOfTheTimeoutAtMost(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		d := dialerOf(t, Events{}, Dialing{Dial: never})
 		start := time.Now()
-		if _, err := d.Dial("tcp", "a:1", time.Second); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a dial without an answer ends with %v, want the deadline", err)
-		}
+		_, err := d.Dial("tcp", "a:1", time.Second)
+		eventstest.ErrorIs(t, err, context.DeadlineExceeded, "the end of a dial without an answer")
 		took(t, "a dial without an answer", start, testTimeout*3/10)
 		d.Stop()
-		if conn, err := d.Dial("tcp", "a:1", time.Second); !isFarewell(conn) {
-			t.Errorf("a dial after stop = %v, %v; want a farewell", conn, err)
-		}
+		conn, err := d.Dial("tcp", "a:1", time.Second)
+		expect(t, isFarewell(conn), "a dial after stop = %v, %v; want a farewell", conn, err)
 
 		f := &fakeServer{serve: func(_ int, c fakeConn) { c.ignore() }}
 		start = time.Now()
 		d = dialerOf(t, Events{}, Dialing{Dial: f.dial, TLS: func() *tls.Config { return &tls.Config{} }})
-		if _, err := d.Dial("tcp", "zk.example.com:2181", 0); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a handshake of TLS that is never answered ends with %v, want the deadline", err)
-		}
+		_, err = d.Dial("tcp", "zk.example.com:2181", 0)
+		eventstest.ErrorIs(t, err, context.DeadlineExceeded, "the end of a handshake of TLS without an answer")
 		took(t, "a handshake of TLS that is never answered", start, testTimeout*3/10)
 		var began time.Time
 		r := newRig(t, Events{}, Dialing{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -63,9 +63,8 @@ func TestAConnectionThatIsClosedAtOnceIsExplained(t *testing.T) {
 		got := endedAtOnce(err)
 		text := got.Error()
 		explained := strings.Contains(text, "maxCnxns") && strings.Contains(text, "load balancer")
-		if !errors.Is(got, err) || !explained || strings.Contains(text, "TLS") {
-			t.Errorf("%v becomes %q, want the limits and the load balancer added", err, got)
-		}
+		expect(t, errors.Is(got, err) && explained && !strings.Contains(text, "TLS"),
+			"%v becomes %q, want the limits and the load balancer added", err, got)
 	}
 	if err := os.NewSyscallError("connect", syscall.ECONNREFUSED); endedAtOnce(err) != err { //nolint:errorlint // it is this very one
 		t.Errorf("%v becomes %q, want it as it is", err, endedAtOnce(err))
@@ -102,9 +101,8 @@ func TestAClientThatLeavesHearsOfTheEndBehindItsLastRequest(t *testing.T) {
 		}
 		test.release(p)
 		synctest.Wait()
-		if len(heard) == 0 || <-heard == nil {
-			t.Error("the client heard nothing after its last request, want the end of the connection")
-		}
+		expect(t, len(heard) > 0 && <-heard != nil,
+			"the client heard nothing after its last request, want the end of the connection")
 	})
 }
 

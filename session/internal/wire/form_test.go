@@ -280,9 +280,8 @@ func TestAnAnswerBeforeItsRequest(t *testing.T) {
 	for _, code := range []int32{0, -101} {
 		p := established(t, Events{})
 		p.in.Reset(bytes.NewReader(replyFrame(2, code, stat...)))
-		if _, err := p.Read(make([]byte, 1)); !errors.Is(err, errForm) {
-			t.Errorf("an answer to request 2, which was not made, with code %d, is read with %v, want %v", code, err, errForm)
-		}
+		_, err := p.Read(make([]byte, 1))
+		eventstest.ErrorIs(t, err, errForm, "an answer with code %d to request 2, which was not made", code)
 	}
 }
 
@@ -296,9 +295,8 @@ func TestAnAnswerToAReadInPlaceOfACreate(t *testing.T) {
 		dir.on = &wire{} // an earlier connection
 		p.noteOut(requestFrame(2, opcode.Create, textOf("/a/lock-")...))
 		p.in.Reset(bytes.NewReader(replyFrame(2, code, append(textOf("data"), stat...)...)))
-		if _, err := p.Read(make([]byte, 1)); errors.Is(err, errForm) != (code == 0) {
-			t.Errorf("answered with code %d it is read with %v, want that to be an error only for code 0", code, err)
-		}
+		_, err := p.Read(make([]byte, 1))
+		equal(t, errors.Is(err, errForm), code == 0, "with code %d, read with %v: refused", code, err)
 	}
 }
 
@@ -317,9 +315,8 @@ func TestAnnouncedLengthsAreNotTrusted(t *testing.T) {
 	}
 	for op, n := range map[int32]int32{opcode.GetData: announced, opcode.GetChildren2: names} {
 		measure(opcode.Name(op), func() {
-			if err, _ := answered(t, numberOf(op), numbersOf(n)); !errors.Is(err, zk.ErrConnectionClosed) {
-				t.Errorf("the client reads an answer to %s that is not there with %v", opcode.Name(op), err)
-			}
+			err, _ := answered(t, numberOf(op), numbersOf(n))
+			eventstest.ErrorIs(t, err, zk.ErrConnectionClosed, "without an answer to %s", opcode.Name(op))
 		})
 	}
 	measure("a handshake", func() {
@@ -332,9 +329,7 @@ func TestAnnouncedLengthsAreNotTrusted(t *testing.T) {
 		}}
 		withRig(t, Events{}, f, func(r *rig) {
 			r.await(zk.StateDisconnected)
-			if err := r.dialer.LastError(); !errors.Is(err, errHandshakeMalformed) {
-				t.Errorf("a handshake with a password that is not there fails with %v, want %v", err, errHandshakeMalformed)
-			}
+			eventstest.ErrorIs(t, r.dialer.LastError(), errHandshakeMalformed, "a handshake without its password")
 		})
 	})
 }

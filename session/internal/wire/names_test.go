@@ -57,9 +57,7 @@ func TestANewClientTrustsNoEarlierLookup(t *testing.T) {
 		z.set(func() { z.names["zk"], z.slow = "10.0.0.2", time.Minute })
 		c := z.client(t, names, false, "zk:2181")
 		for range 3 {
-			if err := c.next(); !errors.Is(err, errSlow) {
-				t.Errorf("a new client dials %q with %v, want no address before the lookup has ended", z.dialledNow(), err)
-			}
+			eventstest.ErrorIs(t, c.next(), errSlow, "before the lookup has ended it dials %q", z.dialledNow())
 		}
 		z.set(func() { z.slow = 0 })
 		time.Sleep(lookupMax) // the lookup in progress is given up
@@ -107,17 +105,14 @@ func TestALookupIsBounded(t *testing.T) {
 		start := time.Now()
 		<-names.find("zk").done
 		took(t, "a lookup", start, lookupMax)
-		if err := names.last("zk").err; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a lookup that is given up ends with %v, want the deadline", err)
-		}
+		eventstest.ErrorIs(t, names.last("zk").err, context.DeadlineExceeded, "a lookup that is given up")
 		f := names.find("zk")
 		names.Stop()
 		<-f.done
 		took(t, "a lookup that is stopped", start, lookupMax)
 		<-names.find("zk").done
-		if err := names.last("zk").err; !errors.Is(err, errNamesStopped) || z.lookups != 2 {
-			t.Errorf("after Stop a lookup ends with %v, and %d were made; want it refused, and 2", err, z.lookups)
-		}
+		eventstest.ErrorIs(t, names.last("zk").err, errNamesStopped, "a lookup after Stop")
+		equal(t, z.lookups, 2, "the lookups that were made")
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -171,16 +170,13 @@ func are(t *testing.T, got []string, want, what string) {
 func TestEachAddressOfANameIsAServer(t *testing.T) {
 	names := map[string]string{"zk": "10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.1", "other": "10.0.0.9"}
 	inZone(t, names, true, "zk:2181 other:2181 [::1]:2181", func(z *zone, c zoneClient) {
-		if n := c.cfg.Hosts.Len(); n != 3 {
-			c.Errorf("before any lookup there are %d servers, want 3: the entries of the connect string", n)
-		}
+		equal(c.T, c.cfg.Hosts.Len(), 3, "the servers before any lookup: entries of the connect string")
 		for range 3 {
 			const all = "10.0.0.1:2181 10.0.0.2:2181 10.0.0.3:2181 10.0.0.9:2181 [::1]:2181"
 			are(c.T, sorted(c.tries(5)), all, "each round tries")
 		}
-		if n := c.cfg.Hosts.Len(); n != 5 || z.lookups != 4*3 {
-			c.Errorf("%d servers, and %d lookups; want 5, and 12: one for each attempt by a name", n, z.lookups)
-		}
+		equal(c.T, c.cfg.Hosts.Len(), 5, "servers")
+		equal(c.T, z.lookups, 4*3, "lookups, one for each attempt by a name")
 	})
 }
 
@@ -292,9 +288,7 @@ func TestAnAttemptHasOneDeadlineForAllAddresses(t *testing.T) {
 		seen := map[string]bool{}
 		for range many {
 			start := time.Now()
-			if err := c.next(); !errors.Is(err, context.DeadlineExceeded) {
-				c.Fatalf("an attempt without an answer ends with %v, want the deadline", err)
-			}
+			eventstest.ErrorIs(c.T, c.next(), context.DeadlineExceeded, "an attempt without an answer")
 			took(c.T, "an attempt without an answer", start, testTimeout*3/10)
 			for _, addr := range z.dialledNow() {
 				if seen[addr] && len(seen) < many {
@@ -354,8 +348,7 @@ func TestAServerWithoutAnExchangeTakesItsTurn(t *testing.T) {
 		for range 12 {
 			_ = c.next()
 		}
-		if want := map[string]int{"zk0:2181": 4, "zk1:2181": 4, "zk2:2181": 4}; !maps.Equal(m.starts, want) {
-			c.Errorf("12 attempts went to %v, want 4 to each", m.starts)
-		}
+		want := map[string]int{"zk0:2181": 4, "zk1:2181": 4, "zk2:2181": 4}
+		eventstest.Equal(c.T, m.starts, want, "where 12 attempts went")
 	})
 }

@@ -78,5 +78,5 @@ func TestOperationsHaveNames(t *testing.T) {
 	} {
 		got += opcode.Name(op) + " "
 	}
-	expect(t, got == want, "the operations are named %q, want %q", got, want)
+	equal(t, got, want, "the names of the operations")
 }

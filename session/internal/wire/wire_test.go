@@ -43,9 +43,8 @@ func TestMuteServerIsGivenUpInLessThanAThirdOfTheTimeout(t *testing.T) {
 		r.await(zk.StateDisconnected)
 		took(r.T, "a handshake that stops half-way", start, testTimeout*3/10)
 		r.await(zk.StateHasSession)
-		if got, err := r.link.Timeout(), r.dialer.LastError(); got != testTimeout/3 || err != nil {
-			r.Errorf("the negotiated timeout is %v, and the last error %v; want %v and none", got, err, testTimeout/3)
-		}
+		equal(r.T, r.link.Timeout(), testTimeout/3, "the negotiated timeout")
+		eventstest.ErrorIs(r, r.dialer.LastError(), nil, "the last error")
 		r.await(zk.StateConnected)
 		start = time.Now()
 		r.await(zk.StateDisconnected)
@@ -224,17 +223,15 @@ func TestWhatBreaksAHandshake(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		p := play(t, NewLink(Events{}))
 		go p.peer.send(grantFrame(testTimeout, 7))
-		if _, err := io.ReadFull(p, make([]byte, 40)); !errors.Is(err, errHandshakeMalformed) {
-			t.Errorf("an answer without a request is read with %v, want %v", err, errHandshakeMalformed)
-		}
+		_, err := io.ReadFull(p, make([]byte, 40))
+		eventstest.ErrorIs(t, err, errHandshakeMalformed, "an answer without a request is read with")
 		own := play(t, NewLink(Events{OnFailed: func(err error) { t.Error(err) }}))
 		time.AfterFunc(time.Second, func() { eventstest.Check(t, own.Close()) })
-		if _, err := own.Read(make([]byte, 4)); err == nil || errors.Is(err, errHandshakeRefused) {
-			t.Errorf("a read ends with our own close with %v, want an error that blames no server", err)
-		}
+		_, err = own.Read(make([]byte, 4))
+		expect(t, err != nil && !errors.Is(err, errHandshakeRefused),
+			"a read ends with our own close with %v, want an error that blames no server", err)
 		p = established(t, Events{})
-		if _, err := p.Write(make([]byte, 4)); err == nil {
-			t.Error("Write of an empty request = nil, want an error")
-		}
+		_, err = p.Write(make([]byte, 4))
+		expect(t, err != nil, "Write of an empty request = nil, want an error")
 	})
 }

@@ -133,9 +133,7 @@ func (c fakeConn) ignore() { _, _ = io.Copy(io.Discard, c) }
 func inBubbles[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
 	t.Helper()
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) { test(t, c) })
-		})
+		eventstest.Case(t, name, func(t *testing.T) { test(t, c) })
 	}
 }
 

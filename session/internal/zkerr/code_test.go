@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // keeperCodes are the codes of KeeperException.Code in ZooKeeper 3.4 to 3.9, except OK.
@@ -37,7 +39,7 @@ func TestEveryCodeOfAServerIsToldInWords(t *testing.T) {
 	texts := map[string]string{}
 	for name, code := range keeperCodes {
 		fromClient := clientError(code)
-		_, classified := Classify(fromClient)
+		first, classified := Classify(fromClient)
 		for what, err := range map[string]error{"a request": classified, "a hook": ErrorOf(int32(code)), "a transaction": InWords(fromClient)} {
 			if text := err.Error(); strings.ContainsAny(text, "0123456789") || strings.Contains(text, "unknown error") {
 				t.Errorf("%s: the error of %s is %q, want words and no code", name, what, text)
@@ -50,18 +52,12 @@ func TestEveryCodeOfAServerIsToldInWords(t *testing.T) {
 		}
 		outcome := answerTo(int32(code)).outcome
 		got, again := Classify(fmt.Errorf("asked for: %w", InWords(fromClient)))
-		if again == nil || got != outcome {
-			t.Errorf("%s: in words and wrapped it is %v, want %v as before", name, got, outcome)
-		}
-		if got, _ := Classify(fromClient); got != outcome {
-			t.Errorf("%s: it is %v, want %v", name, got, outcome)
-		}
-		if again := !outcome.Settled() && int32(code) != CodeSessionExpired; IsMadeAgain(int32(code)) != again {
-			t.Errorf("%s: IsMadeAgain = %v, want %v, as the request is made again or not", name, !again, again)
-		}
-		if a, b := classified.Error(), ErrorOf(int32(code)).Error(); a != b {
-			t.Errorf("%s: a request ends with %q and a hook hears %q, want one text", name, a, b)
-		}
+		eventstest.Expect(t, again != nil && got == outcome,
+			"%s: in words and wrapped it is %v, want %v as before", name, got, outcome)
+		eventstest.Equal(t, first, outcome, "the outcome of %s", name)
+		isMadeAgain := !outcome.Settled() && int32(code) != CodeSessionExpired
+		eventstest.Equal(t, IsMadeAgain(int32(code)), isMadeAgain, "whether %s is made again", name)
+		eventstest.Equal(t, ErrorOf(int32(code)).Error(), classified.Error(), "what a hook hears of %s", name)
 		if other, twice := texts[classified.Error()]; twice {
 			t.Errorf("%s and %s are both %q, want two texts", name, other, classified)
 		}
@@ -76,9 +72,7 @@ func TestACodeThatIsNotZooKeepersIsShown(t *testing.T) {
 			t.Errorf("the error of code -999 is %q, want the code", text)
 		}
 	}
-	if ErrorOf(CodeNone) != nil {
-		t.Error("code 0 is an error, want none")
-	}
+	eventstest.ErrorIs(t, ErrorOf(CodeNone), nil, "code 0")
 }
 
 // Servers use one code for many reasons. The error does not guess at what they do not
