@@ -40,9 +40,8 @@ func TestParseConnectString(t *testing.T) {
 	} {
 		got, err := ParseConnectString(c.in)
 		want := Servers{Hosts: strings.Split(c.hosts, ","), Chroot: c.chroot}
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("ParseConnectString(%q) = %+v, %v; want %+v", c.in, got, err, want)
-		}
+		expect(t, err == nil && reflect.DeepEqual(got, want),
+			"ParseConnectString(%q) = %+v, %v; want %+v", c.in, got, err, want)
 	}
 }
 

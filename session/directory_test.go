@@ -15,9 +15,8 @@ func TestDirectoriesAreNotRememberedWithoutBound(t *testing.T) {
 		d.read(fmt.Sprint("/locks/", i), recipes.Marker(), &zk.Stat{Czxid: 1})
 	}
 	equal(t, len(d.known), mostDirectories, "remembered directories")
-	if last := fmt.Sprint("/locks/", mostDirectories+999); d.book(last).Writable() != 1 {
-		t.Error("the latest directory is forgotten, want it among those that are remembered")
-	}
+	latest := d.book(fmt.Sprint("/locks/", mostDirectories+999))
+	expect(t, latest.Writable() == 1, "the latest directory is forgotten, want it remembered")
 	d = newDirectories() // keeps no empty book
 	d.read("/locks/a", recipes.Marker(), &zk.Stat{Czxid: 1})
 	d.learn("/locks/a", recipes.Meaning{Note: recipes.NoteGone})

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -69,14 +68,6 @@ func (t *Seat) AnswerWith(epoch recipes.Epoch, op recipes.Op, run func() recipes
 		in := run()
 		return func(s *Session) { r.settle(s, c, in, nil) }, nil
 	}})
-}
-
-// FindGone makes the session handle the answer to a watch of the seat that says that the
-// node does not exist.
-func (t *Seat) FindGone(node string) {
-	t.AnswerWith(1, recipes.OpWatch, func() recipes.Input {
-		return recipes.Gone{Epoch: 1, Node: events.Name{Text: node}}
-	})
 }
 
 // ClaimLate makes the claim, and calls pass before the session receives the answer.

@@ -68,19 +68,10 @@ func TestAProofThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	for name, prepare := range fastGrants() {
 		run(t, name, func(r *rig) {
 			s, request := prepare(r)
-			slow := r.Seated()
-			r.Server.Intercept(func(q zktest.Request) zktest.Action {
-				switch q.Op {
-				case zktest.OpMulti, zktest.OpGetData:
-					return zktest.Delay(time.Second)
-				default:
-					return zktest.Swallow()
-				}
-			})
+			r.Either(isA(zktest.OpMulti, zktest.OpGetData), zktest.Delay(time.Second), zktest.Swallow())
 			s.Do(request)
 			synctest.Wait()
-			slow.Hears(func(recipes.Input) { time.Sleep(leaseTime + time.Second) }) // the whole process pauses
-			slow.Do(recipes.Delete{Epoch: 99, Node: named("n")})
+			r.Session.Loop().Post(func() { time.Sleep(leaseTime + time.Second) }) // the whole process pauses
 			time.Sleep(leaseTime + 2*time.Second)
 			got := s.FreshAnswers()
 			if len(got) != 1 {

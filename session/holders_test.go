@@ -82,9 +82,8 @@ func TestWhenAProbeIsMade(t *testing.T) {
 		r.On(zktest.OpMulti, zktest.Swallow())
 		time.Sleep(40 * probe)
 		multis(1, 10, "in 40 intervals without answers")
-		if told := s.Fresh(); count[recipes.LeaseRanOut](told) != 1 {
-			t.Errorf("the seat is told %+v, want that the lease ran out", told)
-		}
+		told := s.Fresh()
+		expect(t, count[recipes.LeaseRanOut](told) == 1, "the seat is told %+v, want the lease to run out", told)
 	})
 }
 

@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -41,7 +41,7 @@ func TestNoReaderTakesThePlaceOfAnOverdueWriter(t *testing.T) {
 				reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
 				pass(2 * time.Second)
 			})
-			refusesAPlace(r, reader)
+			reader.WantAnswer(placeRefused)
 			r.WantChildren(1)
 		}, asleep)
 	}
@@ -72,9 +72,7 @@ func TestADeadlineIsToldOnce(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			w.Want("")
 			w.Asks(recipes.Claim{Epoch: 1, Node: node, Held: true}, recipes.Claimed{Epoch: 1, Fresh: true, Held: true})
-			reader := r.InPlaceOf(w)
-			reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
-			refusesAPlace(r, reader)
+			r.InPlaceOf(w).Asks(recipes.Create{Epoch: 1, Attempt: 1}, placeRefused)
 		}, asleep)
 	}
 }
@@ -109,9 +107,7 @@ func TestNoTransactionBehindALoss(t *testing.T) {
 		r.Settle()
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
-		if err := transacts(ctx, s); !errors.Is(err, session.ErrGuard) {
-			t.Errorf("a transaction after a loss, with another contender's node: %v, want %v", err, session.ErrGuard)
-		}
+		eventstest.ErrorIs(t, transacts(ctx, s), session.ErrGuard, "a transaction after a loss, at another's node")
 		synctest.Wait()
 	}, strictly())
 }
@@ -203,20 +199,14 @@ func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 		s.Want("LeaseRanOut")
 		s.WantAnswer(recipes.Claimed{Epoch: 1, Fresh: true, Held: true})
 		r.Server.Intercept(nil)
-		reader := r.InPlaceOf(s)
-		reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
-		refusesAPlace(r, reader)
+		r.InPlaceOf(s).Asks(recipes.Create{Epoch: 1, Attempt: 1}, placeRefused)
 	})
 }
 
 // A reader takes the place of a writer.
 
-// refusesAPlace checks that the reader does not get a writer's place.
-func refusesAPlace(r *rig, reader *seat) {
-	r.Helper()
-	in := answerOf[recipes.Refused](reader)
-	expect(r, in.Op == recipes.OpCreate, "answered %+v, want the create refused", in)
-}
+// placeRefused is the answer to a reader that does not get a writer's place.
+var placeRefused = recipes.Refused{Epoch: 1, Op: recipes.OpCreate, Missing: true}
 
 // TestAPlaceIsGivenByAHolderOnly: a seat that does not hold, or is about to leave, may
 // have a request in progress that is correct only without a reader in its place.
@@ -226,16 +216,15 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 		second := r.SeatedAt(session.Place{Dir: lockDir, Kind: events.KindWrite})
 		second.Makes(1)
 		second.ListNodes(1)
-		reader, later := r.InPlaceOf(second), r.InPlaceOf(w)
-		reader.Do(recipes.Create{Epoch: 1, Attempt: 1})
-		refusesAPlace(r, reader)
+		later := r.InPlaceOf(w)
+		r.InPlaceOf(second).Asks(recipes.Create{Epoch: 1, Attempt: 1}, placeRefused)
 		r.WantChildren(2)
 		asked := r.Asked()
 		r.Together(func() {
 			w.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 			later.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		})
-		refusesAPlace(r, later)
+		later.WantAnswer(placeRefused)
 		equal(r, len(asked()), 1, "kinds of requests, of which one is the release")
 	})
 }
@@ -250,8 +239,7 @@ func TestAWriterThatGaveItsPlaceLeavesNoFloor(t *testing.T) {
 			"the reader has %+v, want the place of %v, and no older contender", made, node)
 		owner := r.Server.Owner(lockDir + "/" + made.Node.Text)
 		expect(r, owner == r.Only(), "%s is owned by 0x%x, want a node of the session", made.Node.Text, owner)
-		w.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
-		w.Want("Deleted")
+		w.Asks(recipes.Delete{Epoch: 1, Node: node, Floor: true}, recipes.Deleted{Epoch: 1})
 		r.WantData(ourData)
 	})
 }

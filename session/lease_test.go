@@ -42,12 +42,7 @@ func TestTheLeaseCountsFromTheSendingOfWhatAWriteProves(t *testing.T) {
 		at("another after half a tick", 5*time.Second)
 
 		// The answer comes late: the server may have received the request just as late.
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpDelete {
-				return zktest.Delay(3 * time.Second)
-			}
-			return zktest.Swallow()
-		})
+		r.Either(isA(zktest.OpDelete), zktest.Delay(3*time.Second), zktest.Swallow())
 		s.Do(recipes.Delete{Epoch: 1, Node: named("none")}) // at 6.25 s
 		time.Sleep(2 * time.Second)
 		at("with a write under way", 5*time.Second)
@@ -101,9 +96,8 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 		ranOut := time.Since(start)
 		r.Until("the server ends the session", func() bool { return len(r.Server.Sessions()) == 0 })
 		expired := time.Since(start)
-		if ranOut > leaseTime+10*time.Millisecond || expired < ranOut+sessionTimeout/20 {
-			t.Errorf("the lease is over after %v and the session after %v, want the lease first, in time", ranOut, expired)
-		}
+		expect(t, ranOut <= leaseTime+10*time.Millisecond && expired >= ranOut+sessionTimeout/20,
+			"the lease is over after %v and the session after %v, want the lease first, in time", ranOut, expired)
 		s.Want("Suspended LeaseRanOut")
 		r.Server.Mute(first, false)
 		s.Await(2)
@@ -142,10 +136,7 @@ func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 		r.Server.Intercept(nil)
 		handshake := again()
 		s.Asks(recipes.Delete{Epoch: 1, Node: named("none")}, recipes.Deleted{Epoch: 1})
-		if got := s.Deadline(1); got != handshake.Add(leaseTime) {
-			t.Errorf("after a handshake at %v and a write the lease ends at %v, want %v later",
-				handshake, got, leaseTime)
-		}
+		equal(t, s.Deadline(1).Sub(handshake), leaseTime, "after a handshake and a write the lease lasts for")
 	})
 }
 
@@ -155,27 +146,16 @@ func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 func TestAClaimThatIsSeenTooLateIsNotFresh(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
-		s, slow := r.Seated(), r.Seated()
-		r.Server.Intercept(func(q zktest.Request) zktest.Action { // only the claim is answered
-			if q.Op == zktest.OpMulti {
-				return zktest.Delay(time.Second)
-			}
-			return zktest.Swallow()
-		})
+		s := r.Seated()
+		r.Either(isA(zktest.OpMulti), zktest.Delay(time.Second), zktest.Swallow()) // only the claim is answered
 		s.Do(recipes.Claim{Epoch: 1, Node: named("n")})
 		synctest.Wait()
-		slow.Hears(func(in recipes.Input) {
-			if _, refused := in.(recipes.Unknown); refused {
-				time.Sleep(leaseTime + time.Second) // the whole process pauses
-			}
-		})
-		slow.Do(recipes.Delete{Epoch: 99, Node: named("n")})
+		r.Session.Loop().Post(func() { time.Sleep(leaseTime + time.Second) }) // the whole process pauses
 		time.Sleep(leaseTime)
 		s.Want("")
 		time.Sleep(time.Second + window - time.Nanosecond)
-		if got := s.FreshAnswers(); len(got) != 0 {
-			t.Errorf("a nanosecond too soon the seat is told %+v, want nothing", got)
-		}
+		got := s.FreshAnswers()
+		expect(t, len(got) == 0, "a nanosecond too soon the seat is told %+v, want nothing", got)
 		time.Sleep(time.Nanosecond)
 		if got := s.FreshAnswers(); !slices.Equal(got, []recipes.Input{recipes.Claimed{Epoch: 1, Fresh: false}}) {
 			t.Errorf("the seat is told %+v, want a claim that is not fresh", s.Inputs)
@@ -257,56 +237,40 @@ func through(wrap func(net.Conn) net.Conn) session.Option {
 	})
 }
 
-// getsShorter runs a test with a seat that holds, in a session whose timeout becomes ten
+// TestAShorterTimeoutCountsAtOnce: a seat holds in a session whose timeout becomes ten
 // times shorter at a reconnect. The timers for the lease and the next probe were set
-// before that. The channel gets the time at which LeaseRanOut arrived.
-func getsShorter(t *testing.T, test func(r *rig, s *seat, ranOut <-chan time.Time)) {
-	t.Helper()
-	inSession(t, func(r *rig) {
-		ranOut := make(chan time.Time, 1)
-		s := r.Seated()
-		s.Hears(func(in recipes.Input) {
-			if _, ok := in.(recipes.LeaseRanOut); ok {
-				ranOut <- time.Now() // there is room: it arrives once
+// before that. LeaseRanOut comes at the deadline: the timer for the next probe would
+// notice it, too, but too late. On a healthy connection, nothing is lost.
+func TestAShorterTimeoutCountsAtOnce(t *testing.T) {
+	for name, mute := range map[string]bool{"healthy": false, "mute": true} {
+		run(t, name, func(r *rig) {
+			var ranOut time.Time // when LeaseRanOut arrived
+			s := r.Seated()
+			s.Hears(func(in recipes.Input) {
+				if _, ok := in.(recipes.LeaseRanOut); ok {
+					ranOut = time.Now()
+				}
+			})
+			r.Plant("n")
+			s.ClaimNode(1, "n")
+			r.Server.Cut(r.Only())
+			r.Settle()
+			equal(r, r.Session.Timeout(), shortTimeout, "the timeout after the reconnect")
+			id, deadline := r.Only(), s.Deadline(1)
+			s.WantLease(shortTimeout/2, shortTimeout)
+			r.Server.Mute(id, mute)
+			time.Sleep(longTimeout)
+			synctest.Wait()
+			if mute {
+				expect(r, !ranOut.IsZero() && !ranOut.After(deadline),
+					"LeaseRanOut came at %v, want it at the deadline, %v", ranOut, deadline)
+				r.Server.Mute(id, false)
+				return
 			}
-		})
-		r.Plant("n")
-		s.ClaimNode(1, "n")
-		r.Server.Cut(r.Only())
-		r.Settle()
-		if got := r.Session.Timeout(); got != shortTimeout {
-			t.Fatalf("after the reconnect the timeout is %v, want %v", got, shortTimeout)
-		}
-		test(r, s, ranOut)
-	}, configured(func(c *session.Config) { c.Timeout = longTimeout }),
-		through(func(conn net.Conn) net.Conn { return &shorter{Conn: conn} }))
-}
-
-// TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout: the timer for the next probe would
-// notice it, too, but too late.
-func TestLeaseRanOutComesAtTheDeadlineOfAShorterTimeout(t *testing.T) {
-	getsShorter(t, func(r *rig, s *seat, ranOut <-chan time.Time) {
-		id := r.Only()
-		r.Server.Mute(id, true)
-		deadline := s.Deadline(1)
-		s.WantLease(shortTimeout/2, shortTimeout)
-		select {
-		case at := <-ranOut:
-			expect(t, !at.After(deadline),
-				"LeaseRanOut came %v after the deadline, want it in time", at.Sub(deadline))
-		case <-time.After(longTimeout):
-			t.Errorf("no LeaseRanOut within %v, want it at the deadline", longTimeout)
-		}
-		r.Server.Mute(id, false)
-	})
-}
-
-// TestProbesKeepUpWithAShorterTimeout: on a healthy connection, nothing is lost.
-func TestProbesKeepUpWithAShorterTimeout(t *testing.T) {
-	getsShorter(t, func(_ *rig, s *seat, ranOut <-chan time.Time) {
-		time.Sleep(longTimeout)
-		expect(t, len(ranOut) == 0,
-			"LeaseRanOut was told on a connection that answers, within %v; want none", longTimeout)
-		s.WantLease(shortTimeout/2, shortTimeout)
-	})
+			expect(r, ranOut.IsZero(),
+				"LeaseRanOut was told on a connection that answers, within %v; want none", longTimeout)
+			s.WantLease(shortTimeout/2, shortTimeout)
+		}, configured(func(c *session.Config) { c.Timeout = longTimeout }),
+			through(func(conn net.Conn) net.Conn { return &shorter{Conn: conn} }))
+	}
 }

@@ -268,9 +268,8 @@ func TestListingsThatAreTooLateAreRefused(t *testing.T) {
 	s.sweep()
 	end(s, under)
 	group.Close()
-	if want := map[string]int{"0 [a]": 1, "1 [a]": 1, "2 [b]": 1, "3 [b c]": 1, "4 [a c]": 1}; !maps.Equal(answers, want) {
-		t.Errorf("when it is too late the requests are answered %v, want each once", answers)
-	}
+	want := map[string]int{"0 [a]": 1, "1 [a]": 1, "2 [b]": 1, "3 [b c]": 1, "4 [a c]": 1}
+	eventstest.Equal(t, answers, want, "how often the requests are answered when it is too late")
 }
 
 // TestAListingIsAsUrgentAsItsMostUrgentMember: a waiter whose turn may have come joins a
@@ -281,9 +280,7 @@ func TestAListingIsAsUrgentAsItsMostUrgentMember(t *testing.T) {
 	s.pending.add(handover)
 	lists(s, false, "c")
 	lists(s, false, "d")
-	if next := s.pending.next(); next != handover {
-		t.Errorf("%v goes first, want a listing that no waiter needs at once behind the handover", next)
-	}
+	equal(t, s.pending.next(), request(handover), "the first, before a listing that no waiter needs at once")
 	lists(s, true, "d")
 	equal(t, s.pending.next(), request(s.client.listings["d"]), "when the turn of a waiter may have come, the next request")
 }

@@ -1,15 +1,14 @@
 package session_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -36,15 +35,12 @@ func TestAMarkIsForTheRecordThatWasRead(t *testing.T) {
 		s, claim := recording(r, session.Place{Kind: events.KindRead, Delay: 10 * time.Second}, recipes.RecordRead)
 		const text = "zkgrant holder\nnode n\ntoken 0x1\nsince 2026-01-01T00:00:00Z\n"
 		r.Make(lockRecord, text+"\n")
-		late := r.Once(zktest.Delay(2*time.Second), func(q zktest.Request) bool {
-			return q.Op == zktest.OpGetData && q.Path == lockRecord
-		})
+		reads := func(q zktest.Request) bool { return q.Op == zktest.OpGetData && q.Path == lockRecord }
+		late := r.Once(zktest.Delay(2*time.Second), reads)
 		s.Do(claim)
 		r.Until("the record has been read", late)
 		r.Must(r.Server.SetData(lockRecord, []byte(text+"marked\n\n")))
-		if got := answerOf[recipes.Delayed](s); got.For != 8*time.Second {
-			t.Errorf("a mark that comes 2s behind another one has its seat wait for %v, want 8s", got.For)
-		}
+		equal(t, answerOf[recipes.Delayed](s).For, 8*time.Second, "the wait of a mark 2s behind another one")
 	})
 }
 
@@ -78,9 +74,7 @@ func TestARecordWithoutRoomForItsDelayIsRefused(t *testing.T) {
 		s, claim := recording(r, session.Place{Delay: time.Second}, recipes.RecordMade)
 		r.Make(lockRecord, "zkgrant holder\nnode n\n\n"+strings.Repeat("\x00", session.MaxRequest-200))
 		s.Asks(claim, recipes.Refused{Epoch: 1, Op: recipes.OpClaim})
-		if err := s.LastErr(); !errors.Is(err, session.ErrTooLarge) {
-			t.Errorf("a record of nearly all that a request holds is refused with %v, want ErrTooLarge", err)
-		}
+		eventstest.ErrorIs(t, s.LastErr(), session.ErrTooLarge, "a record of nearly all that a request holds")
 	})
 }
 
@@ -95,9 +89,7 @@ func TestARecordsDelayIsBounded(t *testing.T) {
 			delay, want := c.delay, c.want
 			r.Make(lockRecord, "zkgrant holder\nnode n\ndelay "+delay+"\n\n")
 			if want > 0 {
-				if got := ask[recipes.Delayed](s, claim); got.For != want {
-					t.Errorf("a record with a delay of %s is waited for %v, want %v", delay, got.For, want)
-				}
+				equal(t, ask[recipes.Delayed](s, claim).For, want, "the wait for a record with a delay of %s", delay)
 			} else if got := ask[recipes.Claimed](s, claim); got.Abandoned == nil {
 				t.Errorf("a record with a delay of %q tells of %+v, want a crash", delay, got.Abandoned)
 			}
@@ -126,8 +118,6 @@ func TestALockDelayEndsThoughAnEarlierOneEndsMeanwhile(t *testing.T) {
 		})
 		time.Sleep(4 * delay)
 		want := []recipes.Input{recipes.Paused{Epoch: 1}, recipes.Paused{Epoch: 2}}
-		if got := s.Fresh(); !slices.Equal(got, want) {
-			t.Errorf("the seat is told %+v, want %+v", got, want)
-		}
+		eventstest.Equal(t, s.Fresh(), want, "the seat is told")
 	})
 }

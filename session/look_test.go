@@ -8,9 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
-	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -23,27 +22,14 @@ func TestObserveBelowAChroot(t *testing.T) {
 			bubble(t, func(r *rig) {
 				r.Open(chroot)
 				words := r.Session.Observe(r.Context(), dir)
-				word := func() (l events.Leader) {
-					r.Helper()
-					synctest.Wait()
-					select {
-					case l, open := <-words:
-						if open {
-							return l
-						}
-					default:
-					}
-					r.Fatalf("%s%s: an observer reads nothing, want a word", chroot, dir)
-					return l
-				}
-				if l := word(); l.Node != "" {
+				if l := eventstest.Receive(r, words, "a word below "+chroot+dir); l.Node != "" {
 					t.Fatalf("an election without a leader begins with %+v, want no leader", l)
 				}
 				below := strings.TrimSuffix(dir, "/") + "/lock-0000000007"
 				r.Make(chroot+below, "ann")
-				if l := word(); l.Node != below || string(l.Data) != "ann" || l.Token == 0 {
-					t.Errorf("%s leads with %+v, want %s", chroot, l, below)
-				}
+				l := eventstest.Receive(r, words, "the leader's word below "+chroot+dir)
+				expect(r, l.Node == below && string(l.Data) == "ann" && l.Token != 0,
+					"%s leads with %+v, want %s", chroot, l, below)
 			})
 		}
 	}
@@ -85,9 +71,8 @@ func TestHalfASurveyIsNone(t *testing.T) {
 			return zktest.Pass()
 		})
 		found, err := r.Session.ReadQueue(ctx, lockDir, nil)
-		if !errors.Is(err, context.Canceled) || found != nil || readings == nodes {
-			t.Errorf("%d of %d nodes are found, %v; want the end of the context and none", len(found), nodes, err)
-		}
+		expect(t, errors.Is(err, context.Canceled) && found == nil && readings != nodes,
+			"%d of %d nodes are found, %v; want the end of the context and none", len(found), nodes, err)
 	})
 }
 
@@ -99,12 +84,8 @@ func TestInspectSaysOfEachNodeWhatStandsThere(t *testing.T) {
 		}
 		r.Open("/app")
 		own := r.SeatedAt(session.Place{Dir: "/own"}).CreateNode(1).Text
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Path == "/app/hidden" || q.Path == "/app/half/+x" {
-				return zktest.Fail(zktest.NoAuth)
-			}
-			return zktest.Pass()
-		})
+		r.Either(func(q zktest.Request) bool { return q.Path == "/app/hidden" || q.Path == "/app/half/+x" },
+			zktest.Fail(zktest.NoAuth), zktest.Pass())
 		nodes := []string{"/d", "/none", "/hidden", "/half", "/own/" + own, "/d/a"}
 		seen, err := r.Session.Inspect(r.Context(), nodes, session.Inspection{Wanted: func(name string) bool {
 			return strings.HasPrefix(name, "+")
@@ -132,9 +113,7 @@ func TestInspectSaysOfEachNodeWhatStandsThere(t *testing.T) {
 			if n.Stat != nil && session.Ephemeral(n.Stat) {
 				got += " ephemeral"
 			}
-			if got != want {
-				t.Errorf("%s is seen as %q, want %q", nodes[i], got, want)
-			}
+			equal(t, got, want, "%s is seen as", nodes[i])
 		}
 	})
 }

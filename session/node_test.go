@@ -68,10 +68,9 @@ func TestARevocationIsWrittenIfItSaysSomethingNew(t *testing.T) {
 		{curators, within(5), false, false},
 	} {
 		got, asked := c.want.adds(c.standing, false), c.want.adds(c.standing, true)
-		if got != c.adds || asked != c.asked {
-			t.Errorf("%+v beside %+v adds: %v, and %v if asked before; want %v and %v",
-				c.want, c.standing, got, asked, c.adds, c.asked)
-		}
+		expect(t, got == c.adds && asked == c.asked,
+			"%+v beside %+v adds: %v, and %v if asked before; want %v and %v",
+			c.want, c.standing, got, asked, c.adds, c.asked)
 	}
 }
 
@@ -91,9 +90,8 @@ func TestWatchesKnowTheSoonestRevocation(t *testing.T) {
 		}
 	}
 	c.watches.Changed("/a")
-	if _, requested := c.requestIn("/a"); requested {
-		t.Error("after a change there is a revocation, want none: what stands there is unknown")
-	}
+	_, requested := c.requestIn("/a")
+	expect(t, !requested, "after a change there is a revocation, want none: what stands there is unknown")
 	_, ticket = c.watches.Ask("/a", nil)
 	c.watches.Answered("/a", ticket, true)
 	equal(t, c.noteRevocation("/a", 7), 5, "read anew, the revocation is by")
@@ -132,20 +130,17 @@ func TestTheTimeoutIsReadAsItIsWritten(t *testing.T) {
 			t.Errorf("%q is read as %q, %v; want %q, %v", data, user, timeout, c.user, c.timeout)
 		}
 		for node, want := range map[string][]byte{revocableNode: c.user, plainNode: data, curatorsNode: data, "task": data} {
-			if got := UserData(node, data); !same(got, want) {
-				t.Errorf("of %s %q is shown, want %q", node, got, want)
-			}
 			asked := within(3 * time.Second).data(data)
-			if got := UserData(node, asked); !same(got, want) {
-				t.Errorf("of %s, which is asked for, %q is shown, want %q", node, got, want)
+			for _, text := range [][]byte{data, asked} {
+				got := UserData(node, text)
+				expect(t, same(got, want), "of %s with %q, %q is shown, want %q", node, text, got, want)
 			}
 			named := c.timeout
 			if node != revocableNode {
 				named = 0
 			}
-			if _, rest := read(asked); timeoutIn(node, rest) != named {
-				t.Errorf("%s, which is asked for, names %v, want %v", node, timeoutIn(node, rest), named)
-			}
+			_, rest := read(asked)
+			equal(t, timeoutIn(node, rest), named, "the timeout that %s names, which is asked for", node)
 		}
 	}
 }
@@ -156,9 +151,8 @@ func TestTheDataThatAreShownCannotReachTheLine(t *testing.T) {
 	data := withTimeout([]byte("job"), time.Second)
 	user, _ := splitTimeout(data)
 	_ = append(user, "xxxxxx"...)
-	if _, timeout := splitTimeout(data); timeout != time.Second {
-		t.Errorf("after an append to what is shown the node says %q, want its timeout as it was", data)
-	}
+	_, timeout := splitTimeout(data)
+	equal(t, timeout, time.Second, "after an append to what is shown, the timeout of the node")
 }
 
 func FuzzTimeoutLine(f *testing.F) {
@@ -186,9 +180,8 @@ func FuzzTimeoutLine(f *testing.F) {
 			t.Errorf("%q with %v is read as %q, %v", data, timeout, user, got)
 		}
 		requested := within(time.Second).data(line)
-		if user := UserData(revocableNode, requested); !same(user, data) {
-			t.Errorf("%q under a revocation is shown as %q, want %q", requested, user, data)
-		}
+		user := UserData(revocableNode, requested)
+		expect(t, same(user, data), "%q under a revocation is shown as %q, want %q", requested, user, data)
 		user, got := splitTimeout(data)
 		reads := got > 0 || !same(user, data)
 		if reads && !bytes.Equal(withTimeout(user, got), data) || got > math.MaxInt32*time.Millisecond {

@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -125,12 +124,8 @@ func TestAnEarlierAnswerSaysNothingOfTheNode(t *testing.T) {
 			ask(s, node, wait)
 			synctest.Wait()
 			admin := r.Admin()
-			r.Server.Intercept(func(q zktest.Request) zktest.Action { // the session's
-				if q.Op == zktest.OpConnect && q.Session != 0 {
-					return zktest.Delay(time.Second)
-				}
-				return zktest.Pass()
-			})
+			r.Either(func(q zktest.Request) bool { return q.Op == zktest.OpConnect && q.Session != 0 },
+				zktest.Delay(time.Second), zktest.Pass()) // the session's, not that of admin
 			r.Server.Cut(r.Session.ID())
 			r.Must(r.Server.Delete(taskNode))
 			_, err := admin.Create(taskNode, []byte("b"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
@@ -184,9 +179,8 @@ func TestACreateIsTakenBackUnlessItWasSent(t *testing.T) {
 			r.Settle()
 			time.Sleep(10 * time.Second)
 			r.WantChildren(c.nodes)
-			if told := typesOf(s.Fresh()); !strings.HasSuffix(told, c.later) {
-				r.Errorf("in the end the seat is told %q, want %s", told, c.later)
-			}
+			told := typesOf(s.Fresh())
+			expect(r, strings.HasSuffix(told, c.later), "in the end the seat is told %q, want %s", told, c.later)
 		})
 	}
 }
@@ -213,9 +207,7 @@ func TestWhatIsNotWantedIsNotSent(t *testing.T) {
 		}()
 		synctest.Wait()
 		cancel()
-		if err := <-resized; !errors.Is(err, context.Canceled) {
-			r.Errorf("the size: %v, want %v", err, context.Canceled)
-		}
+		eventstest.ErrorIs(r, <-resized, context.Canceled, "the size")
 		word, told := <-words
 		expect(r, !told, "the observer is told %+v, want nothing", word)
 		synctest.Wait()

@@ -161,8 +161,6 @@ func TestNeitherHalfStarvesTheOther(t *testing.T) {
 		}
 		one := &waiter{urgent: lone}
 		q.add(one)
-		if got := q.next(); got != request(one) {
-			t.Errorf("after a crowd of urgency %d the next one is %v, want the one of urgency %d", crowd, got, lone)
-		}
+		equal(t, q.next(), request(one), "after a crowd of urgency %d the next, of urgency %d", crowd, lone)
 	}
 }

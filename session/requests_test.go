@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -107,9 +107,8 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 		r.Must(r.Server.Expire(r.Only()))
 		r.Server.Down(false)
 		s.Await(2)
-		if got := s.Want("Expired Unknown Opened"); got[1] != (recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}) {
-			t.Errorf("the create of the past epoch is answered %+v, want Unknown", got[1])
-		}
+		unknown := recipes.Unknown{Epoch: 1, Op: recipes.OpCreate}
+		equal[recipes.Input](t, s.Want("Expired Unknown Opened")[1], unknown, "the answer of the past epoch")
 		for op, request := range map[recipes.Op]recipes.Effect{
 			recipes.OpCreate: recipes.Create{Epoch: 1, Attempt: 2},
 			recipes.OpList:   recipes.List{Epoch: 1, Attempt: 1},
@@ -119,9 +118,7 @@ func TestRequestsOfAPastEpochAreNotMade(t *testing.T) {
 		} {
 			s.Asks(request, recipes.Unknown{Epoch: 1, Op: op})
 		}
-		if got := r.Server.Tree(); len(got) != 0 {
-			t.Errorf("requests of a past epoch have made %v, want nothing", got)
-		}
+		expect(t, len(r.Server.Tree()) == 0, "requests of a past epoch made %v, want nothing", r.Server.Tree())
 		r.On(zktest.OpCreate, zktest.Swallow())
 		s.Do(recipes.Create{Epoch: 2, Attempt: 1})
 		synctest.Wait()
@@ -145,9 +142,7 @@ func TestParentsAreContainers(t *testing.T) {
 			}
 			s := r.SeatedAt(session.Place{Dir: "/x/y/z"})
 			node := s.CreateNode(1).Text
-			if got, want := r.Server.Tree(), []string{"/x", "/x/y", "/x/y/z", "/x/y/z/" + node}; !slices.Equal(got, want) {
-				r.Errorf("made %v, want %v", got, want)
-			}
+			eventstest.Equal(r, r.Server.Tree(), []string{"/x", "/x/y", "/x/y/z", "/x/y/z/" + node}, "made")
 			s.DeleteNode(node)
 			n := r.Server.Reap()
 			expect(r, n == c.reaps, "%d containers are reaped, want %d; left %v", n, c.reaps, r.Server.Tree())
@@ -232,9 +227,8 @@ func TestADiscardIsTriedUntilTheNodeIsGone(t *testing.T) {
 		r.Server.Down(false)
 		r.Until("c is gone", func() bool { return !r.Server.Exists(lockDir + "/c") })
 		// The first cut may have come before Close.
-		if told := s.Fresh(); len(told) != count[recipes.Suspended](told) {
-			t.Errorf("a seat that discards is told %+v, want nothing", told)
-		}
+		told := s.Fresh()
+		expect(t, len(told) == count[recipes.Suspended](told), "one that discards is told %+v, want nothing", told)
 	})
 }
 
@@ -247,12 +241,8 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 		s.Do(recipes.Discard{Node: named("n")})
 		s.Do(recipes.Create{Epoch: 1, Attempt: 1})
 		r.Must(r.Server.Expire(r.Only()))
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpConnect && q.Session == 0 {
-				return zktest.CutBefore() // no new session for now
-			}
-			return zktest.Pass()
-		})
+		r.Either(func(q zktest.Request) bool { return q.Op == zktest.OpConnect && q.Session == 0 },
+			zktest.CutBefore(), zktest.Pass()) // no new session for now
 		r.Server.Down(false)
 		r.Until("the session is over", func() bool { return r.Session.State() == session.Connecting })
 		s.Want("Expired Unknown")
@@ -266,14 +256,10 @@ func TestRemove(t *testing.T) {
 	inSession(t, func(r *rig) {
 		node := lockDir + "/" + r.Seated().CreateNode(1).Text
 		for range 2 {
-			if err := r.Session.Remove(context.Background(), node); err != nil {
-				t.Errorf("removing %s: %v", node, err)
-			}
+			eventstest.ErrorIs(t, r.Session.Remove(r.Context(), node), nil, "removing %s", node)
 		}
 		expect(t, !r.Server.Exists(node), "%s is there, want it removed", node)
 		r.Make("/full/child", "")
-		if err := r.Session.Remove(context.Background(), "/full"); err == nil {
-			t.Error("a node with children was removed, want a refusal")
-		}
+		expect(t, r.Session.Remove(r.Context(), "/full") != nil, "a full node was removed, want a refusal")
 	})
 }

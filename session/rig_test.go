@@ -18,7 +18,6 @@ import (
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -175,12 +174,15 @@ func (r *rig) Must(err error) {
 }
 
 // On applies the action to each request of a kind.
-func (r *rig) On(op zktest.Op, action zktest.Action) {
+func (r *rig) On(op zktest.Op, action zktest.Action) { r.Either(isA(op), action, zktest.Pass()) }
+
+// Either applies the action to each request that meant accepts, and other to the rest.
+func (r *rig) Either(meant func(zktest.Request) bool, action, other zktest.Action) {
 	r.Server.Intercept(func(q zktest.Request) zktest.Action {
-		if q.Op == op {
+		if meant(q) {
 			return action
 		}
-		return zktest.Pass()
+		return other
 	})
 }
 
@@ -207,9 +209,9 @@ func (r *rig) Once(action zktest.Action, meant func(zktest.Request) bool) func()
 	return r.Times(1, action, meant)
 }
 
-// isA returns a function that reports whether a request is of the kind.
-func isA(op zktest.Op) func(zktest.Request) bool {
-	return func(q zktest.Request) bool { return q.Op == op }
+// isA returns a function that reports whether a request is of one of the kinds.
+func isA(ops ...zktest.Op) func(zktest.Request) bool {
+	return func(q zktest.Request) bool { return slices.Contains(ops, q.Op) }
 }
 
 // NoPings prevents the client's pings from counting as signs of life.
@@ -331,9 +333,8 @@ func (r *rig) WantWatches(n int) {
 func (r *rig) WantPermits(queue, permits int) {
 	r.Helper()
 	synctest.Wait()
-	if q, l := r.Server.Children(queueAt), r.Server.Children(takenAt); len(q) != queue || len(l) != permits {
-		r.Errorf("queue %v, permits %v; want %d and %d", q, l, queue, permits)
-	}
+	q, l := r.Server.Children(queueAt), r.Server.Children(takenAt)
+	expect(r, len(q) == queue && len(l) == permits, "queue %v, permits %v; want %d and %d", q, l, queue, permits)
 }
 
 // Warm empties the directory, and makes the session know that it is ours.
@@ -351,19 +352,14 @@ func (r *rig) Warm() {
 // Together runs f in the session's loop, so that all requests of f are queued before any
 // of them is sent.
 func (r *rig) Together(f func()) {
-	r.Helper()
+	synctest.Wait()
 	done := make(chan struct{})
-	s := r.SeatAt(session.Place{Dir: "/aside"})
-	s.Hears(func(in recipes.Input) {
-		if _, overdue := in.(recipes.Overdue); overdue {
-			f()
-			close(done)
-		}
+	r.Session.Loop().Post(func() {
+		f()
+		close(done)
 	})
-	s.Do(recipes.Revoke{By: actors.MomentOf(time.Now())})
 	<-done
-	s.Fresh()
-	s.Close()
+	synctest.Wait()
 }
 
 // gate returns a function that waits until the gate is opened or the test ends, and one

@@ -95,7 +95,13 @@ func (r *rig) PermitSeat(size, permits int32) *seat {
 func (r *rig) MakePermits(size int32) {
 	r.Helper()
 	s := r.PermitSeat(size, 1)
-	s.Deletes(s.Enters(1).Permits[0])
+	node := s.CreateNode(1)
+	version := s.Surveys(recipes.Survey{Node: node}).Version
+	in := ask[recipes.Entered](s, recipes.Enter{Epoch: 1, Node: node, Permits: 1, Version: version})
+	if len(in.Permits) != 1 || !in.Fresh {
+		r.Fatalf("the request for a permit is answered %+v, want a fresh permit", in)
+	}
+	s.Deletes(in.Permits[0])
 	s.Close()
 }
 
@@ -262,9 +268,8 @@ func (s *seat) Answer() recipes.Input {
 // WantAnswer waits for the answer to a request, and checks it.
 func (s *seat) WantAnswer(want recipes.Input) {
 	s.Rig.Helper()
-	if in := s.Answer(); in != want {
-		s.Rig.Errorf("the request is answered %#v (%v), want %#v", in, s.LastErr(), want)
-	}
+	in := s.Answer()
+	expect(s.Rig, in == want, "the request is answered %#v (%v), want %#v", in, s.LastErr(), want)
 }
 
 // Asks makes a request, and checks the answer.
@@ -378,18 +383,6 @@ func (s *seat) Surveys(e recipes.Survey) recipes.Surveyed {
 	return ask[recipes.Surveyed](s, e)
 }
 
-// Enters takes permits, and returns the answer.
-func (s *seat) Enters(permits int32) recipes.Entered {
-	s.Rig.Helper()
-	node := s.CreateNode(1)
-	version := s.Surveys(recipes.Survey{Node: node}).Version
-	in := ask[recipes.Entered](s, recipes.Enter{Epoch: 1, Node: node, Permits: permits, Version: version})
-	if len(in.Permits) != int(permits) || !in.Fresh {
-		s.Rig.Fatalf("the request for %d permits is answered %+v, want fresh permits", permits, in)
-	}
-	return in
-}
-
 // ExpireBefore ends the server's only session, and waits for the next one.
 func (s *seat) ExpireBefore(next recipes.Epoch) {
 	s.Rig.Helper()
@@ -411,9 +404,8 @@ func (s *seat) Until() time.Duration {
 // WantLease checks how much longer the first epoch's lease lasts: between least and most.
 func (s *seat) WantLease(least, most time.Duration) {
 	s.Rig.Helper()
-	if left := s.Until(); left < least || left > most {
-		s.Rig.Errorf("the lease is good for another %v, want %v to %v", left, least, most)
-	}
+	left := s.Until()
+	expect(s.Rig, left >= least && left <= most, "the lease is good for another %v, want %v to %v", left, least, most)
 }
 
 // named returns a node's name with only its text.

@@ -19,9 +19,8 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 		equal(t, a.Surveys(recipes.Survey{Node: named(node.Text)}), (recipes.Surveyed{Epoch: 1, Size: 4}),
 			"a new semaphore is surveyed as")
 		permits := ask[recipes.Entered](a, recipes.Enter{Epoch: 1, Node: named(node.Text), Permits: 3}).Permits
-		if len(permits) != 3 || !strings.HasPrefix(permits[0], "leases/_c_"+node.Text[3:39]+"-lease-") {
-			t.Errorf("the request for 3 permits is answered %+v, want 3 named after the node %s", permits, node.Text)
-		}
+		expect(t, len(permits) == 3 && strings.HasPrefix(permits[0], "leases/_c_"+node.Text[3:39]+"-lease-"),
+			"the request for 3 permits is answered %+v, want 3 named after the node %s", permits, node.Text)
 		r.WantPermits(0, 3)
 		other, missing := named(b.CreateNode(1).Text), named("lock-0000000099")
 		got := b.Surveys(recipes.Survey{Node: other, Watch: true})
@@ -34,8 +33,7 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 		b.Asks(recipes.Enter{Epoch: 1, Node: missing, Permits: 2},
 			recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Missing: true})
 		r.WantPermits(1, 3)
-		a.Do(recipes.Claim{Epoch: 1, Node: named(permits[0])})
-		a.Want("Claimed")
+		a.ClaimNode(1, permits[0])
 		a.Deletes(permits[0])
 		b.Want("Changed")
 		r.WantPermits(1, 0)
@@ -66,8 +64,7 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 				expect(r, own == node, "the listing has %+v, want %v, which is not leased", listed, node)
 				return
 			}
-			s.Do(recipes.Claim{Epoch: 1, Node: own})
-			s.Want("Claimed")
+			ask[recipes.Claimed](s, recipes.Claim{Epoch: 1, Node: own})
 			permits := r.Server.Children(takenAt)
 			r.Must(r.Server.Delete(takenAt + "/" + permits[1])) // not the one by which the machine knows the permits
 			gone := s.Want("Gone")[0].(recipes.Gone)
@@ -93,9 +90,8 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 				s.ListNodes(1)
 			}
 			version := s.Surveys(recipes.Survey{Node: node}).Version
-			lost := r.Once(zktest.Fail(zktest.Throttled), func(q zktest.Request) bool {
-				return q.Op == zktest.OpGetData && q.Path == takenAt
-			})
+			counts := func(q zktest.Request) bool { return q.Op == zktest.OpGetData && q.Path == takenAt }
+			lost := r.Once(zktest.Fail(zktest.Throttled), counts)
 			s.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 3, Version: version})
 			r.Until("the permits are counted in vain", lost)
 			r.Until("the seat is told", func() bool { return count[recipes.Unknown](s.Fresh()) == 1 })

@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"slices"
@@ -54,9 +53,7 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 		second := r.Session.ID()
 		for _, s := range []*seat{early, late} {
 			got := s.Want("Suspended Expired Opened")
-			if got[2] != (recipes.Opened{Epoch: 2, Session: second}) {
-				t.Errorf("after the expiry the seat is told %+v, want epoch 2 and session %#x", got[2], second)
-			}
+			equal[recipes.Input](t, got[2], recipes.Opened{Epoch: 2, Session: second}, "the seat is told after the expiry")
 			if s.Session(1) != 0 || s.Session(2) != second || !s.Deadline(1).IsZero() {
 				t.Errorf("epoch 1 has session %#x and a lease until %v, epoch 2 has session %#x; want 0, none and %#x",
 					s.Session(1), s.Deadline(1), s.Session(2), second)
@@ -65,9 +62,7 @@ func TestSeatsAreToldOfTheSession(t *testing.T) {
 		equal(t, typesOf(r.Heard), "Connected Suspended Resumed Suspended SessionExpired Connected", "the events")
 		connected := events.Connected{Session: first, Timeout: sessionTimeout, Server: r.Server.Addr()}
 		equal[events.Event](t, r.Heard[0], connected, "the first event is")
-		if got := r.Heard[4].(events.SessionExpired); got.Session != first {
-			t.Errorf("the event of the expiry is %+v, want session %#x", got, first)
-		}
+		equal(t, r.Heard[4].(events.SessionExpired).Session, first, "the session in the event of the expiry")
 
 		// A closed seat receives nothing, and Close is the end for all seats.
 		late.Close()
@@ -299,16 +294,8 @@ func TestASessionThatIsResumedMeanwhile(t *testing.T) {
 		r.Settle()
 		time.Sleep(sessionTimeout)
 		s.Want("Suspended Reconnected")
-		if soon {
-			r.Error("the servers were asked again too soon")
-		}
-	}, configured(func(c *session.Config) {
-		dial := c.Dial
-		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := dial(ctx, network, addr)
-			return lateWord{conn, asked}, err
-		}
-	}))
+		expect(r, !soon, "the servers were asked again too soon")
+	}, through(func(conn net.Conn) net.Conn { return lateWord{conn, asked} }))
 }
 
 func TestOpenWaitsForAServer(t *testing.T) {
@@ -347,12 +334,8 @@ func TestIdentitiesComeFirst(t *testing.T) {
 		s.CreateNode(2)
 
 		// The connection breaks while the identities are being added.
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpAuth && q.Count == 8 {
-				return zktest.CutAfter()
-			}
-			return zktest.Pass()
-		})
+		r.Either(func(q zktest.Request) bool { return q.Op == zktest.OpAuth && q.Count == 8 },
+			zktest.CutAfter(), zktest.Pass())
 		s.ExpireBefore(3)
 		s.Want("Suspended Expired Opened")
 		s.CreateNode(3)
@@ -370,9 +353,8 @@ func TestAChrootIsMadeAndStandsBeforeEachPath(t *testing.T) {
 			t.Errorf("below a chroot the listing has %+v, want %v of this session", own, name)
 		}
 		// The chroot itself is a lock's directory, too.
-		if node := top.CreateNode(1).Text; !r.Server.Exists("/app/one/" + node) {
-			t.Errorf("a lock at the chroot itself has made %v, want %s in the chroot", r.Server.Tree(), node)
-		}
+		node := top.CreateNode(1).Text
+		expect(t, r.Server.Exists("/app/one/"+node), "made %v, want %s in the chroot itself", r.Server.Tree(), node)
 	})
 }
 
@@ -452,9 +434,7 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		r.Close(grace)
-		if after := asked.Sub(start); after != late {
-			t.Errorf("the end was asked for after %v, want it behind the answer that comes after %v", after, late)
-		}
+		equal(t, asked.Sub(start), late, "the end was asked for behind the answer to the last request, after")
 	})
 }
 
@@ -486,12 +466,7 @@ func TestAStuckServerIsNoConnection(t *testing.T) {
 		node := s.CreateNode(1)
 		s.ListNodes(1)
 		s.ClaimNode(1, node.Text)
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpPing || q.Op == zktest.OpConnect {
-				return zktest.Pass()
-			}
-			return zktest.Swallow()
-		})
+		r.Either(isA(zktest.OpPing, zktest.OpConnect), zktest.Pass(), zktest.Swallow())
 		time.Sleep(time.Minute)
 		if told := s.Fresh(); count[recipes.Suspended](told) != 1 || count[recipes.Reconnected](told) != 0 {
 			t.Errorf("the seat is told %+v, want one Suspended, and no connection", told)

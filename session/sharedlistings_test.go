@@ -29,9 +29,8 @@ func TestAListingServesTheRequestsBeforeIt(t *testing.T) {
 		b.Do(recipes.List{Epoch: 1})
 		c.Do(recipes.List{Epoch: 1})
 		for s, want := range map[*seat]int{a: 1, b: 2, c: 2} {
-			if in := answerOf[recipes.Listed](s); len(in.Queue) != want {
-				t.Errorf("a seat is told %+v, want %d nodes: those that were there when it asked", in, want)
-			}
+			in := answerOf[recipes.Listed](s)
+			equal(t, len(in.Queue), want, "the nodes that were there when it asked, in %+v", in)
 		}
 		equal(t, r.Server.Requests(zktest.OpGetChildren2)-before, 1,
 			"listings for two seats that asked together")
@@ -79,9 +78,8 @@ func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 				} else if in.Own.Name.Text != own[i] || in.Own.Owner != r.Only() {
 					r.Errorf("seat %d finds %+v, want %q", i, in.Own, own[i])
 				}
-				if len(in.Queue) != dirs*seats || !slices.Equal(in.Queue, first) {
-					r.Errorf("seat %d is told of %d nodes, want %d in the order of all others", i, len(in.Queue), dirs*seats)
-				}
+				expect(r, len(in.Queue) == dirs*seats && slices.Equal(in.Queue, first),
+					"seat %d is told of %d nodes, want %d in the order of all others", i, len(in.Queue), dirs*seats)
 			}
 			equal(r, r.Server.Requests(zktest.OpGetChildren2)-before, dirs, "listings for %d seats", seats)
 		})
@@ -137,9 +135,7 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 				in := answerOf[recipes.Listed](s)
 				expect(t, len(in.Queue) == children, "%d nodes are listed, want %d", len(in.Queue), children)
 			}
-			if top != most {
-				t.Errorf("%d directories of %d nodes: %d listings were under way at a time, want %d", dirs, children, top, most)
-			}
+			equal(t, top, most, "%d directories of %d nodes: listings under way at a time", dirs, children)
 		})
 	}
 }

@@ -46,9 +46,7 @@ func TestSingleLostCreate(t *testing.T) {
 			multis := r.Multis()
 			makeOf[recipes.Occupied](b, 1)
 			multis(0, 0, "while a create of the session is unknown")
-			if listed := b.Look(0, false); listed.Own != (recipes.Own{}) {
-				r.Errorf("another seat finds %+v, want no node of its own", listed)
-			}
+			equal(r, b.Look(0, false).Own, recipes.Own{}, "the own node that another seat finds")
 			own := a.Look(1, true).Own
 			if made := own.Token != 0; made != c.made || made && own.Owner != r.Session.ID() {
 				r.Fatalf("behind a barrier the seat finds %+v, want a node of its own: %v", own, c.made)
@@ -85,9 +83,7 @@ func TestSingleLostDelete(t *testing.T) {
 			r.Settle()
 			a.Fresh()
 			a.Asks(recipes.Delete{Epoch: 1, Node: named("a")}, recipes.Deleted{Epoch: 1})
-			if there := r.Server.Exists(taskNode); there != c.other {
-				r.Errorf("after the second delete a node is there: %v; want it deleted unless it is another's", there)
-			}
+			equal(r, r.Server.Exists(taskNode), c.other, "after the second delete there is a node, another's")
 		})
 	}
 }
@@ -98,10 +94,11 @@ func TestSingleLostDelete(t *testing.T) {
 func TestAPastWatchSaysNothingOfTheOwnNode(t *testing.T) {
 	inSession(t, func(r *rig) {
 		a := r.Owner()
-		a.FindGone("a")
+		gone := func() recipes.Input { return recipes.Gone{Epoch: 1, Node: named("a")} }
+		a.AnswerWith(1, recipes.OpWatch, gone)
 		a.Want("Gone") // it has no node, so this is about the node that it waits for
 		a.MakesAlone()
-		a.FindGone("a")
+		a.AnswerWith(1, recipes.OpWatch, gone)
 		a.Want("")
 		r.Must(r.Server.Delete(taskNode))
 		a.Want("Gone") // the session has looked again, and watches it
@@ -117,9 +114,7 @@ func TestANodeThatCouldNotBeRemovedBelongsToNoSeat(t *testing.T) {
 		r.Must(err)
 		first, second := r.Owner(), r.Owner()
 		made := first.MakesAlone()
-		if in := ask[recipes.Refused](first, recipes.Delete{Epoch: 1, Node: made.Node}); in.Op != recipes.OpDelete {
-			r.Fatalf("a delete without permission is answered %+v, want Refused", in)
-		}
+		first.Asks(recipes.Delete{Epoch: 1, Node: made.Node}, recipes.Refused{Epoch: 1, Op: recipes.OpDelete})
 		r.Once(zktest.CutAfter(), isA(zktest.OpMulti))
 		makeOf[recipes.Unknown](second, 1)
 		r.Settle()
@@ -153,9 +148,8 @@ func TestAClaimIsOfTheOwnNode(t *testing.T) {
 		r.Must(r.Server.Delete(taskNode))
 		s.Fresh() // it may have been notified of that
 		r.Make(taskNode, "")
-		if in := ask[recipes.Refused](s, recipes.Claim{Epoch: 1, Node: made.Node}); !in.Missing {
-			r.Errorf("the claim of a node that was replaced is answered %+v, want Refused as missing", in)
-		}
+		missing := recipes.Refused{Epoch: 1, Op: recipes.OpClaim, Missing: true}
+		s.Asks(recipes.Claim{Epoch: 1, Node: made.Node}, missing)
 	})
 }
 

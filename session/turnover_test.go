@@ -19,11 +19,6 @@ type turn struct {
 	node      string // of old
 }
 
-func turnIn(r *rig) turn {
-	r.Helper()
-	return turnAt(r, session.Place{Dir: lockDir})
-}
-
 func turnAt(r *rig, next session.Place) turn {
 	r.Helper()
 	r.Warm()
@@ -58,7 +53,7 @@ func (t turn) is(alone bool) {
 
 func TestAReleaseAndTheNextAcquireAreOneRequest(t *testing.T) {
 	inSession(t, func(r *rig) {
-		turn := turnIn(r)
+		turn := turnAt(r, session.Place{Dir: lockDir})
 		asked := r.Asked()
 		turn.over(false)
 		r.WantAsked(asked(), zktest.OpMulti)
@@ -79,7 +74,7 @@ func TestATurnoverThatIsRefused(t *testing.T) {
 		"another contender is there": {func(t turn) { t.Plant("lock-0000000099") }, false},
 	} {
 		run(t, name, func(r *rig) {
-			turn := turnIn(r)
+			turn := turnAt(r, session.Place{Dir: lockDir})
 			c.spoil(turn)
 			turn.over(false)
 			turn.is(c.alone)
@@ -103,8 +98,7 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 		"a directory that is theirs": {session.Place{Dir: lockDir}, false, func(t turn) {
 			t.DenyWriting()
 			other := t.Seated() // teaches the session that it may not write there
-			other.Do(recipes.Delete{Epoch: 1, Node: other.Makes(1).Node, Floor: true})
-			other.Want("Deleted")
+			other.Asks(recipes.Delete{Epoch: 1, Node: other.Makes(1).Node, Floor: true}, recipes.Deleted{Epoch: 1})
 			t.WantChildren(1)
 			t.WantData(ourData)
 			other.Close()
@@ -131,7 +125,7 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 func TestATurnoverWithoutAnAnswer(t *testing.T) {
 	for action, done := range map[zktest.Action]bool{zktest.CutAfter(): true, zktest.CutBefore(): false} {
 		inSession(t, func(r *rig) {
-			turn := turnIn(r)
+			turn := turnAt(r, session.Place{Dir: lockDir})
 			r.On(zktest.OpMulti, action)
 			turn.over(false)
 			turn.old.WantAnswer(recipes.Unknown{Epoch: 1, Op: recipes.OpDelete})
@@ -139,9 +133,8 @@ func TestATurnoverWithoutAnAnswer(t *testing.T) {
 			r.Server.Intercept(nil)
 			r.Settle()
 			listed := turn.next.Look(1, true)
-			if (listed.Own != recipes.Own{}) != done || len(listed.Queue) != 1 {
-				r.Errorf("executed %v, the listing is %+v; want the next seat's own node in it if it was", done, listed)
-			}
+			expect(r, (listed.Own != recipes.Own{}) == done && len(listed.Queue) == 1,
+				"executed %v, the listing is %+v; want the next seat's own node in it if it was", done, listed)
 		})
 	}
 }
@@ -154,8 +147,7 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 		for attempt := recipes.Attempt(1); attempt < 4; attempt++ {
 			created := s.Makes(attempt)
 			asked := r.Asked()
-			s.Do(recipes.Delete{Epoch: 1, Node: created.Node, Floor: true})
-			s.Want("Deleted")
+			s.Asks(recipes.Delete{Epoch: 1, Node: created.Node, Floor: true}, recipes.Deleted{Epoch: 1})
 			r.WantAsked(asked(), zktest.OpMulti)
 			r.WantChildren(0)
 			r.WantData(floorOf(created.Token))
@@ -163,8 +155,7 @@ func TestAFloorNamesANodeByItsCreation(t *testing.T) {
 		// A seat that does not know its token leaves no floor. Neither does a seat that
 		// was not asked to.
 		r.Plant("x-lock-0000000099")
-		s.Do(recipes.Delete{Epoch: 1, Node: named("x-lock-0000000099"), Floor: true})
-		s.Want("Deleted")
+		s.Asks(recipes.Delete{Epoch: 1, Node: named("x-lock-0000000099"), Floor: true}, recipes.Deleted{Epoch: 1})
 		node := s.Makes(4).Node.Text
 		r.WantData(ourData)
 		s.Deletes(node)
@@ -301,12 +292,7 @@ func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
 		l.waiter.ListNodes(1)
 		l.Leave(false)
 		r.Write(floorOf(l.token))
-		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if q.Op == zktest.OpDelete || q.Op == zktest.OpMulti {
-				return zktest.Swallow()
-			}
-			return zktest.Pass()
-		})
+		r.Either(isA(zktest.OpDelete, zktest.OpMulti), zktest.Swallow(), zktest.Pass())
 		crowd := r.Seated()
 		for range 256 { // they leave no room for another urgent request
 			crowd.Do(recipes.Delete{Epoch: 1, Node: named("none")})
@@ -319,9 +305,8 @@ func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
 		r.Server.Cut(r.Only())
 		r.DeleteNode(l.own)
 		r.Settle()
-		told := l.waiter.Fresh()
-		if !slices.Contains(told, recipes.Input(recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true})) {
-			r.Errorf("the waiter is told %+v, want to hear that its node is missing", told)
-		}
+		told, missing := l.waiter.Fresh(), recipes.Refused{Epoch: 1, Op: recipes.OpAdvance, Missing: true}
+		expect(r, slices.Contains(told, recipes.Input(missing)),
+			"the waiter is told %+v, want to hear that its node is missing", told)
 	})
 }

@@ -131,9 +131,7 @@ func TestALateRenewalIsToldBeforeAnythingIsGranted(t *testing.T) {
 		writer.Do(recipes.Claim{Epoch: 1, Node: named("none")})
 		synctest.Wait()
 		wait, open := gate(r)
-		idle := r.InPlaceOf(writer)
-		idle.Hears(func(recipes.Input) { wait() })       // in the session's loop
-		go idle.Do(recipes.Create{Epoch: 1, Attempt: 1}) // refused at once: there is no place to take
+		r.Session.Loop().Post(wait) // nothing is granted meanwhile
 		synctest.Wait()
 		go s.Do(recipes.Claim{Epoch: 1, Node: named(own)})
 		time.Sleep(2 * time.Second) // the write is answered

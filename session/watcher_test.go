@@ -36,9 +36,7 @@ func TestAWatcherLooksOutInOnePlace(t *testing.T) {
 		for c, client := range clients {
 			for _, path := range []string{"/a", "/b"} {
 				told := len(client.looks.Fired(path)) > 0
-				if want := c == p.client && path == p.path; told != want {
-					t.Errorf("at place %d client %d tells it of %s: %v, want %v", i, c, path, told, want)
-				}
+				equal(t, told, c == p.client && path == p.path, "place %d: client %d tells it of %s", i, c, path)
 			}
 		}
 		w.subscribe(clients[p.client], ofChildren, p.path)
@@ -60,9 +58,7 @@ func TestAWatcherKnowsThatItsNodeIsGone(t *testing.T) {
 	w.subscribe(c, ofChildren, "/b")
 	expect(t, !w.begin(), "after another node the turn begins with one that is gone, want it there")
 	s.renew()
-	if !w.wait(t.Context(), nil) {
-		t.Error("with another connection there is no turn, want one")
-	}
+	expect(t, w.wait(t.Context(), nil), "with another connection there is no turn, want one")
 	s.view.closed = true
 	w.begin()
 	s.renew()
