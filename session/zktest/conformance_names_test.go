@@ -27,8 +27,6 @@ type names struct {
 // are not counted.
 type vain struct{ after, number int64 }
 
-func newNames() names { return names{base: -1, times: make(map[int64]int64)} }
-
 func (n *names) zxid(z int64) string {
 	if name := map[int64]string{-1: "none", 0: "zero"}[z]; name != "" {
 		return name

@@ -36,11 +36,6 @@ type scriptClient struct {
 	newest int64      // the newest zxid that it has seen
 }
 
-func newPlayer(tb testing.TB, h host) *player {
-	tb.Helper()
-	return &player{tb: tb, host: h, clients: make(map[string]*scriptClient), names: newNames(), granted: make(map[int64][]byte)}
-}
-
 // must ends the test at the current step.
 func (p *player) must(err error) {
 	p.tb.Helper()

@@ -105,7 +105,10 @@ func rank(file string) int {
 // file is about other versions.
 func play(t *testing.T, file string, h host) int {
 	t.Helper()
-	p := newPlayer(t, h)
+	p := &player{
+		tb: t, host: h, clients: map[string]*scriptClient{},
+		names: names{base: -1, times: map[int64]int64{}}, granted: map[int64][]byte{},
+	}
 	t.Cleanup(func() { h.end(t, p) })
 	datadriven.RunTest(t, file, p.step)
 	if p.otherVersions {

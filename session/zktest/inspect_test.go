@@ -118,9 +118,9 @@ func TestServersThatLackRequests(t *testing.T) {
 			}
 			r.ended("a request that the server lacks")
 			synctest.Wait()
-			if s.Exists("/e") != test.answers || r.resumes(s) != test.answers || !s.Exists("/p") || s.Exists("/c") {
-				t.Errorf("nodes %v; want /p, and /e and its session: %t", s.Tree(), test.answers)
-			}
+			kept := s.Exists("/e") == test.answers && r.resumes(s) == test.answers
+			eventstest.Expect(t, kept && s.Exists("/p") && !s.Exists("/c"),
+				"nodes %v; want /p, and /e and its session: %t", s.Tree(), test.answers)
 		})
 	}
 }

@@ -32,7 +32,6 @@ type Ensemble struct {
 // has no ZooKeeper (see [Find]), it skips the test and says how to get one; with
 // ZKGRANT_REAL=1 in the environment, it fails the test. It must be called from the test's
 // goroutine.
-// called from the test's goroutine.
 func Start(tb testing.TB, n int, settings ...Setting) *Ensemble {
 	tb.Helper()
 	installation := Installed(tb)
