@@ -2,7 +2,6 @@ package coordinator_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -64,11 +62,8 @@ func TestATransactionThatIsUnderWayDelaysTheNextTurn(t *testing.T) {
 		a, g := coordtest.Hold(t, l)
 		next := coordtest.Queue(l)
 		onEach(srv, zktest.Delay(500*time.Millisecond), zktest.OpMulti)
-		answered := make(chan error, 1)
-		go func() {
-			_, err := a.Txn(t.Context(), &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1})
-			answered <- err
-		}()
+		set := &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1}
+		answered := inBackground(func() error { return txnErr(a.Txn(t.Context(), set)) })
 		synctest.Wait()
 		a.Release()
 		time.Sleep(400 * time.Millisecond)
@@ -120,10 +115,9 @@ func TestCloseGivesCachedLocksBack(t *testing.T) {
 	} {
 		coordtest.Case(t, state, func(t *testing.T, srv *zktest.Server) {
 			c := coordtest.Connect(t, srv)
-			var paths []string
-			for i := range 20 {
-				paths = append(paths, fmt.Sprint("/many/", i))
-				idle := c.Mutex(paths[i], coordinator.Cached())
+			paths := pathsOf(20)
+			for _, path := range paths {
+				idle := c.Mutex(path, coordinator.Cached())
 				cycle(t, idle)
 				cycle(t, idle)
 			}
@@ -227,9 +221,7 @@ func TestAnIdleNodeIsLostInSilence(t *testing.T) {
 	for name, loss := range losses {
 		for _, idle := range []time.Duration{0, 10 * time.Second} {
 			coordtest.Case(t, name+", "+idle.String(), func(t *testing.T, srv *zktest.Server) {
-				core, logs := observer.New(zap.WarnLevel)
-				options := append(slices.Clone(loss.options), coordinator.WithLogger(zap.New(core)))
-				c := coordtest.Connect(t, srv, options...)
+				c, logs := logged(t, srv, zap.WarnLevel, loss.options...)
 				l := kept(t, c)
 				g := cycle(t, l)
 				time.Sleep(idle)
@@ -263,14 +255,14 @@ func TestAnIdleNodeIsLostInSilence(t *testing.T) {
 func TestALostNodeWithAFunctionUnderIt(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv, coordinator.WithLossOnSuspend()))
-		entered, finish, left := make(chan events.Grant, 1), make(chan struct{}), make(chan error, 1)
-		go func() {
-			left <- l.Do(context.Background(), func(_ context.Context, g events.Grant) error {
+		entered, finish := make(chan events.Grant, 1), make(chan struct{})
+		left := inBackground(func() error {
+			return l.Do(context.Background(), func(_ context.Context, g events.Grant) error {
 				entered <- g
 				<-finish
 				return nil
 			})
-		}()
+		})
 		g := <-entered
 		next := coordtest.Queue(l)
 		srv.Cut(g.Session)
@@ -344,9 +336,7 @@ func TestACachedLockFarFromItsServers(t *testing.T) {
 		srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(trip) })
 		defer srv.Intercept(nil)
 		for _, lock := range []*coordinator.Lock{c.Mutex("/plain"), l, l} {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*trip)
-			a, err := lock.Hold(ctx)
-			cancel()
+			a, err := lock.Hold(within(t, 10*trip))
 			eventstest.Must(t, err)
 			coordtest.End(a)
 		}

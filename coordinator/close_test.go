@@ -10,13 +10,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -144,13 +142,9 @@ func TestCloseRemovesManyNodesTogether(t *testing.T) {
 			waiting[i] = other.Mutex(path).Acquire(t.Context())
 		}
 		time.Sleep(5 * time.Second) // every node is watched
-		var requests atomic.Int32
-		id := c.SessionID()
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Session == id && r.Op != zktest.OpPing {
-				requests.Add(1)
-			}
-			return zktest.Delay(latency)
+		ours := of(c.SessionID())
+		requests := striking(srv, zktest.Delay(latency), func(r zktest.Request) bool {
+			return ours(r) && r.Op != zktest.OpPing
 		})
 		start := time.Now()
 		eventstest.Check(t, c.Close())
@@ -421,13 +415,9 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 				begin(t, srv, c)
 				synctest.Wait()
 				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if how == "cancelled" {
-					time.AfterFunc(wait, cancel)
-				} else {
-					var stop context.CancelFunc
-					ctx, stop = context.WithTimeout(ctx, wait)
-					defer stop()
+				time.AfterFunc(wait, cancel)
+				if how == "deadline" {
+					ctx = within(t, wait)
 				}
 				start := time.Now()
 				err := c.Shutdown(ctx)
@@ -456,21 +446,18 @@ func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
 	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
 			closing, other := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout)), coordtest.Connect(t, srv)
-			ended := make(chan error, 1)
-			go func() {
-				ended <- closing.Mutex(lockPath).Do(context.Background(), func(ctx context.Context, _ events.Grant) error {
+			ended := inBackground(func() error {
+				return closing.Mutex(lockPath).Do(context.Background(), func(ctx context.Context, _ events.Grant) error {
 					<-ctx.Done()
 					time.Sleep(c.runs)
 					return nil
 				})
-			}()
+			})
 			synctest.Wait()
 			next := coordtest.Queue(other.Mutex(lockPath))
 			ctx := context.Background()
 			if c.bound > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, c.bound)
-				defer cancel()
+				ctx = within(t, c.bound)
 			}
 			start := time.Now()
 			err := closing.Shutdown(ctx)
@@ -500,8 +487,7 @@ func TestWhatIsLeftIsReturnedAndLogged(t *testing.T) {
 		"Shutdown is stopped": {time.Minute, time.Second, []string{"enough", nodes}},
 	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			core, logs := observer.New(zap.WarnLevel)
-			closing := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
+			closing, logs := logged(t, srv, zap.WarnLevel)
 			coordtest.Hold(t, closing.Mutex(lockPath))
 			coordtest.Hold(t, closing.Mutex(lockPath+"2", coordinator.DetectCrash()))
 			untaken := coordtest.Queue(closing.Mutex(lockPath+"3", coordinator.DetectCrash()))
@@ -535,11 +521,9 @@ func TestASecondShutdownWaitsForTheFirst(t *testing.T) {
 		c := coordtest.Connect(t, srv)
 		coordtest.Hold(t, c.Mutex(lockPath))
 		srv.MuteAll(true)
-		first := make(chan error, 1)
-		go func() { first <- c.Close() }()
+		first := inBackground(c.Close)
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		expectError(t, c.Shutdown(ctx), context.DeadlineExceeded, "a second Shutdown")
 		expect(t, len(first) == 0, "the first one is over before, want the second to end with its context")
 		third, err := fmt.Sprint(c.Shutdown(t.Context())), <-first

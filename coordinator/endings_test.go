@@ -55,9 +55,8 @@ func (v victim) reads(t *testing.T, message string, words ...string) {
 // isRefused checks that Connect fails with an error that contains the words.
 func isRefused(t *testing.T, servers string, words []string, more ...coordinator.Option) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	c, err := coordinator.Connect(ctx, servers, append(more, coordinator.WithSessionTimeout(4*time.Second))...)
+	more = append(more, coordinator.WithSessionTimeout(4*time.Second))
+	c, err := coordinator.Connect(within(t, 3*time.Second), servers, more...)
 	if err == nil {
 		t.Error("a session is made, want it refused", c.Close())
 		return
@@ -116,9 +115,7 @@ func TestRealEndings(t *testing.T) {
 			ensemble.Property("zookeeper.largeRequestThreshold", "20000"), ensemble.Property("zookeeper.largeRequestMaxBytes", "50000"),
 		}, func(t *testing.T, e *ensemble.Ensemble) {
 			v := newVictim(t, e.Addr(0))
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			defer cancel()
-			large := v.Mutex(lockPath).Acquire(ctx, coordinator.Data(make([]byte, 60_000)))
+			large := v.Mutex(lockPath).Acquire(within(t, 2*time.Second), coordinator.Data(make([]byte, 60_000)))
 			v.reads(t, connectionLost, "bytes was under way", "largeRequestMaxBytes")
 			<-large.Done()
 		}},
@@ -250,10 +247,8 @@ func TestALongTickIsTold(t *testing.T) {
 	} {
 		eventstest.Bubble(t, func(t *testing.T) {
 			srv := zktest.Start(t, zktest.Tick(tick))
-			core, logs := observer.New(zap.WarnLevel)
 			heard := make(connected, 8)
-			logger := coordinator.WithLogger(zap.New(core))
-			c := coordtest.Connect(t, srv, logger, coordinator.WithHooks(heard),
+			c, logs := logged(t, srv, zap.WarnLevel, coordinator.WithHooks(heard),
 				coordinator.WithSessionTimeout(test.timeout), coordinator.WithTickTime(test.told))
 			wantLongTick(t, logs, heard, cmp.Or(test.told, 2*time.Second), test.want)
 			before := logs.FilterMessage(longTickMessage).Len()
@@ -306,9 +301,7 @@ func TestRealTheServersAnswersAreSaid(t *testing.T) {
 	for range 2 {
 		coordtest.ConnectReal(t, e.Connect(), known)
 	}
-	soon, stop := context.WithTimeout(t.Context(), 2*time.Second)
-	defer stop()
-	_, err = coordinator.Connect(soon, e.Connect())
+	_, err = coordinator.Connect(within(t, 2*time.Second), e.Connect())
 	says(t, "a connection too many", err, "maxClientCnxns")
 }
 

@@ -144,9 +144,7 @@ func TestHoldReturnsWithItsContext(t *testing.T) {
 
 			srv.Mute(c.SessionID(), true)
 			began := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err = h.Hold(ctx)
-			cancel()
+			_, err = h.Hold(within(t, time.Second))
 			expectError(t, err, context.DeadlineExceeded, kind+": on a mute server")
 			expectEqual(t, time.Since(began), time.Second, "%s: until Hold returns", kind)
 			srv.Mute(c.SessionID(), false)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -82,14 +81,13 @@ func (c identified) Write(p []byte) (int, error) {
 // any connection.
 func TestAChangedIdentityWaitsForTheLastNode(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		core, logs := observer.New(zap.InfoLevel)
 		who := &identity{says: "u:old"}
 		want := func(when, identities string) {
 			t.Helper()
 			time.Sleep(2 * time.Second)
 			expectEqual(t, who.since(), identities, "%s the identities sent are", when)
 		}
-		c := coordtest.Connect(t, srv, who.option(srv), coordinator.WithACL(zk.AuthACL(zk.PermAll)), coordinator.WithLogger(zap.New(core)))
+		c, logs := logged(t, srv, zap.InfoLevel, who.option(srv), coordinator.WithACL(zk.AuthACL(zk.PermAll)))
 		want("at first", "u:old")
 		held, _ := coordtest.Hold(t, c.Mutex("/old/a"))
 		waits := coordtest.Queue(c.Mutex("/old/a"))

@@ -212,9 +212,7 @@ func TestQueueBeginsAgainWhenItIsInterrupted(t *testing.T) {
 			crowd(t, srv, 3)
 			c := coordtest.Connect(t, srv)
 			seen := strikeNth(srv, nth+1, act, isA(zktest.OpGetChildren2, zktest.OpGetData))
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			got, err := c.Mutex(lockPath).Queue(ctx)
+			got, err := c.Mutex(lockPath).Queue(within(t, time.Minute))
 			expect(t, err == nil && summary(got) == "0+ 1 2" && seen.Load() >= nth+5,
 				"struck at request %d, Queue = %+v, %v after %d requests; want 0+ 1 2, and all four made again",
 				nth, got, err, seen.Load())
@@ -271,8 +269,7 @@ func TestQueueEndsWithTheCoordinator(t *testing.T) {
 			results = append(results, looking(context.Background(), c.Mutex(lockPath)))
 		}
 		start := time.Now()
-		closed := make(chan error, 1)
-		go func() { closed <- c.Close() }()
+		closed := inBackground(c.Close)
 		for _, result := range results {
 			got := <-result
 			expect(t, errors.Is(got.err, coordinator.ErrClosed) && got.queue == nil && time.Now().Equal(start),
@@ -346,30 +343,21 @@ func TestLookersThatGiveUpDoNotPileUp(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		crowd(t, srv, 100)
 		c := coordtest.Connect(t, srv)
-		readings := 0
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if !strings.HasPrefix(r.Path, lockPath+"/") {
-				return zktest.Pass()
-			}
-			readings++
-			return zktest.Swallow()
+		readings := striking(srv, zktest.Swallow(), func(r zktest.Request) bool {
+			return strings.HasPrefix(r.Path, lockPath+"/")
 		})
 		for range 3000 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			_, err := c.Mutex(lockPath).Queue(ctx)
+			_, err := c.Mutex(lockPath).Queue(within(t, time.Millisecond))
 			expectError(t, err, context.DeadlineExceeded, "a look that is given up")
-			cancel()
 		}
-		expectEqual(t, readings, 4, "readings under way, with which a look begins")
+		expectEqual(t, readings.Load(), 4, "readings under way, with which a look begins")
 		before := time.Now()
 		coordtest.Hold(t, c.Mutex("/locks/another"))
 		took := time.Since(before)
 		expect(t, took <= time.Second, "another lock is held after %v, want it to have room beside the looks", took)
 		srv.Intercept(nil)
 		srv.Cut(c.SessionID())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		got, err := c.Mutex(lockPath).Queue(ctx)
+		got, err := c.Mutex(lockPath).Queue(within(t, time.Minute))
 		eventstest.Check(t, err)
 		expectEqual(t, len(got), 100, "contenders that are shown on a new connection")
 	})
