@@ -125,15 +125,14 @@ func siblings(t *testing.T, c *coordinator.Coordinator) int32 {
 // With the holder's own context they would enter together, see TestReentryScenes.
 func TestSiblingsOfOneHolderExcludeEachOtherWhenDisowned(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		most := siblings(t, coordtest.Connect(t, srv))
-		expect(t, most == 1, "%d disowned siblings were inside together, want 1", most)
+		expectEqual(t, siblings(t, coordtest.Connect(t, srv)), 1, "disowned siblings that were inside together")
 	})
 }
 
 func TestRealDisownedSiblings(t *testing.T) {
 	eventstest.NeedsServers(t)
-	most := siblings(t, coordtest.ConnectReal(t, coordtest.Servers(t, 1).Connect()+"/"+t.Name()))
-	expect(t, most == 1, "%d disowned siblings were inside together, want 1", most)
+	c := coordtest.ConnectReal(t, coordtest.Servers(t, 1).Connect()+"/"+t.Name())
+	expectEqual(t, siblings(t, c), 1, "disowned siblings that were inside together")
 }
 
 func TestADisownedContextEndsWithTheLock(t *testing.T) {

@@ -206,14 +206,12 @@ func TestIdleCachedNodesMakeRoom(t *testing.T) {
 		for i := range 4 {
 			keep(t, c, i)
 		}
-		inUse, _ := coordtest.Hold(t, c.Mutex(budgetPath(0), coordinator.Cached()))
-		defer coordtest.End(inUse)
+		coordtest.Hold(t, c.Mutex(budgetPath(0), coordinator.Cached()))
 		counts(t, c, 4)
 		coordtest.GrantOf(t, c.Multi(c.Mutex(budgetPath(4)), c.Mutex(budgetPath(5))).Acquire(t.Context()))
 		counts(t, c, 4)
 		for i, want := range []int{1, 0, 0, 1, 1, 1} { // the node used last and the one in use stay
-			n := len(srv.Children(budgetPath(i)))
-			expect(t, n == want, "%d nodes at %s, want %d", n, budgetPath(i), want)
+			expectEqual(t, len(srv.Children(budgetPath(i))), want, "nodes at %s", budgetPath(i))
 		}
 		isFull(t, c.Multi(c.Mutex(budgetPath(6)), c.Mutex(budgetPath(7))).Acquire(t.Context()))
 		expect(t, len(srv.Children(budgetPath(3))) == 0, "refused, and there is an idle node")
@@ -338,11 +336,7 @@ func TestTheEndOfASessionCanBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eventstest.Bubble(t, func(t *testing.T) {
 				srv := zktest.Start(t, zktest.JuteMaxBuffer(half))
-				options := []coordinator.Option{coordinator.WithSessionTimeout(c.timeout)}
-				if c.budget != nil {
-					options = append(options, c.budget)
-				}
-				co := coordtest.Connect(t, srv, options...)
+				co := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(c.timeout), c.budget)
 				for i := range c.locks {
 					co.Mutex(path(i)).Acquire(t.Context())
 				}

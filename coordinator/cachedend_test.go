@@ -69,8 +69,7 @@ func TestATransactionThatIsUnderWayDelaysTheNextTurn(t *testing.T) {
 		time.Sleep(400 * time.Millisecond)
 		expect(t, !next.Valid(), "the next turn is granted while a transaction of the one before is under way")
 		eventstest.Must(t, <-answered)
-		got := coordtest.Soon(t, next)
-		expect(t, got.Token == g.Token, "after the answer %+v is granted, want the next turn of the node", got)
+		expectEqual(t, coordtest.Soon(t, next).Token, g.Token, "after the answer, the token of the next turn")
 	})
 }
 
@@ -101,8 +100,7 @@ func TestACachedLockIsRevoked(t *testing.T) {
 		late, _ := coordtest.Hold(t, l)
 		done = revoking(t.Context(), operator, grace)
 		time.Sleep(grace + time.Second)
-		lost := coordtest.LossOf(t, late)
-		expect(t, lost.Reason == events.ReasonRevoked, "told %+v, want a revocation", lost)
+		expectEqual(t, coordtest.LossOf(t, late).Reason, events.ReasonRevoked, "the reason of the loss")
 		eventstest.Must(t, <-done)
 	})
 }
@@ -549,8 +547,7 @@ func TestTwoThatAskAgainAndAgain(t *testing.T) {
 		l := kept(t, coordtest.Connect(t, srv), terms)
 		all := waiters(l, 2)
 		other := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
-		got := handsOn(t, l, 0, other.Valid, all)
-		expect(t, got == 5, "%d handoffs came before the other contender, want 5", got)
+		expectEqual(t, handsOn(t, l, 0, other.Valid, all), 5, "handoffs before the other contender")
 	})
 }
 

@@ -43,8 +43,8 @@ func TestCloseLetsGo(t *testing.T) {
 		eventstest.Must(t, c.Close())
 		ev, open := <-stream
 		expect(t, !open, "after Close the stream says %+v, want nothing", ev)
-		n := reflect.ValueOf(parent).Elem().FieldByName("children").Len()
-		expect(t, n == 0, "%d children hang on the parent after Close, want none", n)
+		children := reflect.ValueOf(parent).Elem().FieldByName("children")
+		expectEqual(t, children.Len(), 0, "children that hang on the parent after Close")
 	})
 }
 
@@ -67,8 +67,7 @@ func TestConnectThatIsGivenUpLeavesNoSession(t *testing.T) {
 				expectError(t, err, context.DeadlineExceeded, "given up")
 			}
 			synctest.Wait()
-			left := srv.Sessions()
-			expect(t, len(left) == 0, "given up after %d ms: the sessions %x are left, want none", wait, left)
+			expectNone(t, srv.Sessions(), "given up after %d ms: sessions that are left", wait)
 		}
 		expect(t, vain > 0 && vain < 15, "%d of 15 were in vain, want some", vain)
 	})
@@ -222,8 +221,7 @@ func TestCloseRemovesRecords(t *testing.T) {
 					crashed++
 				}
 			}
-			expect(t, crashed == c.crashed,
-				"of %d locks after Close %d tell of a crash, want %d", locks, crashed, c.crashed)
+			expectEqual(t, crashed, c.crashed, "of %d locks after Close those that tell of a crash", locks)
 		})
 	}
 }

@@ -72,11 +72,11 @@ func TestContended(t *testing.T) {
 				}
 			}()
 			wantValues(t, told, 0, "alone")
-			first := trial.comes(other).Acquire(t.Context())
+			trial.comes(other).Acquire(t.Context())
 			wantValues(t, told, trial.first, "the first comes")
 			srv.Cut(c.SessionID())
 			wantValues(t, told, 0, "after a reconnect")
-			second := trial.then(other).Acquire(t.Context())
+			trial.then(other).Acquire(t.Context())
 			wantValues(t, told, trial.second, "the second comes")
 			again := holder.Contended()
 			third := trial.then(other).Acquire(t.Context())
@@ -84,14 +84,11 @@ func TestContended(t *testing.T) {
 			third.Release()
 			wantValues(t, told, 0, "the third has gone")
 			coordtest.NotLost(t, holder)
-			n, want := int(heard.Load()), trial.first+2*trial.second
-			expect(t, n == want, "the stream has %d Contended, want %d", n, want)
+			expectEqual(t, int(heard.Load()), trial.first+2*trial.second, "Contended in the stream")
 			trial.then(other).Acquire(t.Context())
 			time.Sleep(time.Minute)
 			holder.Release()
 			expect(t, len(told) == 0 && again == told, "%d values after the release, or another channel", len(told))
-			first.Release()
-			second.Release()
 		})
 	}
 }
@@ -148,12 +145,11 @@ func TestWhatContendedCosts(t *testing.T) {
 			time.Sleep(time.Minute)
 			const probes, most = intervals + 2, intervals + 2
 			before, seen := ms[0].Read(), 0
-			var crowded []*coordinator.Acquisition
 			for i := range crowd {
 				if i%(crowd/intervals) == 0 {
 					time.Sleep(interval)
 				}
-				crowded = append(crowded, others.Mutex(lockPath).Acquire(t.Context()))
+				others.Mutex(lockPath).Acquire(t.Context())
 				if i%10 == 0 {
 					synctest.Wait()
 				}
@@ -170,9 +166,6 @@ func TestWhatContendedCosts(t *testing.T) {
 					"%d waiters cost %+v, %d probes included, and are told by %d values", crowd, cost, probes, seen)
 			} else {
 				expect(t, cost.Requests <= probes && cost.Events == 0, "not asked for, it costs %+v, want probes", cost)
-			}
-			for _, a := range crowded {
-				a.Release()
 			}
 		})
 	}

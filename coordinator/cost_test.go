@@ -147,8 +147,7 @@ func TestAFreshPathTakesOneRoundTrip(t *testing.T) {
 		cs, ms := coordtest.Metered(t, srv, 2)
 		eventstest.Must(t, srv.Create("/old", nil))
 		holdAgainAndAgain(t, cs[0].Mutex("/old"), 1)
-		n := srv.Requests(zktest.OpCreateContainer)
-		expect(t, n == 0, "%d containers are asked for, which some servers do not know; want none", n)
+		expectEqual(t, srv.Requests(zktest.OpCreateContainer), 0, "containers, which some servers do not know")
 		holdAgainAndAgain(t, cs[0].Mutex("/locks/first"), 1) // now the session knows that the servers do
 		coordtest.Hold(t, cs[1].Mutex("/locks/held"))
 		ms[0].Lag(faultnet.Up, roundTrip)
@@ -183,8 +182,8 @@ func TestAFreshPathTakesOneRoundTrip(t *testing.T) {
 		tried := cs[0].Mutex("/empty").Acquire(t.Context(), coordinator.Try())
 		coordtest.Soon(t, tried)
 		coordtest.End(tried)
-		n = srv.Requests(zktest.OpCreateContainer) - before
-		expect(t, n == 0, "a Try asks %d times for the directory that it has just listed, want none", n)
+		asked := srv.Requests(zktest.OpCreateContainer) - before
+		expectEqual(t, asked, 0, "how often a Try asks for the directory that it has just listed")
 	})
 }
 
@@ -198,8 +197,7 @@ func TestAFreshPathIsNeverListed(t *testing.T) {
 		a, _ := coordtest.Hold(t, c.Mutex(fmt.Sprintf("/locks/fresh-%d", i)))
 		coordtest.End(a)
 	}
-	n := srv.Requests(zktest.OpGetChildren2) - before
-	expect(t, n == 0, "%d listings at fresh paths, want none", n)
+	expectEqual(t, srv.Requests(zktest.OpGetChildren2)-before, 0, "listings at fresh paths")
 }
 
 // TestLocksHaveNoGoroutines: holders and waiters have none, and the observers of an
@@ -499,8 +497,7 @@ func TestRoundTrips(t *testing.T) {
 				}
 			}
 			lag(roundTrip)
-			took := c.play(t, first, second)
-			expect(t, took == c.want*roundTrip, "%s takes %v, want %d times %v", c.what, took, c.want, roundTrip)
+			expectEqual(t, c.play(t, first, second), c.want*roundTrip, "%s, with trips of %v", c.what, roundTrip)
 			lag(0)
 		})
 	}

@@ -82,10 +82,9 @@ func TestARecordStandsWhileTheLockIsHeld(t *testing.T) {
 		for range 3 {
 			a, grant := coordtest.Hold(t, l, option)
 			tellsOf(t, grant, false, "")
-			data, _ := srv.Data(recordPath)
 			want := fmt.Sprintf("zkgrant holder\nnode %s\ntoken 0x%x\nsince %s\n\nwho\n\nI am",
 				path.Base(grant.Node), grant.Token, time.Now().UTC().Format(time.RFC3339Nano))
-			expect(t, string(data) == want, "the record of the holder is %q, want %q", data, want)
+			expectData(t, srv, recordPath, want)
 			expect(t, len(srv.Children(lockPath)) == 1, "a held lock has the nodes %v", srv.Children(lockPath))
 			finish(t, a)
 			expect(t, !srv.Exists(recordPath), "after the release the record is there, want it gone")
@@ -150,8 +149,7 @@ func TestACrashIsToldByTheNameBelowEachChroot(t *testing.T) {
 		next, got := coordtest.Hold(t, b.Mutex("/lock", coordinator.DetectCrash()))
 		tellsOf(t, got, true, "")
 		expect(t, srv.Exists("/some/deep/lock"+session.RecordSuffix), "the record is elsewhere: %v", srv.Tree())
-		expect(t, "/deep"+got.Abandoned.Node == grant.Node,
-			"the crash of %s below /some is told below /some/deep as %+v", grant.Node, got.Abandoned)
+		expectEqual(t, "/deep"+got.Abandoned.Node, grant.Node, "the node told below /some/deep, from /some")
 		finish(t, next)
 		chroot := b.Mutex("/", coordinator.DetectCrash()).Acquire(t.Context())
 		expectError(t, chroot.Err(), coordinator.ErrPath, "a lock at the chroot itself")
@@ -278,7 +276,7 @@ func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 			return coordtest.Total(ms).Minus(before).Requests
 		}
 		n := requests(func() { holdAgainAndAgain(t, detecting(cs[0]), cycles) })
-		expect(t, n == 3*cycles, "%d cycles took %d requests, want 3 each", cycles, n)
+		expectEqual(t, n, 3*cycles, "requests of %d cycles", cycles)
 		n = requests(func() {
 			for range cycles {
 				a, _ := coordtest.Hold(t, detecting(cs[0]))
@@ -290,14 +288,12 @@ func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 		expect(t, n >= 3*cycles && n <= 8*cycles, "%d cycles in a loop took %d requests", cycles, n)
 		holder, _ := coordtest.Hold(t, detecting(cs[0]))
 		waiter := coordtest.Queue(detecting(cs[0]))
-		n = requests(func() { handOver(t, holder, waiter) })
-		expect(t, n == 2, "a handoff to the only one that waits took %d requests, want 2", n)
+		expectEqual(t, requests(func() { handOver(t, holder, waiter) }), 2, "requests of a handoff to the only waiter")
 		finish(t, waiter)
 		// A lone reader takes one more round trip, too.
 		rw := cs[0].ReadWrite("/locks/rw", coordinator.DetectCrash())
 		holdAgainAndAgain(t, rw.Read(), 2)
-		n = requests(func() { holdAgainAndAgain(t, rw.Read(), 1) })
-		expect(t, n == 3, "a reader alone took %d requests, want 3", n)
+		expectEqual(t, requests(func() { holdAgainAndAgain(t, rw.Read(), 1) }), 3, "requests of a reader alone")
 	})
 }
 

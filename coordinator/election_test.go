@@ -120,8 +120,7 @@ func TestTerms(t *testing.T) {
 		}
 		<-ended
 		<-ended
-		got := strings.Join(led, " ")
-		expect(t, got == "ann bob ann bob ann bob", "they led in the order %s, want them to take turns", got)
+		expectEqual(t, strings.Join(led, " "), "ann bob ann bob ann bob", "the order in which they led")
 		wantCandidates(t, srv, 0, "when all have resigned")
 		c := coordtest.Connect(t, srv)
 		func() {
