@@ -44,14 +44,6 @@ func hold(t *testing.T, c *coordinator.Coordinator, i int) *coordinator.Acquisit
 	return a
 }
 
-// keep leaves an idle node at the path of i.
-func keep(t *testing.T, c *coordinator.Coordinator, i int) {
-	t.Helper()
-	for range 2 { // a node is kept from the second acquisition in a row
-		cycle(t, c.Mutex(budgetPath(i), coordinator.Cached()))
-	}
-}
-
 // isBack waits until the coordinator is connected and the given number of nodes counts.
 func isBack(t *testing.T, c *coordinator.Coordinator, nodes int) {
 	t.Helper()
@@ -204,7 +196,7 @@ func TestIdleCachedNodesMakeRoom(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, ofNodes(4))
 		for i := range 4 {
-			keep(t, c, i)
+			keep(t, c.Mutex(budgetPath(i), coordinator.Cached()))
 		}
 		coordtest.Hold(t, c.Mutex(budgetPath(0), coordinator.Cached()))
 		counts(t, c, 4)
@@ -225,7 +217,7 @@ func TestIdleCachedNodesMakeRoom(t *testing.T) {
 func TestAnIdleNodeThatStaysMakesNoRoom(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, ofNodes(1))
-		keep(t, c, 0)
+		keep(t, c.Mutex(budgetPath(0), coordinator.Cached()))
 		srv.MuteAll(true)
 		ctx, cancel := context.WithCancel(t.Context())
 		waits, stays := c.Mutex(budgetPath(1)).Acquire(ctx), c.Mutex(budgetPath(2)).Acquire(t.Context())
@@ -237,7 +229,7 @@ func TestAnIdleNodeThatStaysMakesNoRoom(t *testing.T) {
 		isBack(t, c, 0)
 		coordtest.End(hold(t, c, 2))
 
-		keep(t, c, 3)
+		keep(t, c.Mutex(budgetPath(3), coordinator.Cached()))
 		onEach(srv, zktest.Fail(zktest.NoAuth), zktest.OpDelete)
 		isFull(t, c.Mutex(budgetPath(1)).Acquire(t.Context()))
 	})

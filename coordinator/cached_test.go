@@ -30,7 +30,12 @@ func cachedAt(c *coordinator.Coordinator, terms ...coordinator.LockOption) *coor
 // kept returns a handle whose node is kept and idle.
 func kept(t *testing.T, c *coordinator.Coordinator, options ...coordinator.LockOption) *coordinator.Lock {
 	t.Helper()
-	l := c.Mutex(lockPath, append([]coordinator.LockOption{coordinator.Cached()}, options...)...)
+	return keep(t, c.Mutex(lockPath, append([]coordinator.LockOption{coordinator.Cached()}, options...)...))
+}
+
+// keep leaves an idle node of the lock, which is cached, and returns the lock.
+func keep(t *testing.T, l *coordinator.Lock) *coordinator.Lock {
+	t.Helper()
 	for range 2 { // a node is kept from the second acquisition in a row
 		cycle(t, l)
 	}
@@ -145,35 +150,26 @@ func TestANodeIsKeptWhereItPays(t *testing.T) {
 	})
 }
 
-// TestAnIdleNodeCostsNothing but pings. The next acquisition takes one claim.
+// TestAnIdleNodeCostsNothing but pings, also if it was used once more. The next
+// acquisition takes one claim.
 func TestAnIdleNodeCostsNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		l := kept(t, coordtest.Connect(t, srv, coordinator.WithCacheIdle(24*time.Hour)))
-		time.Sleep(3 * time.Second)
-		traffic := coordtest.Traffic(srv)
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		expect(t, traffic.Load() == 0, "idle for an hour it has sent %d requests, want none", traffic.Load())
-		a, g := coordtest.Hold(t, l)
-		expect(t, traffic.Load() == 1 && g.Turn > 0, "%d requests for turn %d, want one", traffic.Load(), g.Turn)
-		left := time.Until(a.Deadline())
-		expect(t, left > 5*time.Second, "the next Grant is good for %v, want a fresh lease", left)
-		time.Sleep(time.Minute)
-		coordtest.NotLost(t, a)
-	})
-}
-
-// TestAnIdleNodeThatWasUsedOnceMoreCostsNothing either, until it is given up.
-func TestAnIdleNodeThatWasUsedOnceMoreCostsNothing(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		l := kept(t, coordtest.Connect(t, srv, coordinator.WithCacheIdle(24*time.Hour)))
-		for range 3 {
+		for uses := range 3 {
 			time.Sleep(3 * time.Second)
 			traffic := coordtest.Traffic(srv)
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			expect(t, traffic.Load() == 0, "idle for an hour it has sent %d requests, want none", traffic.Load())
-			cycle(t, l)
+			expectEqual(t, traffic.Load(), 0, "requests in an idle hour after %d uses", uses)
+			a, g := coordtest.Hold(t, l)
+			expect(t, traffic.Load() == 1 && g.Turn > 0, "%d requests for turn %d, want one", traffic.Load(), g.Turn)
+			left := time.Until(a.Deadline())
+			expect(t, left > 5*time.Second, "the next Grant is good for %v, want a fresh lease", left)
+			if uses == 2 {
+				time.Sleep(time.Minute)
+				coordtest.NotLost(t, a)
+			}
+			coordtest.End(a)
 		}
 	})
 }
@@ -213,9 +209,6 @@ func TestThoseBehindAHolderHaveAPosition(t *testing.T) {
 				synctest.Wait()
 				all = all[1:]
 			}
-			for _, a := range all {
-				a.Release()
-			}
 		})
 	}
 }
@@ -239,9 +232,6 @@ func TestThoseWhoseNodeIsRequeuedHaveAPosition(t *testing.T) {
 		for i, a := range all[1:] {
 			n, ok := a.Position()
 			expect(t, ok && n == i+1, "waiter %d has %d ahead (%v), want %d", i, n, ok, i+1)
-		}
-		for _, a := range all {
-			a.Release()
 		}
 	})
 }
@@ -317,8 +307,7 @@ func TestIdleNodesAreBounded(t *testing.T) {
 		at := func(path string) *coordinator.Lock { return c.Mutex(path, coordinator.Cached()) }
 		use := func(paths ...string) {
 			for _, path := range paths {
-				cycle(t, at(path))
-				cycle(t, at(path))
+				keep(t, at(path))
 			}
 		}
 		wantAt := func(when string, want ...string) {
@@ -364,8 +353,7 @@ func TestLocalContendersHandACachedLockOn(t *testing.T) {
 			}
 			synctest.Wait()
 			expect(t, traffic.Load() <= most, "that took %d requests, want %d at most", traffic.Load(), most)
-			cycle(t, l)
-			cycle(t, l)
+			keep(t, l)
 		}
 	})
 }
