@@ -67,8 +67,7 @@ func playPosition(t *testing.T, s *site) {
 			got, ok := a.Position()
 			expect(t, got == 0 && !ok, "%s: %s: Position = %d, %t; want 0, false", kind, when, got, ok)
 		}
-		holder := k.lock.Acquire(t.Context())
-		coordtest.GrantOf(t, holder)
+		holder, _ := coordtest.HoldReal(t, k.lock)
 		none("a holder", holder)
 		var waiting [3]*coordinator.Acquisition
 		for i := range waiting {

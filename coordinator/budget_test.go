@@ -97,8 +97,7 @@ func TestPermitsAndMembersCount(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 		coordtest.Hold(t, other.Mutex("/keep"))
-		permits := other.Semaphore("/permits", 4).Acquire(t.Context(), coordinator.Permits(4))
-		coordtest.GrantOf(t, permits)
+		permits, _ := coordtest.Hold(t, other.Semaphore("/permits", 4), coordinator.Permits(4))
 		waiting := c.Semaphore("/permits", 4).Acquire(t.Context(), coordinator.Permits(3))
 		counts(t, c, 3)
 		multi := c.Multi(c.Mutex("/a"), c.Mutex("/bb")).Acquire(t.Context())
@@ -176,8 +175,7 @@ func TestAWaiterKeepsItsRoom(t *testing.T) {
 		fill.least.Store(3)
 		eventstest.Must(t, srv.Expire(c.SessionID()))
 		<-held.Lost()
-		early := c.Mutex(budgetPath(4)).Acquire(t.Context())
-		coordtest.GrantOf(t, early) // in the room of the lost lock
+		early := hold(t, c, 4) // in the room of the lost lock
 		isFull(t, c.Mutex(budgetPath(3)).Acquire(t.Context()))
 		counts(t, c, 3)
 		expect(t, fill.least.Load() == 2, "%d nodes counted between the sessions, want 2", fill.least.Load())

@@ -561,8 +561,7 @@ func TestEverDifferentDataCostNoWalk(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			for range acquisitions {
 				n++
-				a := lock.Acquire(t.Context(), coordinator.Data(fmt.Append(nil, n)))
-				coordtest.Soon(t, a)
+				a, _ := coordtest.Hold(t, lock, coordinator.Data(fmt.Append(nil, n)))
 				coordtest.End(a)
 			}
 			runtime.ReadMemStats(&after)

@@ -2,8 +2,6 @@ package coordinator_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -122,13 +120,12 @@ func TestOptionsThatCannotBeEndConnect(t *testing.T) {
 // certificate makes a certificate for the host, and a pool that trusts it.
 func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	eventstest.Must(t, err)
+	key := newKey(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), DNSNames: []string{host}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	eventstest.Must(t, err)
 	parsed, err := x509.ParseCertificate(der)
 	eventstest.Must(t, err)

@@ -38,8 +38,7 @@ func TestAFreeLockCostsTwoRequests(t *testing.T) {
 func holdAgainAndAgain(t *testing.T, l handle, cycles int) {
 	t.Helper()
 	for range cycles {
-		a := l.Acquire(context.Background())
-		coordtest.GrantOf(t, a)
+		a, _ := coordtest.HoldReal(t, l)
 		coordtest.End(a)
 	}
 }
@@ -179,8 +178,7 @@ func TestAFreshPathTakesOneRoundTrip(t *testing.T) {
 		coordtest.End(acquires("the same again", "/theirs", 4, 4))
 		eventstest.Must(t, srv.Create("/empty", nil))
 		before := srv.Requests(zktest.OpCreateContainer)
-		tried := cs[0].Mutex("/empty").Acquire(t.Context(), coordinator.Try())
-		coordtest.Soon(t, tried)
+		tried, _ := coordtest.Hold(t, cs[0].Mutex("/empty"), coordinator.Try())
 		coordtest.End(tried)
 		asked := srv.Requests(zktest.OpCreateContainer) - before
 		expectEqual(t, asked, 0, "how often a Try asks for the directory that it has just listed")
@@ -275,8 +273,7 @@ func TestACycleAllocatesLittle(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	reentrant, cached := c.Mutex("/locks/outer", coordinator.Reentrant()), c.Mutex("/locks/cached", coordinator.Cached())
-	outer := reentrant.Acquire(ctx)
-	coordtest.GrantOf(t, outer)
+	outer, _ := coordtest.HoldReal(t, reentrant)
 	taken := func(a *coordinator.Acquisition) {
 		_, err := a.Wait(ctx)
 		eventstest.Must(t, err)
@@ -362,8 +359,7 @@ func TestRealCounts(t *testing.T) {
 	}
 	const stray = 2
 	free := func(t *testing.T, l handle, members, cycles int) {
-		a := l.Acquire(context.Background())
-		g := coordtest.GrantOf(t, a)
+		a, g := coordtest.HoldReal(t, l)
 		expect(t, len(g.Members) == members, "%+v is granted, want %d members", g, members)
 		coordtest.End(a)
 		holdAgainAndAgain(t, l, 1) // now the directories are known to be ours
@@ -449,8 +445,7 @@ func TestRoundTrips(t *testing.T) {
 		took := make([]time.Duration, 500)
 		for i := range took {
 			start := time.Now()
-			a := first.Acquire(t.Context())
-			coordtest.Soon(t, a)
+			a, _ := coordtest.Hold(t, first)
 			a.Release()
 			took[i] = time.Since(start)
 		}
@@ -463,8 +458,7 @@ func TestRoundTrips(t *testing.T) {
 		return time.Since(start) / cycles
 	}
 	handOn := func(t *testing.T, first, second handle) time.Duration {
-		holder := first.Acquire(t.Context())
-		coordtest.Soon(t, holder)
+		holder, _ := coordtest.Hold(t, first)
 		next := second.Acquire(t.Context())
 		time.Sleep(10 * roundTrip) // it waits by then
 		start := time.Now()

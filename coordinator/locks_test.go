@@ -94,28 +94,23 @@ func forest(t *testing.T, s *site) (sound []string) {
 		"/c/recipe/read-0000000000+", "/d/a-lock-0000000001", "/d/a-lock-0000000001/x/lock-0000000002+", "/d/config", "/d/size",
 		"/g/thread-0000000001")
 
-	takes := func(l handle, options ...coordinator.AcquireOption) *coordinator.Acquisition {
-		t.Helper()
-		a := l.Acquire(bg, options...)
-		coordtest.GrantOf(t, a)
-		return a
-	}
-	takes(c.Mutex("/a/mutex"), named("m1"))
+	coordtest.HoldReal(t, c.Mutex("/a/mutex"), named("m1"))
 	c.Mutex("/a/mutex").Acquire(bg, named("m2"))
 	nested := c.ReadWrite("/a/mutex/nested")
-	takes(nested.Read(), named("r1"))
-	takes(nested.Read(), named("r2"))
+	coordtest.HoldReal(t, nested.Read(), named("r1"))
+	coordtest.HoldReal(t, nested.Read(), named("r2"))
 	nested.Write().Acquire(bg, named("w3"))
 	sem := c.Semaphore("/a/sem", 5)
-	takes(sem, named("s1"), coordinator.Permits(2))
+	coordtest.HoldReal(t, sem, named("s1"), coordinator.Permits(2))
 	sem.Acquire(bg, named("s2"), coordinator.Permits(4))
-	coordtest.End(takes(c.Semaphore("/a/idle", 3)))
-	takes(c.Unfair("/b/alone/size"), named("7"))
-	takes(c.Unfair("/b/task"), named("u"))
-	takes(c.Election("/b/lead"), named("e"))
-	takes(c.Mutex("/c/kazoo", coordinator.AsKazoo()), named("k"))
-	takes(c.Multi(c.Mutex("/e/one"), c.ReadWrite("/e/two").Write()), named("m"))
-	takes(c.Mutex("/f", coordinator.DetectCrash()), named("f"))
+	idle, _ := coordtest.HoldReal(t, c.Semaphore("/a/idle", 3))
+	coordtest.End(idle)
+	coordtest.HoldReal(t, c.Unfair("/b/alone/size"), named("7"))
+	coordtest.HoldReal(t, c.Unfair("/b/task"), named("u"))
+	coordtest.HoldReal(t, c.Election("/b/lead"), named("e"))
+	coordtest.HoldReal(t, c.Mutex("/c/kazoo", coordinator.AsKazoo()), named("k"))
+	coordtest.HoldReal(t, c.Multi(c.Mutex("/e/one"), c.ReadWrite("/e/two").Write()), named("m"))
+	coordtest.HoldReal(t, c.Mutex("/f", coordinator.DetectCrash()), named("f"))
 	return []string{
 		"/a/idle semaphore/3",
 		"/a/mutex mutex m1+ m2",
