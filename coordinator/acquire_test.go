@@ -139,8 +139,7 @@ func TestADisownedContextEndsWithTheLock(t *testing.T) {
 		lock := coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Reentrant())
 		a, _ := coordtest.Hold(t, lock)
 		type key struct{}
-		parent, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "v"), time.Hour)
-		defer cancel()
+		parent := context.WithValue(within(t, time.Hour), key{}, "v")
 		held := a.Context(parent)
 		ctx := coordinator.Disown(held)
 		at, _ := parent.Deadline()

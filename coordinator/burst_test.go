@@ -101,8 +101,7 @@ func TestObserversHearBesideBusyCallers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		long := coordinator.WithSessionTimeout(time.Minute)
 		c, other := coordtest.Connect(t, srv, long), coordtest.Connect(t, srv, long)
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
+		ctx := t.Context()
 		leaders := c.Election(coordtest.ElectionPath).Observe(ctx)
 		<-leaders
 		slowly(srv, c)

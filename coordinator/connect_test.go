@@ -138,35 +138,21 @@ func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 // its address.
 func terminate(t *testing.T, server string, cfg *tls.Config) string {
 	t.Helper()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
-	eventstest.Must(t, err)
-	var all sync.WaitGroup
-	pass := func(to, from net.Conn) {
-		all.Go(func() {
-			_, _ = io.Copy(to, from) // it ends when one end hangs up
-			_ = to.Close()
-		})
-	}
-	all.Go(func() {
-		for {
-			front, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			back, err := dialTo(server)(t.Context(), "tcp", "")
-			if err != nil {
-				_ = front.Close()
-				continue
-			}
-			pass(back, front)
-			pass(front, back)
+	return eventstest.Serve(t, func(conn net.Conn) {
+		back, err := dialTo(server)(t.Context(), "tcp", "")
+		if err != nil {
+			return
 		}
+		front := tls.Server(conn, cfg)
+		var up sync.WaitGroup
+		up.Go(func() {
+			_, _ = io.Copy(back, front) // it ends when one end hangs up
+			_ = back.Close()
+		})
+		_, _ = io.Copy(front, back)
+		_ = front.Close()
+		up.Wait()
 	})
-	t.Cleanup(func() {
-		eventstest.Check(t, listener.Close())
-		all.Wait()
-	})
-	return listener.Addr().String()
 }
 
 // TestTheCauseOfAFailedConnectIsVisibleWithinOneDial, even if the second dial never ends.

@@ -209,18 +209,16 @@ func TestLocksHaveNoGoroutines(t *testing.T) {
 	coordtest.Hold(t, c.Mutex("/locks/counted")) // a client starts its last goroutines after it has reported the session
 	before := runtime.NumGoroutine()
 	waiting := make([]*coordinator.Acquisition, locks)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	for i := range locks {
 		coordtest.Hold(t, c.Mutex(fmt.Sprint("/locks/", i)))
-		waiting[i] = c.Mutex(fmt.Sprint("/locks/", i)).Acquire(ctx)
+		waiting[i] = c.Mutex(fmt.Sprint("/locks/", i)).Acquire(t.Context())
 	}
 	eventstest.Eventually(t, "all wait", func() bool {
 		return len(srv.Children(fmt.Sprint("/locks/", locks-1))) == 2 && srv.Watches() >= locks
 	})
 	var observed []<-chan events.Leader
 	for i := range locks {
-		observed = append(observed, c.Election(fmt.Sprint("/elections/", i%elections)).Observe(ctx))
+		observed = append(observed, c.Election(fmt.Sprint("/elections/", i%elections)).Observe(t.Context()))
 	}
 	for _, leaders := range observed {
 		<-leaders
@@ -270,8 +268,7 @@ func TestALoopIsNotInItsOwnWay(t *testing.T) {
 // TestACycleAllocatesLittle, including the allocations of the server and the client.
 func TestACycleAllocatesLittle(t *testing.T) {
 	c := coordtest.Connect(t, zktest.Start(t))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+	ctx := t.Context()
 	reentrant, cached := c.Mutex("/locks/outer", coordinator.Reentrant()), c.Mutex("/locks/cached", coordinator.Cached())
 	outer, _ := coordtest.HoldReal(t, reentrant)
 	taken := func(a *coordinator.Acquisition) {
