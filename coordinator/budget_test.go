@@ -323,38 +323,36 @@ func TestTheEndOfASessionCanBeRead(t *testing.T) {
 		"close of a larger budget, with a timeout":     {large, time.Minute, 650, false, false, 0},
 		"close of a larger budget, and nodes are gone": {large, 10 * time.Second, 651, false, false, 40},
 	} {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				srv := zktest.Start(t, zktest.JuteMaxBuffer(half))
-				co := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(c.timeout), c.budget)
-				for i := range c.locks {
-					co.Mutex(path(i)).Acquire(t.Context())
+		eventstest.Case(t, name, func(t *testing.T) {
+			srv := zktest.Start(t, zktest.JuteMaxBuffer(half))
+			co := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(c.timeout), c.budget)
+			for i := range c.locks {
+				co.Mutex(path(i)).Acquire(t.Context())
+			}
+			counts(t, co, c.locks)
+			if c.budget == nil {
+				isFull(t, co.Mutex(path(c.locks)).Acquire(t.Context()))
+			}
+			if c.crash {
+				eventstest.Must(t, srv.Expire(co.SessionID()))
+				expect(t, srv.Dead() == c.dies, "after the crash: dead %t, want %t", srv.Dead(), c.dies)
+			}
+			for i := range c.gone { // a transaction that deletes a missing node is refused
+				gone := path(c.locks - 1 - 10*i)
+				eventstest.Must(t, srv.Delete(gone+"/"+srv.Children(gone)[0]))
+			}
+			var sent atomic.Int32
+			srv.Intercept(func(q zktest.Request) zktest.Action {
+				if q.Op == zktest.OpDelete || q.Op == zktest.OpMulti {
+					sent.Add(1)
 				}
-				counts(t, co, c.locks)
-				if c.budget == nil {
-					isFull(t, co.Mutex(path(c.locks)).Acquire(t.Context()))
-				}
-				if c.crash {
-					eventstest.Must(t, srv.Expire(co.SessionID()))
-					expect(t, srv.Dead() == c.dies, "after the crash: dead %t, want %t", srv.Dead(), c.dies)
-				}
-				for i := range c.gone { // a transaction that deletes a missing node is refused
-					gone := path(c.locks - 1 - 10*i)
-					eventstest.Must(t, srv.Delete(gone+"/"+srv.Children(gone)[0]))
-				}
-				var sent atomic.Int32
-				srv.Intercept(func(q zktest.Request) zktest.Action {
-					if q.Op == zktest.OpDelete || q.Op == zktest.OpMulti {
-						sent.Add(1)
-					}
-					return zktest.Delay(time.Millisecond) // so that a flight has left before its first answer
-				})
-				err := co.Close()
-				expect(t, err == nil || c.dies, "Close = %v", err)
-				expect(t, srv.Dead() == c.dies, "after Close: dead %t, want %t", srv.Dead(), c.dies)
-				expect(t, sent.Load() <= 256+16 || c.gone > 0,
-					"Close has sent %d requests, want one flight, and transactions of many deletes", sent.Load())
+				return zktest.Delay(time.Millisecond) // so that a flight has left before its first answer
 			})
+			err := co.Close()
+			expect(t, err == nil || c.dies, "Close = %v", err)
+			expect(t, srv.Dead() == c.dies, "after Close: dead %t, want %t", srv.Dead(), c.dies)
+			expect(t, sent.Load() <= 256+16 || c.gone > 0,
+				"Close has sent %d requests, want one flight, and transactions of many deletes", sent.Load())
 		})
 	}
 }

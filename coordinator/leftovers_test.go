@@ -34,20 +34,18 @@ type littered struct {
 // onLittered runs a test in virtual time.
 func onLittered(t *testing.T, name string, test func(t *testing.T, l *littered), settings ...zktest.Setting) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) {
-		eventstest.Bubble(t, func(t *testing.T) {
-			l := &littered{T: t, srv: zktest.Start(t, append(settings, zktest.CheckInterval(1000*time.Hour))...)}
-			l.faulty(func(zktest.Request) zktest.Action { return zktest.Pass() })
-			l.srv.Intercept(func(q zktest.Request) zktest.Action {
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				if q.Op == zktest.OpDelete && l.srv.Owner(q.Path) == 0 {
-					l.deletes, l.at = append(l.deletes, q.Path), append(l.at, time.Now())
-				}
-				return l.fault(q)
-			})
-			test(t, l)
+	eventstest.Case(t, name, func(t *testing.T) {
+		l := &littered{T: t, srv: zktest.Start(t, append(settings, zktest.CheckInterval(1000*time.Hour))...)}
+		l.faulty(func(zktest.Request) zktest.Action { return zktest.Pass() })
+		l.srv.Intercept(func(q zktest.Request) zktest.Action {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if q.Op == zktest.OpDelete && l.srv.Owner(q.Path) == 0 {
+				l.deletes, l.at = append(l.deletes, q.Path), append(l.at, time.Now())
+			}
+			return l.fault(q)
 		})
+		test(t, l)
 	})
 }
 

@@ -186,37 +186,36 @@ func TestAThousandLocksCostOneProbeASecond(t *testing.T) {
 // After the machine was suspended, Valid is right at once. The loss is delivered by the
 // time of the next probe, with or without a connection.
 func TestASuspendOfTheMachineEndsTheLease(t *testing.T) {
-	for name, down := range map[string]bool{"connected": false, "no connection": true} {
-		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			var asleep atomic.Int64
-			c := coordtest.Connect(t, srv, session.OptionFunc(func(cfg *session.Config) {
-				cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
-			}))
-			a, _ := coordtest.Hold(t, c.Mutex(lockPath))
-			time.Sleep(time.Minute)
-			srv.Down(down)
-			synctest.Wait()
-			sleeps := func(d, left time.Duration) {
-				t.Helper()
-				asleep.Add(int64(d))
-				expect(t, a.Valid() == (left > 0) && time.Until(a.Deadline()) == left,
-					"asleep for another %v: valid %v, deadline in %v; want it in %v",
-					d, a.Valid(), time.Until(a.Deadline()), left)
-			}
-			sleeps(time.Until(a.Deadline())-1, 1)
-			sleeps(1, 0)
-			sleeps(time.Hour, -time.Hour)
-			select {
-			case lost := <-a.Lost():
-				expectEqual(t, lost.Reason, events.ReasonLeaseRanOut, "the reason of the loss")
-			case <-time.After(time.Second + time.Millisecond):
-				t.Fatal("no loss is told by the next probe's time, want one")
-			}
-			srv.Down(false)
-			b, _ := coordtest.Hold(t, c.Mutex(lockPath)) // the session is still alive for the server
-			coordtest.NotLost(t, b)
-		})
-	}
+	downs := map[string]bool{"connected": false, "no connection": true}
+	forEach(t, downs, func(t *testing.T, srv *zktest.Server, down bool) {
+		var asleep atomic.Int64
+		c := coordtest.Connect(t, srv, session.OptionFunc(func(cfg *session.Config) {
+			cfg.Asleep = func() time.Duration { return time.Duration(asleep.Load()) }
+		}))
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		time.Sleep(time.Minute)
+		srv.Down(down)
+		synctest.Wait()
+		sleeps := func(d, left time.Duration) {
+			t.Helper()
+			asleep.Add(int64(d))
+			expect(t, a.Valid() == (left > 0) && time.Until(a.Deadline()) == left,
+				"asleep for another %v: valid %v, deadline in %v; want it in %v",
+				d, a.Valid(), time.Until(a.Deadline()), left)
+		}
+		sleeps(time.Until(a.Deadline())-1, 1)
+		sleeps(1, 0)
+		sleeps(time.Hour, -time.Hour)
+		select {
+		case lost := <-a.Lost():
+			expectEqual(t, lost.Reason, events.ReasonLeaseRanOut, "the reason of the loss")
+		case <-time.After(time.Second + time.Millisecond):
+			t.Fatal("no loss is told by the next probe's time, want one")
+		}
+		srv.Down(false)
+		b, _ := coordtest.Hold(t, c.Mutex(lockPath)) // the session is still alive for the server
+		coordtest.NotLost(t, b)
+	})
 }
 
 func TestGrantsFollowTheOrderOfTheQueueWithGrowingTokens(t *testing.T) {
