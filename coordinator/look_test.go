@@ -232,9 +232,9 @@ func late(op zktest.Op, action zktest.Action) func(srv *zktest.Server) {
 	return func(srv *zktest.Server) { onEach(srv, action, op) }
 }
 
-// TestQueueEndsWithItsContext at once, and no request is sent for a caller that has given
-// up.
-func TestQueueEndsWithItsContext(t *testing.T) {
+// TestQueueEndsWithItsContextAndItsCoordinator at once, and no request is sent for a
+// caller that has given up.
+func TestQueueEndsWithItsContextAndItsCoordinator(t *testing.T) {
 	impatient := errors.New("impatient")
 	forEach(t, obstacles, func(t *testing.T, srv *zktest.Server, arrange func(*zktest.Server)) {
 		crowd(t, srv, 200)
@@ -242,7 +242,6 @@ func TestQueueEndsWithItsContext(t *testing.T) {
 		arrange(srv)
 		start := time.Now()
 		ctx, cancel := context.WithCancelCause(t.Context())
-		defer cancel(nil)
 		for _, before := range []bool{false, true} {
 			result := looking(ctx, c.Mutex(lockPath))
 			cancel(impatient)
@@ -256,19 +255,13 @@ func TestQueueEndsWithItsContext(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		expectEqual(t, sent.Load(), 0, "requests for a caller that has given up")
 		expectEqual(t, len(look(t, c.Mutex(lockPath))), 200, "contenders that the next look shows")
-	})
-}
 
-func TestQueueEndsWithTheCoordinator(t *testing.T) {
-	forEach(t, obstacles, func(t *testing.T, srv *zktest.Server, arrange func(*zktest.Server)) {
-		crowd(t, srv, 100)
-		c := coordtest.Connect(t, srv)
 		arrange(srv)
 		var results []<-chan looked
 		for range 20 { // more than may be under way at a time
 			results = append(results, looking(context.Background(), c.Mutex(lockPath)))
 		}
-		start := time.Now()
+		start = time.Now()
 		closed := inBackground(c.Close)
 		for _, result := range results {
 			got := <-result
