@@ -53,9 +53,7 @@ func slowly(srv *zktest.Server, c *coordinator.Coordinator) {
 func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 	mutex := func(c *coordinator.Coordinator) *coordinator.Lock { return c.Mutex(lockPath) }
 	write := func(c *coordinator.Coordinator) *coordinator.Lock { return c.ReadWrite(lockPath).Write() }
-	multi := func(c *coordinator.Coordinator) *coordinator.Lock {
-		return c.Multi(c.Mutex(lockPath), c.Mutex(accountA))
-	}
+	multi := func(c *coordinator.Coordinator) *coordinator.Lock { return mutexes(c, lockPath, accountA) }
 	second := func(c *coordinator.Coordinator) *coordinator.Lock { return c.Mutex(accountA) }
 	tries := []coordinator.AcquireOption{coordinator.Try()}
 	for name, way := range map[string]struct {

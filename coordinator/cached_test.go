@@ -50,9 +50,9 @@ func cycle(t *testing.T, l *coordinator.Lock, options ...coordinator.AcquireOpti
 	return grant
 }
 
-func waiters(l *coordinator.Lock, n int, options ...coordinator.AcquireOption) (all []*coordinator.Acquisition) {
+func waiters(l *coordinator.Lock, n int) (all []*coordinator.Acquisition) {
 	for range n {
-		all = append(all, l.Acquire(context.Background(), options...))
+		all = append(all, l.Acquire(context.Background()))
 	}
 	synctest.Wait()
 	return all

@@ -428,13 +428,7 @@ func TestRoundTrips(t *testing.T) {
 	const roundTrip, cycles = 20 * time.Millisecond, 10
 	mutex := func(c *coordinator.Coordinator) handle { return c.Mutex(lockPath) }
 	election := func(c *coordinator.Coordinator) handle { return c.Election(lockPath) }
-	eight := func(c *coordinator.Coordinator) handle {
-		var all []*coordinator.Lock
-		for i := range 8 {
-			all = append(all, c.Mutex(fmt.Sprint(lockPath, i)))
-		}
-		return c.Multi(all...)
-	}
+	eight := func(c *coordinator.Coordinator) handle { return mutexes(c, pathsOf(8)...) }
 	permits := func(c *coordinator.Coordinator) handle { return c.Semaphore(semPath, 4) }
 	loop := func(t *testing.T, first, _ handle) time.Duration {
 		// Chance decides whether a release and the next acquire are combined. Mostly they

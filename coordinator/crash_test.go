@@ -22,8 +22,8 @@ import (
 const recordPath = lockPath + session.RecordSuffix
 
 // detecting returns the lock that most of these tests use.
-func detecting(c *coordinator.Coordinator, options ...coordinator.LockOption) *coordinator.Lock {
-	return c.Mutex(lockPath, append(options, coordinator.DetectCrash())...)
+func detecting(c *coordinator.Coordinator) *coordinator.Lock {
+	return c.Mutex(lockPath, coordinator.DetectCrash())
 }
 
 func finish(t *testing.T, a *coordinator.Acquisition) {
@@ -51,14 +51,6 @@ func tellsOf(t *testing.T, g events.Grant, crashed bool, data string) {
 	if (g.Abandoned != nil) != crashed || crashed && string(g.Abandoned.Data) != data {
 		t.Fatalf("the holder is told of %+v, want a crash: %v, with the data %q", g.Abandoned, crashed, data)
 	}
-}
-
-func crashes(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator, data string) (grant events.Grant) {
-	t.Helper()
-	_, grant = coordtest.Hold(t, detecting(c), coordinator.Data([]byte(data)))
-	expire(t, srv, c)
-	time.Sleep(time.Second)
-	return grant
 }
 
 // leftInOrder checks that the next holder gets no report of a crash, and that nothing is
@@ -239,7 +231,9 @@ func TestLostRepliesOfAClaimAndARelease(t *testing.T) {
 				coordtest.Case(t, what+", "+name, func(t *testing.T, srv *zktest.Server) {
 					a, b := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 					if crashed {
-						crashes(t, srv, b, "first")
+						coordtest.Hold(t, detecting(b), named("first"))
+						expire(t, srv, b)
+						time.Sleep(time.Second)
 					}
 					left := times
 					srv.Intercept(func(r zktest.Request) zktest.Action {

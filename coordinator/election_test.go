@@ -19,10 +19,8 @@ import (
 const electionPath = coordtest.ElectionPath
 
 // campaign returns a candidate that has joined the queue. It works only in bubbles.
-func campaign(c *coordinator.Coordinator, name string, options ...coordinator.AcquireOption) *coordinator.Acquisition {
-	a := c.Election(electionPath).Acquire(context.Background(), append(options, coordinator.Data([]byte(name)))...)
-	synctest.Wait()
-	return a
+func campaign(c *coordinator.Coordinator, name string) *coordinator.Acquisition {
+	return coordtest.Queue(c.Election(electionPath), named(name))
 }
 
 func wantCandidates(t *testing.T, srv *zktest.Server, want int, when string) {
@@ -38,10 +36,7 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 		"cut off": coordinator.ErrLeaseRanOut, "cut": coordinator.ErrSuspended, "closed": coordinator.ErrClosed,
 	} {
 		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			var option coordinator.Option
-			if name == "cut" {
-				option = coordinator.WithLossOnSuspend()
-			}
+			option := map[string]coordinator.Option{"cut": coordinator.WithLossOnSuspend()}[name]
 			leader, other := coordtest.Connect(t, srv, option), coordtest.Connect(t, srv)
 			var over time.Time
 			done := make(chan struct{})

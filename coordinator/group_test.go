@@ -94,12 +94,9 @@ func TestGroupStories(t *testing.T) {
 			streamed := collect(c.Events(t.Context()))
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			var options []coordinator.AcquireOption
-			if name == "too late" {
-				options = append(options, coordinator.MaxWait(time.Second))
-			}
+			option := map[string]coordinator.AcquireOption{"too late": coordinator.MaxWait(time.Second)}[name]
 			at := map[bool]string{false: lockPath, true: "no path"}[name == "refused"]
-			a := g.Acquire(ctx, c.Mutex(at, coordinator.Revocable()), options...)
+			a := g.Acquire(ctx, c.Mutex(at, coordinator.Revocable()), option)
 			synctest.Wait()
 			// A Grant that the group's reader does not take is seen by the stream and the
 			// hook only.

@@ -93,10 +93,7 @@ func playSetData(t *testing.T, s *site) {
 	handles["permits"] = c.Semaphore("/handles/permits", 2)
 	handles["revocable"] = c.Mutex("/handles/revocable", coordinator.Revocable())
 	for kind, h := range handles {
-		var options []coordinator.AcquireOption
-		if kind == "permits" {
-			options = append(options, coordinator.Permits(2))
-		}
+		permits := map[string]coordinator.AcquireOption{"permits": coordinator.Permits(2)}[kind]
 		shows := func(when, data string) {
 			t.Helper()
 			queue, err := h.Queue(t.Context())
@@ -108,7 +105,7 @@ func playSetData(t *testing.T, s *site) {
 			expect(t, len(queue) > 0, "%s: %s the queue is empty", kind, when)
 		}
 		for range 3 { // a cached node is kept from the second release on
-			a, err := h.Hold(t.Context(), append(options, named("old"))...)
+			a, err := h.Hold(t.Context(), permits, named("old"))
 			eventstest.Must(t, err)
 			shows("at first", "old")
 			eventstest.Must(t, a.SetData(t.Context(), []byte("new")))

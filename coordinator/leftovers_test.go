@@ -91,10 +91,7 @@ func TestADirectoryThatIsNotUsedGoes(t *testing.T) {
 		"kazoo's":            {"", "", "/locks/a"},
 		"without containers": {"", "", "/locks/a"},
 	} {
-		var settings []zktest.Setting
-		if name == "without containers" {
-			settings = append(settings, zktest.ZooKeeper34())
-		}
+		settings := map[string][]zktest.Setting{"without containers": {zktest.ZooKeeper34()}}[name]
 		onLittered(t, name, func(t *testing.T, l *littered) {
 			c := connectBelow(t, l.srv, "/app/x")
 			mutex := c.Mutex("/locks/a")

@@ -35,7 +35,7 @@ func delayedBy(d time.Duration, options ...coordinator.LockOption) onCoordinator
 
 var (
 	delaying = delayedBy(lockDelay)
-	without  = func(c *coordinator.Coordinator) *coordinator.Lock { return detecting(c) }
+	without  = detecting
 	reading  = func(c *coordinator.Coordinator) *coordinator.Lock {
 		return c.ReadWrite(lockPath, coordinator.LockDelay(lockDelay)).Read()
 	}

@@ -28,17 +28,16 @@ import (
 // before it expires.
 var silences = map[string]func(srv *zktest.Server, id int64){
 	"follower without a leader": func(srv *zktest.Server, id int64) {
-		strike(srv, zktest.CutBefore(), connects(id))
+		strike(srv, zktest.CutBefore(), func(r zktest.Request) bool {
+			return r.Op == zktest.OpConnect && r.Session == id
+		})
 		srv.Strand(id, true)
 	},
 	"mute": func(srv *zktest.Server, id int64) {
 		srv.Mute(id, true)
 		srv.Strand(id, true) // the follower passes nothing on to the leader either
 	},
-	"unreachable": func(srv *zktest.Server, id int64) {
-		strike(srv, zktest.CutBefore(), connects(id))
-		srv.Cut(id)
-	},
+	"unreachable": unreachable,
 	"slow, then without a leader": func(srv *zktest.Server, id int64) {
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			switch {
@@ -51,11 +50,6 @@ var silences = map[string]func(srv *zktest.Server, id int64){
 		})
 		time.AfterFunc(1500*time.Millisecond, func() { srv.Strand(id, true) })
 	},
-}
-
-// connects returns a function that reports whether a request is the session's handshake.
-func connects(id int64) func(r zktest.Request) bool {
-	return func(r zktest.Request) bool { return r.Op == zktest.OpConnect && r.Session == id }
 }
 
 func TestLostComesBeforeTheExpiryBehindAFollower(t *testing.T) {
