@@ -181,8 +181,8 @@ func andReader(perms int32) []zk.ACL {
 type denial struct {
 	perms   int32 // of every client in the lock's directory
 	options []coordinator.LockOption
-	ahead   bool // another client holds the lock, with a node that no one else may read
-	left    int  // nodes of ours that may not be removed
+	ahead   int // nodes of another client, which holds the lock, and that no one else may read
+	left    int // nodes of ours that may not be removed
 	most    int32
 }
 
@@ -197,7 +197,7 @@ func denials() map[string]denial {
 		"anything":                    {perms: zk.PermAdmin, most: 1},
 		"read the queue":              {perms: zk.PermAll &^ zk.PermRead, most: 3},
 		"read the own node":           {perms: zk.PermAll, options: []coordinator.LockOption{somebodyElse()}, most: 4},
-		"read the node ahead":         {perms: zk.PermAll, ahead: true, most: 5},
+		"read the node ahead":         {perms: zk.PermAll, ahead: 1, most: 5},
 		"read or delete in the queue": {perms: zk.PermCreate, left: 1, most: 3},
 	}
 }
@@ -207,9 +207,7 @@ func denials() map[string]denial {
 func (d denial) play(t *testing.T, s *site, srv *zktest.Server) {
 	t.Helper()
 	makeDir(t, s, d.perms)
-	ahead := 0
-	if d.ahead {
-		ahead = 1
+	if d.ahead > 0 {
 		other := s.connect(coordinator.WithAuth("digest", []byte("somebody:else")))
 		coordtest.Hold(t, other.Mutex(lockPath, somebodyElse()))
 	}
@@ -242,9 +240,9 @@ func (d denial) play(t *testing.T, s *site, srv *zktest.Server) {
 		eventstest.Must(t, err)
 		expect(t, int(stat.NumChildren) == want, "%s there are %d nodes, want %d", when, stat.NumChildren, want)
 	}
-	wantLeft("after the refusal", d.left+ahead)
+	wantLeft("after the refusal", d.left+d.ahead)
 	eventstest.Check(t, victim.Close())
-	wantLeft("after Close", ahead)
+	wantLeft("after Close", d.ahead)
 }
 
 func TestDeniedIsErrNoAuthAtOnceWithoutRetriesAndWithoutANode(t *testing.T) {

@@ -226,9 +226,7 @@ func connectOnce(t *testing.T, addr, host string, cfg *tls.Config) error {
 
 func says(t *testing.T, what string, err error, text string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("%s: %v, want it to say %q", what, err, text)
-	}
+	expect(t, err != nil && strings.Contains(err.Error(), text), "%s: %v, want it to say %q", what, err, text)
 }
 
 // connectBelow returns a coordinator below a chroot on the double.

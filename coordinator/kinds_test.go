@@ -47,9 +47,7 @@ func TestWhichKindHasWhichOption(t *testing.T) {
 		if kind.can&canJoin != 0 {
 			got += " in-Multi"
 		}
-		if got != want && got != " "+want {
-			t.Errorf("%s can have%s, want %s", kind.name, got, want)
-		}
+		eventstest.Expect(t, got == want || got == " "+want, "%s can have%s, want %s", kind.name, got, want)
 	}
 }
 
@@ -80,15 +78,13 @@ func TestAKindOfLockIsARuleAndARow(t *testing.T) {
 	eventstest.Must(t, err)
 	second := l.Acquire(t.Context(), Data([]byte("b"))) // only now, because of two at once either may come first
 	queue, err := l.Queue(t.Context())
-	if err != nil || len(queue) == 0 || !queue[0].Holding || string(queue[0].Data) != "a" {
-		t.Errorf("the queue is %+v, %v; want a to hold", queue, err)
-	}
+	eventstest.Expect(t, err == nil && len(queue) > 0 && queue[0].Holding && string(queue[0].Data) == "a",
+		"the queue is %+v, %v; want a to hold", queue, err)
 	first.Release()
 	_, err = second.Wait(t.Context())
 	eventstest.Check(t, err)
-	if err := c.Mutex("/named").Do(t.Context(), func(context.Context, events.Grant) error { return nil }); !errors.Is(err, ErrKind) {
-		t.Errorf("a mutex at the same path: %v, want ErrKind", err)
-	}
+	err = c.Mutex("/named").Do(t.Context(), func(context.Context, events.Grant) error { return nil })
+	eventstest.ErrorIs(t, err, ErrKind, "a mutex at the same path")
 	second.Release()
 	<-second.Done()
 }
