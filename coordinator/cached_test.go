@@ -213,14 +213,31 @@ func TestThoseBehindAHolderHaveAPosition(t *testing.T) {
 	}
 }
 
-// TestThoseWhoseNodeIsRequeuedHaveAPosition again if the next one finds itself alone: the
-// other session has released the lock meanwhile.
-func TestThoseWhoseNodeIsRequeuedHaveAPosition(t *testing.T) {
+// TestWaitersBehindAnotherSessionHaveAPosition, even late ones, whose node has long been
+// queued. They have one again when that node is requeued, even if the next one finds
+// itself alone, because the other session has released the lock meanwhile.
+func TestWaitersBehindAnotherSessionHaveAPosition(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		other, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
+		stream := c.Events(t.Context())
 		l := cachedAt(c)
-		all := waiters(l, 3)
+		all := []*coordinator.Acquisition{coordtest.Queue(l), coordtest.Queue(l), coordtest.Queue(l)}
+		wantPlaces := func(all []*coordinator.Acquisition) {
+			t.Helper()
+			for i, a := range all {
+				n, ok := a.Position()
+				expect(t, ok && n == i+1, "waiter %d has %d ahead (%v), want %d", i, n, ok, i+1)
+			}
+		}
+		wantPlaces(all)
+		var queued []int
+		for _, ev := range told(stream) {
+			if q, is := ev.(events.Queued); is {
+				queued = append(queued, q.Ahead)
+			}
+		}
+		expect(t, slices.Equal(queued, []int{1, 2, 3}), "the stream tells of %v ahead, want 1, 2 and 3", queued)
 		queue, err := l.Queue(t.Context())
 		eventstest.Must(t, err)
 		strike(srv, zktest.Delay(time.Second), coordtest.Creates)
@@ -229,34 +246,7 @@ func TestThoseWhoseNodeIsRequeuedHaveAPosition(t *testing.T) {
 		coordtest.End(other)
 		coordtest.Soon(t, all[0])
 		synctest.Wait()
-		for i, a := range all[1:] {
-			n, ok := a.Position()
-			expect(t, ok && n == i+1, "waiter %d has %d ahead (%v), want %d", i, n, ok, i+1)
-		}
-	})
-}
-
-// TestALateWaiterHasAPosition, although the node for which it waits has long been queued
-// behind another session's.
-func TestALateWaiterHasAPosition(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		other, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Mutex(lockPath))
-		stream := c.Events(t.Context())
-		l := cachedAt(c)
-		all := []*coordinator.Acquisition{coordtest.Queue(l), coordtest.Queue(l), coordtest.Queue(l)}
-		for i, a := range all {
-			n, ok := a.Position()
-			expect(t, ok && n == i+1, "waiter %d has %d ahead (%v), want %d", i, n, ok, i+1)
-		}
-		var queued []int
-		for _, ev := range told(stream) {
-			if q, is := ev.(events.Queued); is {
-				queued = append(queued, q.Ahead)
-			}
-		}
-		expect(t, slices.Equal(queued, []int{1, 2, 3}), "the stream tells of %v ahead, want 1, 2 and 3", queued)
-		coordtest.End(other)
+		wantPlaces(all[1:])
 		inTurn(t, other.Grant(), all...)
 	})
 }
