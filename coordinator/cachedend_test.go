@@ -330,7 +330,6 @@ func TestACachedLockFarFromItsServers(t *testing.T) {
 		l := kept(t, c)
 		time.Sleep(time.Second / 2)
 		srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(trip) })
-		defer srv.Intercept(nil)
 		for _, lock := range []*coordinator.Lock{c.Mutex("/plain"), l, l} {
 			a, err := lock.Hold(within(t, 10*trip))
 			eventstest.Must(t, err)

@@ -376,11 +376,9 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 	const wait = 300 * time.Millisecond
 	waits := map[string]func(t *testing.T, srv *zktest.Server, c *coordinator.Coordinator){
 		"for a function": func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-			goOn := make(chan struct{})
-			t.Cleanup(func() { close(goOn) })
 			go func() {
 				_ = c.Mutex(lockPath).Do(context.Background(), func(context.Context, events.Grant) error {
-					<-goOn // it ignores its context
+					<-t.Context().Done() // it ignores its own
 					return nil
 				})
 			}()

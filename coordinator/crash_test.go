@@ -320,7 +320,6 @@ func TestALeaseThatEndsBetweenTheProofAndTheClaim(t *testing.T) {
 			case <-time.After(timeout):
 				t.Errorf("answers take %v: a timeout after the last sign of life nothing is told, want a loss", lag)
 			}
-			srv.MuteAll(false)
 		})
 	}
 	expect(t, granted >= 10, "%d of the lags came to a grant, want at least 10", granted)

@@ -72,7 +72,6 @@ func TestALeaderThatIsCutOffHearsOfItFirst(t *testing.T) {
 			coordtest.GrantOf(t, next)
 			expect(t, !over.IsZero() && !time.Now().Before(over), "the next leads before the body has ended: %v", over)
 			<-done
-			srv.MuteAll(false)
 		})
 	}
 }

@@ -107,9 +107,6 @@ func leadOfLost(t *testing.T, begin func(*zktest.Server, int64), tick, timeout, 
 		expect(t, lead >= timeout/25,
 			"waited %v, held %v: told %v after the fault, %v before the next grant; want at least %v before",
 			wait, held, told, lead, timeout/25)
-		srv.Strand(grant.Session, false)
-		srv.Mute(grant.Session, false)
-		srv.Intercept(nil)
 	})
 	return lead, told
 }
