@@ -56,42 +56,41 @@ func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 	multi := func(c *coordinator.Coordinator) *coordinator.Lock { return mutexes(c, lockPath, accountA) }
 	second := func(c *coordinator.Coordinator) *coordinator.Lock { return c.Mutex(accountA) }
 	tries := []coordinator.AcquireOption{coordinator.Try()}
-	for name, way := range map[string]struct {
+	type row struct {
 		waits, holds func(c *coordinator.Coordinator) *coordinator.Lock
 		first        bool // another holder releases first, so the waiter lists, then watches the next holder
 		options      []coordinator.AcquireOption
-	}{
+	}
+	forEach(t, map[string]row{
 		"by a claim":              {mutex, mutex, false, nil},
 		"by a listing":            {write, write, false, nil},
 		"of several":              {multi, multi, false, nil},
 		"by a watch":              {multi, second, true, nil},
 		"by a listing, and tries": {write, write, false, tries}, // these list, too
-	} {
-		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			long := coordinator.WithSessionTimeout(time.Minute)
-			c, other := coordtest.Connect(t, srv, long), coordtest.Connect(t, srv, long)
-			at, first := c, (*coordinator.Acquisition)(nil)
-			if way.first {
-				at = other
-				first, _ = coordtest.Hold(t, mutex(other))
-			}
-			holder, _ := coordtest.Hold(t, way.holds(at))
-			waiter := coordtest.Queue(way.waits(c))
-			slowly(srv, c)
-			all := burst(c, 3000, way.options...)
-			synctest.Wait()
-			if way.first {
-				first.Release()
-				time.Sleep(6 * roundTrip)
-			}
-			start := time.Now()
-			holder.Release()
-			coordtest.GrantOf(t, waiter)
-			trips := time.Since(start) / roundTrip
-			expect(t, trips <= 8, "granted %d round trips after the last release, want 8 at most", trips)
-			granted(t, all)
-		})
-	}
+	}, func(t *testing.T, srv *zktest.Server, way row) {
+		long := coordinator.WithSessionTimeout(time.Minute)
+		c, other := coordtest.Connect(t, srv, long), coordtest.Connect(t, srv, long)
+		at, first := c, (*coordinator.Acquisition)(nil)
+		if way.first {
+			at = other
+			first, _ = coordtest.Hold(t, mutex(other))
+		}
+		holder, _ := coordtest.Hold(t, way.holds(at))
+		waiter := coordtest.Queue(way.waits(c))
+		slowly(srv, c)
+		all := burst(c, 3000, way.options...)
+		synctest.Wait()
+		if way.first {
+			first.Release()
+			time.Sleep(6 * roundTrip)
+		}
+		start := time.Now()
+		holder.Release()
+		coordtest.GrantOf(t, waiter)
+		trips := time.Since(start) / roundTrip
+		expect(t, trips <= 8, "granted %d round trips after the last release, want 8 at most", trips)
+		granted(t, all)
+	})
 }
 
 // TestObserversHearBesideBusyCallers: at any time, some caller is about to queue.
@@ -250,50 +249,49 @@ func TestRealWaitersOfASessionShareAListing(t *testing.T) {
 // lease.
 func TestAWalkLeavesTheLinkToLocks(t *testing.T) {
 	const length, locks, link, timeout = 90 << 10, 90, 6 << 20 / 10, 10 * time.Second
-	for what, has := range map[string]struct {
+	type row struct {
 		short int
 		node  string
-	}{
+	}
+	forEach(t, map[string]row{
 		"locks":              {0, "/locks/%03d/lock-0000000000"},
 		"a queue":            {0, "/locks/queue/lock-%010d"},
 		"a queue in a crowd": {30, "/locks/queue/lock-%010d"},
-	} {
-		coordtest.Case(t, what, func(t *testing.T, srv *zktest.Server) {
-			for i := range has.short {
-				eventstest.Must(t, srv.Create(fmt.Sprintf("/locks/%03d/lock-0000000000", i), nil))
-			}
-			for i := range locks {
-				eventstest.Must(t, srv.Create(fmt.Sprintf(has.node, i), make([]byte, length)))
-			}
-			narrow := coordinator.WithDialer(newNarrow(srv.DialContext, link).Dial)
-			c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout), narrow)
-			held, _ := coordtest.Hold(t, c.Mutex("/held"))
-			least, walked := timeout, make(chan struct{})
-			go func() {
-				defer close(walked)
-				n, bytes := 0, 0
-				for info, err := range c.Locks(t.Context(), "/locks") {
-					eventstest.Check(t, err)
-					for _, contender := range info.Contenders {
-						n++
-						bytes += len(contender.Data)
-					}
-				}
-				expect(t, n == has.short+locks && bytes == locks*length, "it finds %d, %d bytes", n, bytes)
-			}()
-			for walking := true; walking; {
-				select {
-				case <-walked:
-					walking = false
-				case <-time.After(10 * time.Millisecond):
-					least = min(least, time.Until(held.Deadline()))
-				case loss := <-held.Lost():
-					t.Fatalf("the lock is lost: %+v", loss)
+	}, func(t *testing.T, srv *zktest.Server, has row) {
+		for i := range has.short {
+			eventstest.Must(t, srv.Create(fmt.Sprintf("/locks/%03d/lock-0000000000", i), nil))
+		}
+		for i := range locks {
+			eventstest.Must(t, srv.Create(fmt.Sprintf(has.node, i), make([]byte, length)))
+		}
+		narrow := coordinator.WithDialer(newNarrow(srv.DialContext, link).Dial)
+		c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout), narrow)
+		held, _ := coordtest.Hold(t, c.Mutex("/held"))
+		least, walked := timeout, make(chan struct{})
+		go func() {
+			defer close(walked)
+			n, bytes := 0, 0
+			for info, err := range c.Locks(t.Context(), "/locks") {
+				eventstest.Check(t, err)
+				for _, contender := range info.Contenders {
+					n++
+					bytes += len(contender.Data)
 				}
 			}
-			expect(t, least >= timeout/2, "%v of a lease of %v were left, want half of it", least, timeout)
-		})
-	}
+			expect(t, n == has.short+locks && bytes == locks*length, "it finds %d, %d bytes", n, bytes)
+		}()
+		for walking := true; walking; {
+			select {
+			case <-walked:
+				walking = false
+			case <-time.After(10 * time.Millisecond):
+				least = min(least, time.Until(held.Deadline()))
+			case loss := <-held.Lost():
+				t.Fatalf("the lock is lost: %+v", loss)
+			}
+		}
+		expect(t, least >= timeout/2, "%v of a lease of %v were left, want half of it", least, timeout)
+	})
 }
 
 // TestPollKeepsNoLongData: only waiters with more than 4 KiB of data are read again.

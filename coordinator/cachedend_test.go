@@ -25,33 +25,32 @@ import (
 // be executed.
 func TestANodeOfAnUnknownOutcomeIsNotHandedOn(t *testing.T) {
 	set := &zk.SetDataRequest{Path: "/ledger", Data: []byte("x"), Version: -1}
-	for name, c := range map[string]struct {
+	type row struct {
 		op   any
 		fate zktest.Action
 		want error
 		goes bool
-	}{
+	}
+	forEach(t, map[string]row{
 		"transaction":         {set, zktest.Pass(), nil, false},
 		"refused transaction": {&zk.DeleteRequest{Path: "/nothing", Version: -1}, zktest.Pass(), zk.ErrNoNode, false},
 		"unknown outcome":     {set, zktest.CutAfter(), coordinator.ErrOutcomeUnknown, true},
-	} {
-		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			eventstest.Must(t, srv.Create("/ledger", nil))
-			l := kept(t, coordtest.Connect(t, srv))
-			a, g := coordtest.Hold(t, l)
-			waits := waiters(l, 2)
-			onEach(srv, c.fate, zktest.OpMulti)
-			_, err := a.Txn(t.Context(), c.op)
-			srv.Intercept(nil)
-			expectError(t, err, c.want, "the transaction")
-			time.Sleep(2 * time.Second)
-			coordtest.NotLost(t, a)
-			coordtest.End(a)
-			for _, next := range inTurn(t, g, waits...) {
-				expect(t, (next.Token != g.Token) == c.goes, "%+v after %+v, want another node: %v", next, g, c.goes)
-			}
-		})
-	}
+	}, func(t *testing.T, srv *zktest.Server, c row) {
+		eventstest.Must(t, srv.Create("/ledger", nil))
+		l := kept(t, coordtest.Connect(t, srv))
+		a, g := coordtest.Hold(t, l)
+		waits := waiters(l, 2)
+		onEach(srv, c.fate, zktest.OpMulti)
+		_, err := a.Txn(t.Context(), c.op)
+		srv.Intercept(nil)
+		expectError(t, err, c.want, "the transaction")
+		time.Sleep(2 * time.Second)
+		coordtest.NotLost(t, a)
+		coordtest.End(a)
+		for _, next := range inTurn(t, g, waits...) {
+			expect(t, (next.Token != g.Token) == c.goes, "%+v after %+v, want another node: %v", next, g, c.goes)
+		}
+	})
 }
 
 // TestATransactionThatIsUnderWayDelaysTheNextTurn until it is answered.

@@ -161,69 +161,67 @@ func TestCloseSaysWhatIsLeft(t *testing.T) {
 	const locks, timeout = 300, 10 * time.Second
 	const left = "zkgrant: closed, but no server has confirmed the end of the session; " +
 		"acquisitions whose nodes may stay until it expires: 76"
-	for name, c := range map[string]struct {
+	type row struct {
 		latency time.Duration
 		end     zktest.Action
 		want    string
-	}{
+	}
+	forEach(t, map[string]row{
 		"every answer takes a twentieth of the timeout": {timeout / 20, zktest.Delay(timeout / 20), "<nil>"},
 		// A full flight is under way when the next request could be sent.
 		"the end of the session is not answered": {time.Millisecond, zktest.Swallow(), left},
-	} {
-		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			closing := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout))
-			for i := range locks {
-				coordtest.Hold(t, closing.Mutex(fmt.Sprintf("/locks/%d", i)))
+	}, func(t *testing.T, srv *zktest.Server, c row) {
+		closing := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout))
+		for i := range locks {
+			coordtest.Hold(t, closing.Mutex(fmt.Sprintf("/locks/%d", i)))
+		}
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpClose {
+				return c.end
 			}
-			srv.Intercept(func(r zktest.Request) zktest.Action {
-				if r.Op == zktest.OpClose {
-					return c.end
-				}
-				return zktest.Delay(c.latency)
-			})
-			start := time.Now()
-			got := fmt.Sprint(closing.Close())
-			took := time.Since(start)
-			expect(t, got == c.want && took <= timeout, "Close = %q after %v, want %q", got, took, c.want)
+			return zktest.Delay(c.latency)
 		})
-	}
+		start := time.Now()
+		got := fmt.Sprint(closing.Close())
+		took := time.Since(start)
+		expect(t, got == c.want && took <= timeout, "Close = %q after %v, want %q", got, took, c.want)
+	})
 }
 
 // TestCloseRemovesRecords, which are not ephemeral, except those of held locks.
 func TestCloseRemovesRecords(t *testing.T) {
 	const locks = flight + 1
-	for name, c := range map[string]struct {
+	type row struct {
 		hold    func(*coordinator.Acquisition)
 		crashed int
-	}{
+	}
+	forEach(t, map[string]row{
 		"never taken":   {func(*coordinator.Acquisition) {}, 0},
 		"released":      {func(a *coordinator.Acquisition) { <-a.Granted(); a.Release() }, 0},
 		"held at Close": {func(a *coordinator.Acquisition) { <-a.Granted() }, locks},
-	} {
-		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			lock := func(c *coordinator.Coordinator, i int) *coordinator.Lock {
-				return c.Mutex(fmt.Sprintf("/locks/%d", i), coordinator.DetectCrash())
+	}, func(t *testing.T, srv *zktest.Server, c row) {
+		lock := func(c *coordinator.Coordinator, i int) *coordinator.Lock {
+			return c.Mutex(fmt.Sprintf("/locks/%d", i), coordinator.DetectCrash())
+		}
+		closing := coordtest.Connect(t, srv)
+		all := make([]*coordinator.Acquisition, locks)
+		for i := range all {
+			all[i] = lock(closing, i).Acquire(t.Context())
+		}
+		time.Sleep(5 * time.Second)
+		srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(time.Millisecond) })
+		for _, a := range all {
+			c.hold(a)
+		}
+		eventstest.Check(t, closing.Close())
+		other, crashed := coordtest.Connect(t, srv), 0
+		for i := range all {
+			if _, grant := coordtest.Hold(t, lock(other, i)); grant.Abandoned != nil {
+				crashed++
 			}
-			closing := coordtest.Connect(t, srv)
-			all := make([]*coordinator.Acquisition, locks)
-			for i := range all {
-				all[i] = lock(closing, i).Acquire(t.Context())
-			}
-			time.Sleep(5 * time.Second)
-			srv.Intercept(func(zktest.Request) zktest.Action { return zktest.Delay(time.Millisecond) })
-			for _, a := range all {
-				c.hold(a)
-			}
-			eventstest.Check(t, closing.Close())
-			other, crashed := coordtest.Connect(t, srv), 0
-			for i := range all {
-				if _, grant := coordtest.Hold(t, lock(other, i)); grant.Abandoned != nil {
-					crashed++
-				}
-			}
-			expectEqual(t, crashed, c.crashed, "of %d locks after Close those that tell of a crash", locks)
-		})
-	}
+		}
+		expectEqual(t, crashed, c.crashed, "of %d locks after Close those that tell of a crash", locks)
+	})
 }
 
 // TestRealCloseOfManyLocks checks that what Close reports is true. How long Close took is
@@ -430,43 +428,42 @@ func TestShutdownReturnsWhenItsContextEnds(t *testing.T) {
 // returns. No other contender is granted the lock earlier.
 func TestShutdownWaitsForAFunctionAsLongAsItMay(t *testing.T) {
 	const timeout = 10 * time.Second
-	for name, c := range map[string]struct {
+	type row struct {
 		bound  time.Duration // 0: none
 		runs   time.Duration // after the end of its context
 		waited time.Duration
-	}{
+	}
+	forEach(t, map[string]row{
 		"no bound":             {0, time.Hour, time.Hour},
 		"longer than needed":   {time.Minute, 20 * time.Second, 20 * time.Second},
 		"long, and not enough": {time.Minute, time.Hour, time.Minute - timeout/2},
 		"short":                {2 * time.Second, time.Hour, time.Second},
-	} {
-		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			closing, other := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout)), coordtest.Connect(t, srv)
-			ended := inBackground(func() error {
-				return closing.Mutex(lockPath).Do(context.Background(), func(ctx context.Context, _ events.Grant) error {
-					<-ctx.Done()
-					time.Sleep(c.runs)
-					return nil
-				})
+	}, func(t *testing.T, srv *zktest.Server, c row) {
+		closing, other := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(timeout)), coordtest.Connect(t, srv)
+		ended := inBackground(func() error {
+			return closing.Mutex(lockPath).Do(context.Background(), func(ctx context.Context, _ events.Grant) error {
+				<-ctx.Done()
+				time.Sleep(c.runs)
+				return nil
 			})
-			synctest.Wait()
-			next := coordtest.Queue(other.Mutex(lockPath))
-			ctx := context.Background()
-			if c.bound > 0 {
-				ctx = within(t, c.bound)
-			}
-			start := time.Now()
-			err := closing.Shutdown(ctx)
-			took := time.Since(start)
-			told := err != nil && strings.Contains(err.Error(), "functions under a lock are still running: 1")
-			expect(t, told == (c.runs > c.waited) && (err == nil || told), "Shutdown = %v, want what still runs", err)
-			expect(t, took >= c.waited && took <= c.waited+100*time.Millisecond,
-				"Shutdown took %v, want %v for the function and nothing for a server that answers", took, c.waited)
-			waited := coordtest.Soon(t, next).Waited
-			expect(t, waited >= c.waited, "the next one was let in after %v, want %v or more", waited, c.waited)
-			expectError(t, <-ended, coordinator.ErrClosed, "Do")
 		})
-	}
+		synctest.Wait()
+		next := coordtest.Queue(other.Mutex(lockPath))
+		ctx := context.Background()
+		if c.bound > 0 {
+			ctx = within(t, c.bound)
+		}
+		start := time.Now()
+		err := closing.Shutdown(ctx)
+		took := time.Since(start)
+		told := err != nil && strings.Contains(err.Error(), "functions under a lock are still running: 1")
+		expect(t, told == (c.runs > c.waited) && (err == nil || told), "Shutdown = %v, want what still runs", err)
+		expect(t, took >= c.waited && took <= c.waited+100*time.Millisecond,
+			"Shutdown took %v, want %v for the function and nothing for a server that answers", took, c.waited)
+		waited := coordtest.Soon(t, next).Waited
+		expect(t, waited >= c.waited, "the next one was let in after %v, want %v or more", waited, c.waited)
+		expectError(t, <-ended, coordinator.ErrClosed, "Do")
+	})
 }
 
 // TestWhatIsLeftIsReturnedAndLogged, so that a caller that ignores the error can find it.

@@ -42,42 +42,41 @@ func TestConnectToUnreachableServersEndsWithItsContextAndTheLastError(t *testing
 			return near, nil
 		}
 	}
-	for name, tt := range map[string]struct {
+	type row struct {
 		breaks func(srv *zktest.Server)
 		dial   faultnet.Dial // nil: the double's
 		says   string
-	}{
+	}
+	forEach(t, map[string]row{
 		"refused":                  {func(srv *zktest.Server) { srv.Down(true) }, nil, "refused"},
 		"accepts and says nothing": {func(srv *zktest.Server) { srv.MuteAll(true) }, nil, "handshake timed out"},
 		"hangs up":                 {nil, answering("", false), "closed"},
 		"speaks something else":    {nil, answering("HTTP/1.1 400 Bad Request\r\n\r\n", true), "frame length"},
 		"packets vanish":           {nil, vanishing, "i/o timeout"},
-	} {
-		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			dial := tt.dial
-			if tt.breaks != nil {
-				tt.breaks(srv)
-				dial = srv.DialContext
-			}
-			var dials atomic.Int32
-			counted := coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-				dials.Add(1)
-				return dial(ctx, network, addr)
-			})
-			enough := errors.New("enough")
-			ctx, cancel := context.WithTimeoutCause(t.Context(), patience, enough)
-			defer cancel()
-			start := time.Now()
-			_, err := coordinator.Connect(ctx, "zk.example.com:2181", counted)
-			took := time.Since(start)
-			expectError(t, err, enough, "Connect")
-			says(t, "Connect", err, tt.says)
-			says(t, "Connect", err, "zk.example.com:2181")
-			expect(t, took >= patience && took <= patience+time.Second, "Connect took %v, want %v", took, patience)
-			// Failing dials are at least half a second apart.
-			expect(t, dials.Load() > 1 && dials.Load() <= 60, "%d dials in %v, want 2 to 60", dials.Load(), took)
+	}, func(t *testing.T, srv *zktest.Server, tt row) {
+		dial := tt.dial
+		if tt.breaks != nil {
+			tt.breaks(srv)
+			dial = srv.DialContext
+		}
+		var dials atomic.Int32
+		counted := coordinator.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dials.Add(1)
+			return dial(ctx, network, addr)
 		})
-	}
+		enough := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), patience, enough)
+		defer cancel()
+		start := time.Now()
+		_, err := coordinator.Connect(ctx, "zk.example.com:2181", counted)
+		took := time.Since(start)
+		expectError(t, err, enough, "Connect")
+		says(t, "Connect", err, tt.says)
+		says(t, "Connect", err, "zk.example.com:2181")
+		expect(t, took >= patience && took <= patience+time.Second, "Connect took %v, want %v", took, patience)
+		// Failing dials are at least half a second apart.
+		expect(t, dials.Load() > 1 && dials.Load() <= 60, "%d dials in %v, want 2 to 60", dials.Load(), took)
+	})
 }
 
 func TestOptionsThatCannotBeEndConnect(t *testing.T) {
@@ -85,7 +84,8 @@ func TestOptionsThatCannotBeEndConnect(t *testing.T) {
 	type options = []coordinator.Option
 	tick, probe, budget := coordinator.WithTickTime, coordinator.WithProbeInterval, coordinator.WithNodeBudget
 	lasts := coordinator.WithSessionTimeout
-	for name, c := range map[string]struct{ good, bad options }{
+	type row struct{ good, bad options }
+	forEach(t, map[string]row{
 		"tick": {options{tick(0), tick(time.Millisecond), tick(timeout / 2)}, options{tick(-1), tick(2000), tick(timeout/2 + 1)}},
 		"probe interval": {
 			options{probe(0), probe(10 * time.Millisecond), probe(timeout / 4)},
@@ -102,19 +102,17 @@ func TestOptionsThatCannotBeEndConnect(t *testing.T) {
 		"a deaf hook":    {nil, options{coordinator.WithHooks(&ear{}, struct{}{})}},
 		"a nil hook":     {nil, options{coordinator.WithHooks(nil)}},
 		"a hook's value": {nil, options{coordinator.WithHooks(ear{})}}, // the methods are on the pointer
-	} {
-		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			for i, option := range append(c.good, c.bad...) {
-				got, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), lasts(timeout), option)
-				if i >= len(c.good) {
-					expectError(t, err, coordinator.ErrInvalid, fmt.Sprint("Connect with option ", i))
-					continue
-				}
-				eventstest.Must(t, err)
-				eventstest.Check(t, got.Close())
+	}, func(t *testing.T, srv *zktest.Server, c row) {
+		for i, option := range append(c.good, c.bad...) {
+			got, err := coordinator.Connect(t.Context(), srv.Addr(), srv.Option(), lasts(timeout), option)
+			if i >= len(c.good) {
+				expectError(t, err, coordinator.ErrInvalid, fmt.Sprint("Connect with option ", i))
+				continue
 			}
-		})
-	}
+			eventstest.Must(t, err)
+			eventstest.Check(t, got.Close())
+		}
+	})
 }
 
 // certificate makes a certificate for the host, and a pool that trusts it.

@@ -42,10 +42,11 @@ func TestContended(t *testing.T) {
 	election := func(c *coordinator.Coordinator) watchable { return c.Election("/contended") }
 	both := func(c *coordinator.Coordinator) watchable { return c.Multi(c.Mutex("/other"), c.Mutex("/contended")) }
 	unfair := func(c *coordinator.Coordinator) watchable { return c.Unfair("/contended") }
-	for name, trial := range map[string]struct {
+	type row struct {
 		holder, comes, then func(*coordinator.Coordinator) watchable
 		first, second       int // values when the two come
-	}{
+	}
+	forEach(t, map[string]row{
 		"mutex":                     {mutex, mutex, mutex, 1, 1},
 		"a mutex, and candidates":   {mutex, election, election, 1, 1},
 		"kazoo's names":             {kazoo, kazoo, kazoo, 1, 1},
@@ -57,38 +58,36 @@ func TestContended(t *testing.T) {
 		"a multi-lock":              {both, mutex, both, 1, 1},
 		"a member of a multi-lock":  {mutex, both, both, 1, 1},
 		"an unfair lock has no one": {unfair, mutex, mutex, 0, 0},
-	} {
-		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
-			c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-			holder := trial.holder(c).Acquire(t.Context())
-			told := holder.Contended() // called before the Grant
-			grant := coordtest.Soon(t, holder)
-			heard := collect(c.Events(t.Context()))
-			wantValues(t, told, 0, "alone")
-			trial.comes(other).Acquire(t.Context())
-			wantValues(t, told, trial.first, "the first comes")
-			srv.Cut(c.SessionID())
-			wantValues(t, told, 0, "after a reconnect")
-			trial.then(other).Acquire(t.Context())
-			wantValues(t, told, trial.second, "the second comes")
-			again := holder.Contended()
-			third := trial.then(other).Acquire(t.Context())
-			wantValues(t, told, trial.second, "the third comes, and the caller has asked again")
-			third.Release()
-			wantValues(t, told, 0, "the third has gone")
-			coordtest.NotLost(t, holder)
-			others := func(e events.Event) bool {
-				contended, is := e.(events.Contended)
-				return !is || contended.ID != holder.ID() || contended.Path != grant.Path
-			}
-			n := len(slices.DeleteFunc(heard(), others))
-			expectEqual(t, n, trial.first+2*trial.second, "Contended in the stream")
-			trial.then(other).Acquire(t.Context())
-			time.Sleep(time.Minute)
-			holder.Release()
-			expect(t, len(told) == 0 && again == told, "%d values after the release, or another channel", len(told))
-		})
-	}
+	}, func(t *testing.T, srv *zktest.Server, trial row) {
+		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
+		holder := trial.holder(c).Acquire(t.Context())
+		told := holder.Contended() // called before the Grant
+		grant := coordtest.Soon(t, holder)
+		heard := collect(c.Events(t.Context()))
+		wantValues(t, told, 0, "alone")
+		trial.comes(other).Acquire(t.Context())
+		wantValues(t, told, trial.first, "the first comes")
+		srv.Cut(c.SessionID())
+		wantValues(t, told, 0, "after a reconnect")
+		trial.then(other).Acquire(t.Context())
+		wantValues(t, told, trial.second, "the second comes")
+		again := holder.Contended()
+		third := trial.then(other).Acquire(t.Context())
+		wantValues(t, told, trial.second, "the third comes, and the caller has asked again")
+		third.Release()
+		wantValues(t, told, 0, "the third has gone")
+		coordtest.NotLost(t, holder)
+		others := func(e events.Event) bool {
+			contended, is := e.(events.Contended)
+			return !is || contended.ID != holder.ID() || contended.Path != grant.Path
+		}
+		n := len(slices.DeleteFunc(heard(), others))
+		expectEqual(t, n, trial.first+2*trial.second, "Contended in the stream")
+		trial.then(other).Acquire(t.Context())
+		time.Sleep(time.Minute)
+		holder.Release()
+		expect(t, len(told) == 0 && again == told, "%d values after the release, or another channel", len(told))
+	})
 }
 
 // TestContendedFromTheBegin: contenders that arrived before the Grant, or before the
