@@ -64,13 +64,9 @@ func TestBeyondTheBudget(t *testing.T) {
 		counts(t, c, 3)
 
 		sent := coordtest.Traffic(srv)
-		for name, lock := range map[string]handle{
-			"mutex": c.Mutex(budgetPath(3)), "the same path": c.Mutex(budgetPath(0)),
-			"unfair": c.Unfair(budgetPath(4)), "semaphore": c.Semaphore(budgetPath(5), 2),
-			"multi":    c.Multi(c.Mutex(budgetPath(6)), c.Mutex(budgetPath(7))),
-			"election": c.Election(budgetPath(8)),
-			"cached":   c.Mutex(budgetPath(9), coordinator.Cached()),
-		} {
+		beyond := handlesOf(c)
+		beyond["the same path"] = c.Mutex(budgetPath(0))
+		for name, lock := range beyond {
 			a := lock.Acquire(t.Context())
 			isFull(t, a)
 			isFull(t, lock.Acquire(t.Context(), coordinator.Try()))
