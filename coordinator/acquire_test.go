@@ -91,47 +91,34 @@ func playPosition(t *testing.T, s *site) {
 	}
 }
 
-// siblings starts four goroutines below a holder of a reentrant lock. Each takes the lock
-// again with a disowned context. siblings returns how many were inside together.
-func siblings(t *testing.T, c *coordinator.Coordinator) int32 {
-	t.Helper()
-	const all = 4
-	lock := c.Mutex(lockPath, coordinator.Reentrant())
-	outer, _ := coordtest.Hold(t, lock)
-	ctx := coordinator.Disown(context.WithoutCancel(outer.Context(t.Context())))
-	var inside, most atomic.Int32
-	var ended sync.WaitGroup
-	for range all {
-		ended.Go(func() {
-			eventstest.Check(t, lock.Do(ctx, func(context.Context, events.Grant) error {
-				defer inside.Add(-1)
-				if n := inside.Add(1); n > most.Load() {
-					most.Store(n) // the last sibling to enter has the largest count
-				}
-				return nil
-			}))
-		})
-	}
-	eventstest.Eventually(t, "a queue of the holder and its siblings", func() bool {
-		queue, err := lock.Queue(t.Context())
-		return err == nil && len(queue) == 1+all
-	})
-	outer.Release()
-	ended.Wait()
-	return most.Load()
-}
-
-// With the holder's own context they would enter together, see TestReentryScenes.
+// TestSiblingsOfOneHolderExcludeEachOtherWhenDisowned starts four goroutines below a
+// holder of a reentrant lock. Each takes the lock again with a disowned context. With the
+// holder's own context they would enter together, see TestReentryScenes.
 func TestSiblingsOfOneHolderExcludeEachOtherWhenDisowned(t *testing.T) {
+	const all = 4
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		expectEqual(t, siblings(t, coordtest.Connect(t, srv)), 1, "disowned siblings that were inside together")
+		lock := coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Reentrant())
+		outer, _ := coordtest.Hold(t, lock)
+		ctx := coordinator.Disown(context.WithoutCancel(outer.Context(t.Context())))
+		var inside, most atomic.Int32
+		var ended sync.WaitGroup
+		for range all {
+			ended.Go(func() {
+				eventstest.Check(t, lock.Do(ctx, func(context.Context, events.Grant) error {
+					defer inside.Add(-1)
+					if n := inside.Add(1); n > most.Load() {
+						most.Store(n) // the last sibling to enter has the largest count
+					}
+					return nil
+				}))
+			})
+		}
+		synctest.Wait()
+		expectEqual(t, len(look(t, lock)), 1+all, "the holder and its siblings in the queue")
+		outer.Release()
+		ended.Wait()
+		expectEqual(t, most.Load(), 1, "disowned siblings that were inside together")
 	})
-}
-
-func TestRealDisownedSiblings(t *testing.T) {
-	eventstest.NeedsServers(t)
-	c := coordtest.ConnectReal(t, coordtest.Servers(t, 1).Connect()+"/"+t.Name())
-	expectEqual(t, siblings(t, c), 1, "disowned siblings that were inside together")
 }
 
 func TestADisownedContextEndsWithTheLock(t *testing.T) {
