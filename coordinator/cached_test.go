@@ -295,21 +295,18 @@ func TestIdleNodesAreBounded(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, coordinator.WithCacheSize(2))
 		at := func(path string) *coordinator.Lock { return c.Mutex(path, coordinator.Cached()) }
-		use := func(paths ...string) {
-			for _, path := range paths {
-				keep(t, at(path))
-			}
-		}
 		wantAt := func(when string, want ...string) {
 			t.Helper()
 			empty := func(path string) bool { return len(nodesBelow(srv, path)) == 0 }
 			got := slices.DeleteFunc([]string{"/a", "/b", "/c"}, empty)
 			expect(t, slices.Equal(got, want), "%s the nodes are at %v, want %v", when, got, want)
 		}
-		use("/a", "/b", "/a", "/c")
+		for _, path := range []string{"/a", "/b", "/a", "/c"} {
+			keep(t, at(path))
+		}
 		wantAt("with room for two", "/a", "/c")
 		held, _ := coordtest.Hold(t, at("/a"))
-		use("/b")
+		keep(t, at("/b"))
 		wantAt("with one held and two idle", "/a", "/b", "/c")
 		coordtest.NotLost(t, held)
 		coordtest.End(held)

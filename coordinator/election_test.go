@@ -148,10 +148,7 @@ func TestTerms(t *testing.T) {
 func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		writes := func() int {
-			return srv.Requests(zktest.OpMulti) + srv.Requests(zktest.OpCreate) + srv.Requests(zktest.OpDelete)
-		}
-		before := writes()
+		writes := counting(srv, isA(zktest.OpMulti, zktest.OpCreate, zktest.OpDelete))
 		impatient := errors.New("impatient")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, impatient)
 		defer cancel()
@@ -165,7 +162,7 @@ func TestTermsThatEndAtOnceDoNotSpin(t *testing.T) {
 		}
 		// The pauses are 0.1, 0.2, 0.4, 0.8, 1.6, 3.2 and 6.4 s, or half of each. A probe
 		// per second is a write, too.
-		n, took := writes()-before, time.Since(began)
+		n, took := int(writes.Load()), time.Since(began)
 		expect(t, terms >= 6 && terms <= 9 && n <= 4*terms+10 && took == 10*time.Second,
 			"%d terms and %d writes in %v, want 6 to 9, few, and 10 s", terms, n, took)
 
