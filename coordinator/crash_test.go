@@ -188,18 +188,13 @@ func TestAWriterThatReleasesWhileItsReaderLooks(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		rw := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash())
 		w, _ := coordtest.Hold(t, rw.Write())
-		looked := false
-		srv.Intercept(func(r zktest.Request) zktest.Action {
-			if r.Op != zktest.OpGetData || r.Path != recordPath || looked {
-				return zktest.Pass()
-			}
-			looked = true
+		looks := strikeNth(srv, 1, func(*zktest.Server, int64) zktest.Action {
 			w.Release()
 			return zktest.Delay(10 * time.Millisecond)
-		})
+		}, readsRecord)
 		a := rw.Read().Acquire(context.WithoutCancel(w.Context(t.Context())))
 		tellsOf(t, coordtest.Soon(t, a), false, "")
-		expect(t, looked, "the reader has not looked at the record")
+		expect(t, looks.Load() > 0, "the reader has not looked at the record")
 		finish(t, a)
 		leftInOrder(t, srv, rw.Write())
 	})
