@@ -276,7 +276,7 @@ func TestALockThatTellsOfCrashesTakesOneRoundTripMore(t *testing.T) {
 		expect(t, n >= 3*cycles && n <= 8*cycles, "%d cycles in a loop took %d requests", cycles, n)
 		holder, _ := coordtest.Hold(t, detecting(cs[0]))
 		waiter := coordtest.Queue(detecting(cs[0]))
-		expectEqual(t, requests(func() { handOver(t, holder, waiter) }), 2, "requests of a handoff to the only waiter")
+		expectEqual(t, requests(func() { handOver(t, holder, waiter) }), 2, "requests of a handoff to one waiter")
 		finish(t, waiter)
 		// A lone reader takes one more round trip, too.
 		rw := cs[0].ReadWrite("/locks/rw", coordinator.DetectCrash())
