@@ -227,13 +227,9 @@ func newScene(t *testing.T, head []string, on stage) *scene {
 		*settings[word] = true
 	}
 	if on == nil {
-		s.on = doubleStage{zktest.Start(t)}
-	}
-	if double, ok := s.on.(doubleStage); ok {
-		s.srv = double.Server
-		if !s.brief || on == nil {
-			s.srv.Intercept(s.intercept)
-		}
+		s.srv = zktest.Start(t)
+		s.on = doubleStage{s.srv}
+		s.srv.Intercept(s.intercept)
 	}
 	return s
 }
