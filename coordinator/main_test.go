@@ -2,7 +2,6 @@ package coordinator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -35,9 +35,7 @@ func forEach[R any](t *testing.T, rows map[string]R, test func(t *testing.T, srv
 // expect fails the test unless the condition holds.
 func expect(t *testing.T, holds bool, format string, args ...any) {
 	t.Helper()
-	if !holds {
-		t.Errorf(format, args...)
-	}
+	eventstest.Expect(t, holds, format, args...)
 }
 
 // expectEqual fails the test unless got equals want.
@@ -55,7 +53,7 @@ func expectNone[V any](t *testing.T, got []V, what string, args ...any) {
 // expectError fails the test unless err is the wanted error, or both are nil.
 func expectError(t *testing.T, err, want error, what string) {
 	t.Helper()
-	expect(t, errors.Is(err, want), "%s: %v, want %v", what, err, want)
+	eventstest.ErrorIs(t, err, want, "%s", what)
 }
 
 // strike applies the action to each request for which meant reports true, and to no
@@ -96,9 +94,9 @@ func isA(ops ...zktest.Op) func(r zktest.Request) bool {
 }
 
 // of returns a function that reports whether a request belongs to the session, including
-// its handshakes.
-func of(session int64) func(r zktest.Request) bool {
-	return func(r zktest.Request) bool { return r.Session == session }
+// its handshakes, and has one of the operations if there are any.
+func of(session int64, ops ...zktest.Op) func(r zktest.Request) bool {
+	return func(r zktest.Request) bool { return r.Session == session && (ops == nil || isA(ops...)(r)) }
 }
 
 // largeServer starts a real server that can hold a hundred thousand locks. The shared
@@ -125,12 +123,7 @@ func counting(srv *zktest.Server, meant func(r zktest.Request) bool) *atomic.Int
 // them.
 func striking(srv *zktest.Server, action zktest.Action, meant func(r zktest.Request) bool) *atomic.Int32 {
 	var n atomic.Int32
-	strike(srv, action, func(r zktest.Request) (is bool) {
-		if is = meant(r); is {
-			n.Add(1)
-		}
-		return is
-	})
+	strike(srv, action, func(r zktest.Request) bool { return meant(r) && n.Add(1) > 0 })
 	return &n
 }
 

@@ -76,3 +76,10 @@ func Total(ms []*Meter) (sum Count) {
 	}
 	return sum
 }
+
+// Cost returns what the meters count while something is done.
+func Cost(ms []*Meter, do func()) Count {
+	before := Total(ms)
+	do()
+	return Total(ms).Minus(before)
+}
