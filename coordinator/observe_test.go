@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -22,8 +21,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// said returns the next report that the observer has not read yet.
-func said(seen <-chan events.Leader) (l events.Leader, ok, closed bool) {
+// said returns the next report that an observer or a watcher has not read yet.
+func said[T any](seen <-chan T) (report T, ok, closed bool) {
 	synctest.Wait()
 	return coordtest.HeardSoFar(seen)
 }
@@ -40,29 +39,29 @@ func wantLeader(t *testing.T, srv *zktest.Server, seen <-chan events.Leader, dat
 	}
 }
 
-// wantQuiet fails the test if the observer was notified of anything.
-func wantQuiet(t *testing.T, seen <-chan events.Leader) {
+// wantQuiet fails the test if an observer or a watcher was notified of anything.
+func wantQuiet[T any](t *testing.T, when string, seen <-chan T) {
 	t.Helper()
-	if l, ok, closed := said(seen); ok || closed {
-		t.Fatalf("the observer hears %+v (its channel is closed: %v), want nothing", l, closed)
+	report, ok, closed := said(seen)
+	expect(t, !ok && !closed, "%s, and it hears %+v (closed: %v), want nothing", when, report, closed)
+}
+
+// isOver fails the test unless the channel of an observer or a watcher is closed.
+func isOver[T any](t *testing.T, what string, seen <-chan T) {
+	t.Helper()
+	_, ok, closed := said(seen)
+	if ok { // the one unread report comes first
+		_, _, closed = said(seen)
 	}
+	expect(t, closed, "%s: the channel is open, want it closed", what)
 }
 
 // TestObserversEnd with their context, with the coordinator, and if the path cannot be
 // read: the channel is closed.
 func TestObserversEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		core, logs := observer.New(zap.WarnLevel)
-		c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
+		c, logs := logged(t, srv, zap.WarnLevel)
 		e := c.Election(electionPath)
-		isOver := func(what string, seen <-chan events.Leader) {
-			t.Helper()
-			_, ok, closed := said(seen)
-			for ok { // unread reports come first
-				_, ok, closed = said(seen)
-			}
-			expect(t, closed, "%s: the channel is open, want it closed", what)
-		}
 		for i := range 100 { // before, during and after the first look
 			short, end := context.WithCancel(t.Context())
 			if i%3 == 0 {
@@ -73,7 +72,7 @@ func TestObserversEnd(t *testing.T) {
 				wantLeader(t, srv, seen, "")
 			}
 			end()
-			isOver("a context that ends", seen)
+			isOver(t, "a context that ends", seen)
 		}
 		expectEqual(t, logs.Len(), 0, "warnings of observers that have ended")
 		stays := e.Observe(t.Context())
@@ -86,20 +85,20 @@ func TestObserversEnd(t *testing.T) {
 			_, err := coordtest.Admin(t, srv.Addr(), srv.DialContext).Create(node, nil, zk.FlagPersistent, zk.WorldACL(perms))
 			eventstest.Must(t, err)
 		}
-		isOver("no path", c.Election("service").Observe(t.Context()))
+		isOver(t, "no path", c.Election("service").Observe(t.Context()))
 		create("/closed", zk.PermAll&^zk.PermRead)
-		isOver("a path that may not be read", c.Election("/closed").Observe(t.Context()))
+		isOver(t, "a path that may not be read", c.Election("/closed").Observe(t.Context()))
 		create("/hidden", zk.PermAll)
 		hidden := c.Election("/hidden").Observe(t.Context())
 		wantLeader(t, srv, hidden, "")
 		create("/hidden/lock-0000000000", zk.PermAll&^zk.PermRead)
-		isOver("a leader that may not be read", hidden)
+		isOver(t, "a leader that may not be read", hidden)
 		expectEqual(t, logs.FilterMessage("cannot read the election's leader").Len(), 3, "warnings about it")
-		wantQuiet(t, stays)
+		wantQuiet(t, "other observers have ended", stays)
 		coordtest.NotLost(t, ann)
 		eventstest.Must(t, c.Close())
-		isOver("a coordinator that was closed", stays)
-		isOver("a coordinator that is closed", e.Observe(t.Context()))
+		isOver(t, "a coordinator that was closed", stays)
+		isOver(t, "a coordinator that is closed", e.Observe(t.Context()))
 	})
 }
 
@@ -108,16 +107,13 @@ func TestObserversEnd(t *testing.T) {
 func TestAChangeRightBehindAReading(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
-		ann := campaign(c, "ann")
-		grant := coordtest.Soon(t, ann)
-		session := other.SessionID()
-		strike(srv, zktest.Delay(time.Second), func(q zktest.Request) bool { // executed, and the watch is armed, but answered late
-			return q.Session == session && q.Op == zktest.OpGetData
-		})
+		grant := coordtest.Soon(t, campaign(c, "ann"))
+		// Executed, and the watch is armed, but answered late.
+		strike(srv, zktest.Delay(time.Second), of(other.SessionID(), zktest.OpGetData))
 		for round := range 50 {
 			ctx, end := context.WithCancel(t.Context())
 			seen := other.Election(electionPath).Observe(ctx)
-			wantQuiet(t, seen)
+			wantQuiet(t, "no read is answered yet", seen)
 			word := fmt.Sprint("word ", round)
 			eventstest.Must(t, srv.SetData(grant.Node, []byte(word)))
 			time.Sleep(time.Minute)
@@ -132,6 +128,7 @@ func TestAChangeRightBehindAReading(t *testing.T) {
 
 // hustings is an election without candidates of ours. The test changes it.
 type hustings struct {
+	t   *testing.T
 	srv *zktest.Server
 
 	mu     sync.Mutex // held during a move, which others may see before it returns
@@ -142,11 +139,7 @@ type hustings struct {
 func (h *hustings) move(how string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	must := func(err error) {
-		if err != nil {
-			panic(err)
-		}
-	}
+	must := func(err error) { eventstest.Check(h.t, err) }
 	const oldest = electionPath + "/lock-0000000000"
 	first, there := leaderOf(h.srv), h.srv.Exists(electionPath)
 	switch {
@@ -188,7 +181,7 @@ func TestObserveAtEachStep(t *testing.T) {
 			for _, meanwhile := range append([]string{"cut before", "cut after", "expire"}, moves...) {
 				for step, requests := int32(1), int32(1); requests >= step; step++ {
 					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-						h := &hustings{srv: srv}
+						h := &hustings{t: t, srv: srv}
 						for _, how := range at {
 							h.move(how)
 						}
@@ -252,9 +245,7 @@ func TestWhatObserversCost(t *testing.T) {
 			}
 			costs := func(what string, requests, evs int, change func()) {
 				t.Helper()
-				before := ms[0].Read()
-				change()
-				n := ms[0].Read().Minus(before)
+				n := coordtest.Cost(ms, change)
 				expect(t, n.Requests == requests && n.Events == evs,
 					"%s: %+v, want %d requests and %d events", what, n, requests, evs)
 			}
@@ -304,9 +295,7 @@ func TestObserversLeaveOneWatch(t *testing.T) {
 			synctest.Wait()
 		}
 		expectEqual(t, srv.Watches()-before, 1, "watches that are left after a thousand observers")
-		sent := ms[0].Read()
-		ann.Release()
-		asked := ms[0].Read().Minus(sent)
+		asked := coordtest.Cost(ms, ann.Release)
 		expectEqual(t, srv.Watches(), 0, "watches when the leader has gone")
 		expect(t, asked.Requests == 0 && asked.Events == 1, "its end took %+v, want one event", asked)
 		seen := cs[0].Election(electionPath).Observe(t.Context())

@@ -39,30 +39,17 @@ func watchables() map[string]func(c *coordinator.Coordinator) handle {
 	}
 }
 
-// newest returns the latest queue that a watcher has not read yet.
-func newest(seen <-chan []events.Contender) (queue []events.Contender, ok, closed bool) {
-	synctest.Wait()
-	return coordtest.HeardSoFar(seen)
-}
-
 // wantQueue fails the test unless the watcher just received the queue that Queue returns,
 // with n contenders.
 func wantQueue(t *testing.T, h handle, seen <-chan []events.Contender, n int) []events.Contender {
 	t.Helper()
-	got, ok, closed := newest(seen)
+	got, ok, closed := said(seen)
 	want, err := h.Queue(t.Context())
 	eventstest.Must(t, err)
 	if !ok || closed || len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) || len(got) != n {
 		t.Fatalf("the watcher hears %+v (%v, its channel is closed: %v), want %d contenders, as Queue has them: %+v", got, ok, closed, n, want)
 	}
 	return got
-}
-
-// wantNoNews fails the test if the watcher received anything.
-func wantNoNews(t *testing.T, when string, seen <-chan []events.Contender) {
-	t.Helper()
-	queue, ok, closed := newest(seen)
-	expect(t, !ok && !closed, "%s, and a watcher hears %v (closed: %v), want nothing", when, queue, closed)
 }
 
 // TestWatch with each kind: the watcher receives the queue at once, and again when a
@@ -99,7 +86,7 @@ func TestWatch(t *testing.T) {
 				wantQueue(t, h, late, each+waits)
 				eventstest.Must(t, srv.Expire(c.SessionID()))
 				calm()
-				wantNoNews(t, "the next session has the same queue", seen)
+				wantQuiet(t, "the next session has the same queue", seen)
 				coordtest.End(second)
 				coordtest.End(third)
 				calm()
@@ -107,7 +94,7 @@ func TestWatch(t *testing.T) {
 				wantQueue(t, h, late, 0)
 				srv.Reap()
 				calm()
-				wantNoNews(t, "the path has gone", seen)
+				wantQuiet(t, "the path has gone", seen)
 			}
 		})
 	}
@@ -118,8 +105,7 @@ func TestWatch(t *testing.T) {
 func TestWatchAtEachStep(t *testing.T) {
 	for kind, handle := range watchables() {
 		for _, meanwhile := range []string{"cut before", "cut after", "expire", "join", "leave", "path"} {
-			for step, requests := 1, 1; requests >= step; step++ {
-				requests = 0
+			for step, requests := int32(1), int32(1); requests >= step; step++ {
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 					c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 					first, _ := coordtest.Hold(t, handle(other))
@@ -127,45 +113,34 @@ func TestWatchAtEachStep(t *testing.T) {
 						coordtest.End(first)
 						srv.Reap()
 					}
-					second := first
-					mine := of(c.SessionID())
-					change := func() {
-						if meanwhile == "leave" {
-							first.Release()
-						} else {
-							second = handle(other).Acquire(t.Context())
-						}
-					}
-					srv.Intercept(func(q zktest.Request) zktest.Action {
-						if !mine(q) || !isA(zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren2)(q) {
-							return zktest.Pass()
-						}
-						if requests++; requests != step {
-							return zktest.Pass()
-						}
+					strikes := func(_ *zktest.Server, session int64) zktest.Action {
 						switch meanwhile {
 						case "cut before":
 							return zktest.CutBefore()
 						case "cut after":
 							return zktest.CutAfter()
 						case "expire":
-							_ = srv.Expire(q.Session)
+							_ = srv.Expire(session)
 							return zktest.Pass()
+						case "leave":
+							go first.Release()
+						default:
+							go handle(other).Acquire(t.Context())
 						}
-						go change()
 						return zktest.Delay(time.Second)
-					})
+					}
+					reads := of(c.SessionID(), zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren2)
+					asked := strikeNth(srv, step, strikes, reads)
 					seen := handle(c).Watch(t.Context())
 					time.Sleep(time.Minute)
 					srv.Intercept(nil)
+					requests = asked.Load()
 					time.Sleep(time.Minute) // the last change may have been made just now
-					queue, ok, _ := newest(seen)
+					queue, ok, _ := said(seen)
 					want, err := handle(c).Queue(t.Context())
 					eventstest.Must(t, err)
-					if !ok || len(queue) != len(want) || len(want) > 0 && !reflect.DeepEqual(queue, want) {
-						t.Fatalf("%s at request %d of %s: the watcher hears %+v, want %+v", meanwhile, step, kind, queue, want)
-					}
-					second.Release()
+					expect(t, ok && len(queue) == len(want) && (len(want) == 0 || reflect.DeepEqual(queue, want)),
+						"%s at request %d of %s: the watcher hears %+v, want %+v", meanwhile, step, kind, queue, want)
 				})
 				if t.Failed() || requests > 30 {
 					t.Fatalf("%s at request %d of %s: %d requests, want at most 30", meanwhile, step, kind, requests)
@@ -184,10 +159,7 @@ func TestWhatWatchersCost(t *testing.T) {
 		others := coordtest.Connect(t, srv)
 		const interval = time.Second // T/10
 		costs := func(what string, requests int, change func()) {
-			before := ms[0].Read()
-			change()
-			n := ms[0].Read().Minus(before)
-			expect(t, n.Requests == requests, "%s: %+v, want %d requests", what, n, requests)
+			expectEqual(t, coordtest.Cost(ms, change).Requests, requests, "%s: requests", what)
 		}
 		held, _ := coordtest.Hold(t, others.Mutex(lockPath))
 		var seen []<-chan []events.Contender
@@ -212,10 +184,8 @@ func TestWhatWatchersCost(t *testing.T) {
 			time.Sleep(2 * interval)
 		})
 		for i, s := range seen {
-			queue, _, _ := newest(s)
-			if len(queue) != crowd+2 {
-				t.Fatalf("watcher %d reads for the first time %d contenders, want the newest %d", i, len(queue), crowd+2)
-			}
+			queue, _, _ := said(s)
+			expectEqual(t, len(queue), crowd+2, "contenders that watcher %d reads for the first time", i)
 			if i == 0 {
 				clear(queue) // the slice belongs to this watcher
 			}
@@ -223,13 +193,9 @@ func TestWhatWatchersCost(t *testing.T) {
 		held.Release()
 		time.Sleep(2 * interval)
 		for _, s := range seen {
-			queue, _, _ := newest(s)
-			if len(queue) != crowd+1 || !queue[0].Holding || queue[0].Node != crowded[0].Grant().Node {
-				t.Fatalf("the lock was handed on, and a watcher hears of %d contenders, %+v", len(queue), queue)
-			}
-		}
-		for _, a := range crowded {
-			a.Release()
+			queue, _, _ := said(s)
+			expect(t, len(queue) == crowd+1 && queue[0].Holding && queue[0].Node == crowded[0].Grant().Node,
+				"the lock was handed on, and a watcher hears of %d contenders, %+v", len(queue), queue)
 		}
 	})
 }
@@ -244,13 +210,6 @@ func TestWatchersEnd(t *testing.T) {
 			_, err := admin.Create(node, nil, zk.FlagPersistent, zk.WorldACL(perms))
 			eventstest.Must(t, err)
 		}
-		isOver := func(what string, seen <-chan []events.Contender) {
-			_, ok, closed := newest(seen)
-			if ok {
-				_, _, closed = newest(seen)
-			}
-			expect(t, closed, "%s: the channel is open, want it closed", what)
-		}
 		stays := c.Mutex(lockPath).Watch(t.Context())
 		for i := range 100 { // before, during and after the first look
 			short, end := context.WithCancel(t.Context())
@@ -262,30 +221,29 @@ func TestWatchersEnd(t *testing.T) {
 				synctest.Wait()
 			}
 			end()
-			isOver("a context that ends", seen)
+			isOver(t, "a context that ends", seen)
 		}
 		expect(t, logs.Len() == 0, "watchers that have ended led to %d warnings, want none", logs.Len())
-		isOver("no path", c.Mutex("service").Watch(t.Context()))
-		isOver("an option of another kind", c.Mutex(lockPath, coordinator.AdoptSize()).Watch(t.Context()))
-		isOver("an empty ACL", c.Election(lockPath, coordinator.ACL(nil)).Watch(t.Context()))
-		isOver("no members", c.Multi().Watch(t.Context()))
-		isOver("a path that may not be read", c.Mutex("/closed").Watch(t.Context()))
-		isOver("a member that may not be read", mutexes(c, lockPath, "/closed").Watch(t.Context()))
-		isOver("no lock", c.Unfair("/plain").Watch(t.Context()))
+		isOver(t, "no path", c.Mutex("service").Watch(t.Context()))
+		isOver(t, "an option of another kind", c.Mutex(lockPath, coordinator.AdoptSize()).Watch(t.Context()))
+		isOver(t, "an empty ACL", c.Election(lockPath, coordinator.ACL(nil)).Watch(t.Context()))
+		isOver(t, "no members", c.Multi().Watch(t.Context()))
+		isOver(t, "a path that may not be read", c.Mutex("/closed").Watch(t.Context()))
+		isOver(t, "a member that may not be read", mutexes(c, lockPath, "/closed").Watch(t.Context()))
+		isOver(t, "no lock", c.Unfair("/plain").Watch(t.Context()))
 		_, err := c.Unfair("/plain").Queue(t.Context())
 		expectError(t, err, coordinator.ErrKind, "Queue of no lock")
-		n := logs.FilterMessage("cannot read the lock's queue").Len()
-		expect(t, n == 7, "%d warnings that a queue cannot be read, want 7", n)
-		_, ok, closed := newest(stays)
+		expectEqual(t, logs.FilterMessage("cannot read the lock's queue").Len(), 7, "warnings about it")
+		_, ok, closed := said(stays)
 		expect(t, ok && !closed, "a watcher beside them hears %v (closed: %v), want one queue", ok, closed)
 		changes := c.Mutex(lockPath).Watch(t.Context())
 		a, _ := coordtest.Hold(t, c.Mutex(lockPath)) // a listing is due when Close is called
 		coordtest.End(a)
 		began := time.Now()
 		eventstest.Must(t, c.Close())
-		isOver("a coordinator that was closed", stays)
-		isOver("a coordinator that was closed", changes)
-		isOver("a coordinator that is closed", c.Mutex(lockPath).Watch(t.Context()))
+		isOver(t, "a coordinator that was closed", stays)
+		isOver(t, "a coordinator that was closed", changes)
+		isOver(t, "a coordinator that is closed", c.Mutex(lockPath).Watch(t.Context()))
 		expect(t, time.Since(began) < time.Second, "closed after %v, want no wait for a listing", time.Since(began))
 	})
 }
@@ -337,7 +295,7 @@ func TestWatchersOfAPathDoNotTakeEachOthersWatch(t *testing.T) {
 		holder, _ := coordtest.Hold(t, other.Mutex(lockPath))
 		node := c.Unfair(lockPath).Watch(t.Context())
 		calm()
-		_, _, closed := newest(node)
+		_, _, closed := said(node)
 		expect(t, closed, "a directory is watched as a lock of one node, want that to end")
 		queue := c.Mutex(lockPath).Watch(t.Context())
 		calm()
