@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -132,10 +131,7 @@ func TestLookersOfAProcessShareItsReads(t *testing.T) {
 		var lookers sync.WaitGroup
 		for range 3 {
 			c := coordtest.Connect(t, srv)
-			lookers.Go(func() {
-				n := len(pathsOfWalk(t, c, "/"))
-				expect(t, n == 500, "a walk finds %d locks, want 500", n)
-			})
+			lookers.Go(func() { expectEqual(t, len(pathsOfWalk(t, c, "/")), 500, "locks that a walk finds") })
 			walk := c.Poll("/")
 			lookers.Go(func() {
 				for time.Since(began) < 10*time.Second {
@@ -156,9 +152,7 @@ func TestLookersOfAProcessShareItsReads(t *testing.T) {
 // ends with its context.
 func TestAQueueIsReadAtOnce(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		for i := range 5000 {
-			eventstest.Must(t, srv.Create(fmt.Sprintf("/long/lock-%010d", i), nil))
-		}
+		crowd(t, srv, 5000)
 		c := coordtest.Connect(t, srv)
 		bored := errors.New("bored")
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -170,7 +164,7 @@ func TestAQueueIsReadAtOnce(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		began := time.Now()
-		queue, err := c.Mutex("/long").Queue(t.Context())
+		queue, err := c.Mutex(lockPath).Queue(t.Context())
 		expect(t, err == nil && len(queue) == 5000, "the queue has %d contenders, %v; want 5000", len(queue), err)
 		cancel(bored)
 		expectError(t, <-ended, bored, "the walk")
@@ -188,8 +182,7 @@ func TestPollGoesOnWhereItStopped(t *testing.T) {
 		dirs := bare(t, srv, n)
 		eventstest.Must(t, srv.Create("/a/lock-0000000000", nil))
 		eventstest.Must(t, srv.Create("/z/lock-0000000000", nil))
-		c := coordtest.Connect(t, srv)
-		asked, walk, began := readsOf(srv), c.Poll("/"), time.Now()
+		asked, walk, began := readsOf(srv), coordtest.Connect(t, srv).Poll("/"), time.Now()
 		for {
 			l := lookAt(t, walk)
 			if len(l.paths) == 0 || l.paths[0] != "/a" || l.took > 2*time.Second || l.ages["/a"] > 2*time.Second {
@@ -241,8 +234,7 @@ func TestPollOfManyContenders(t *testing.T) {
 				eventstest.Must(t, srv.Create(fmt.Sprintf("/long/%d/lock-%010d", lock, i), nil))
 			}
 		}
-		c := coordtest.Connect(t, srv)
-		asked, walk, began := readsOf(srv), c.Poll("/long"), time.Now()
+		asked, walk, began := readsOf(srv), coordtest.Connect(t, srv).Poll("/long"), time.Now()
 		for len(lookAt(t, walk).paths) < locks {
 			if time.Since(began) > time.Minute {
 				t.Fatal("the locks are not shown within a minute")
@@ -259,8 +251,7 @@ func TestPollOfManyContenders(t *testing.T) {
 func TestPollOfALoopThatIsLeft(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		paths := grove(t, srv, 200)
-		c := coordtest.Connect(t, srv)
-		asked, walk := readsOf(srv), c.Poll("/grove")
+		asked, walk := readsOf(srv), coordtest.Connect(t, srv).Poll("/grove")
 		for range 5 {
 			for info, err := range walk(t.Context()) {
 				eventstest.Must(t, err)
@@ -290,8 +281,8 @@ func TestWhatPollYieldsIsTheCallers(t *testing.T) {
 	for _, watched := range []bool{false, true} {
 		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 			c := coordtest.Connect(t, srv)
-			held, _ := coordtest.Hold(t, c.Mutex(lockPath))
-			waits := coordtest.Queue(c.Mutex(lockPath), coordinator.Data([]byte("waiter")))
+			coordtest.Hold(t, c.Mutex(lockPath))
+			coordtest.Queue(c.Mutex(lockPath), named("waiter"))
 			walk := c.Poll("/locks")
 			ctx := session.WithWatched(t.Context(), func(string) bool { return watched })
 			for look := range 3 {
@@ -307,8 +298,62 @@ func TestWhatPollYieldsIsTheCallers(t *testing.T) {
 				}
 				expect(t, n == 1, "watched %v, look %d: %d locks, want 1", watched, look, n)
 			}
-			coordtest.End(waits)
-			coordtest.End(held)
+		})
+	}
+}
+
+// TestPollYieldsAWatchedLock that it leaves out, although the watch ends during the look.
+func TestPollYieldsAWatchedLock(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		coordtest.Hold(t, c.Mutex(lockPath))
+		walk, asked := c.Poll("/locks"), 0
+		watched := session.WithWatched(t.Context(), func(string) bool {
+			asked++
+			return asked == 1
+		})
+		for _, ctx := range []context.Context{t.Context(), watched} {
+			var paths []string
+			for l, err := range walk(ctx) {
+				eventstest.Must(t, err)
+				paths = append(paths, l.Path)
+			}
+			expect(t, len(paths) == 1, "after %d questions about the watch, it yields %q, want the lock", asked, paths)
+		}
+	})
+}
+
+// TestPollAfterALookThatStopped, because its loop was left or its context has ended: the
+// next one reads everything anew.
+func TestPollAfterALookThatStopped(t *testing.T) {
+	for _, left := range []bool{true, false} {
+		coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+			c := coordtest.Connect(t, srv)
+			coordtest.Hold(t, c.Mutex("/locks/a"))
+			old, _ := coordtest.Hold(t, c.Mutex("/locks/b"))
+			walk := c.Poll("/locks")
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			for _, err := range walk(ctx) {
+				if end(); left {
+					eventstest.Must(t, err)
+					break
+				}
+			}
+			old.Release()
+			now := map[string]string{}
+			for _, path := range []string{"/locks/b", "/locks/x"} {
+				_, grant := coordtest.Hold(t, c.Mutex(path))
+				now[path] = grant.Node
+			}
+			time.Sleep(time.Hour)
+			for l, err := range walk(t.Context()) {
+				eventstest.Must(t, err)
+				if want, is := now[l.Path]; is && len(l.Contenders) == 1 && l.Contenders[0].Node == want {
+					delete(now, l.Path)
+				}
+			}
+			expect(t, len(now) == 0, "the look after one that stopped (left: %v) does not yield %v", left, now)
 		})
 	}
 }
