@@ -32,39 +32,35 @@ func TestRealScenarios(t *testing.T) {
 	if !eventstest.Full() {
 		t.Skip("ZKGRANT_FULL=1 runs it, and make versions; other tests play most of it on the in-process server")
 	}
-	e := ensemble.Start(t, 1)
-	// This one counts goroutines, so it runs alone.
-	t.Run("cancelled waits", func(t *testing.T) { cancelledWaits(t, e) })
+	// This one counts goroutines and watches, so it runs alone.
+	t.Run("cancelled waits", func(t *testing.T) { cancelledWaits(t, ensemble.Start(t, 1)) })
 	t.Run("together", func(t *testing.T) {
 		for name, play := range map[string]func(*testing.T, *site){
-			"answers are lost":                       answersAreLost,
-			"session ends before the claim":          sessionEndsBeforeTheClaim,
-			"session ends before the function":       sessionEndsBeforeTheFunction,
-			"leader's session ends":                  leadersSessionEnds,
-			"directory is reaped before the create":  reapedBeforeTheCreate,
-			"directory is removed during a listing":  removedDuringAListing,
-			"closed during the create":               closedDuringTheCreate,
-			"acquired anew during the create":        acquiredAnewDuringTheCreate,
-			"released in an outage":                  releasedInAnOutage,
-			"context ends in an outage":              contextEndsInAnOutage,
-			"events of an outage":                    eventsOfAnOutage,
-			"closed before there was a server":       closedBeforeThereWasAServer,
-			"one of many tries":                      oneOfManyTries,
-			"a hundred callers and eleven permits":   manyCallersForPermits,
-			"twenty readers and eight writers":       readersAndWriters,
-			"terms after losses, and after an error": termsAfterLosses,
-			"foreign nodes":                          foreignNodes,
-			"Lost is read late":                      lostIsReadLate,
-			"access list of lock and parents":        accessLists,
+			"answers are lost":                      answersAreLost,
+			"session ends before the claim":         sessionEndsBeforeTheClaim,
+			"session ends before the function":      sessionEndsBeforeTheFunction,
+			"leader's session ends":                 leadersSessionEnds,
+			"directory is reaped before the create": reapedBeforeTheCreate,
+			"directory is removed during a listing": removedDuringAListing,
+			"closed during the create":              closedDuringTheCreate,
+			"acquired anew during the create":       acquiredAnewDuringTheCreate,
+			"released in an outage":                 releasedInAnOutage,
+			"context ends in an outage":             contextEndsInAnOutage,
+			"events of an outage":                   eventsOfAnOutage,
+			"closed before there was a server":      closedBeforeThereWasAServer,
+			"one of many tries":                     oneOfManyTries,
+			"a hundred callers and eleven permits":  manyCallersForPermits,
+			"twenty readers and eight writers":      readersAndWriters,
+			"terms after losses and an error":       termsAfterLosses,
+			"foreign nodes":                         foreignNodes,
+			"Lost is read late":                     lostIsReadLate,
+			"access list of lock and parents":       accessLists,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				root := "/" + strings.NewReplacer("/", "-", " ", "_", ",", "").Replace(t.Name())
-				raw := coordtest.RawClient(t, e.Addr(0))
-				makeNodes(t, raw, [2]string{root})
-				play(t, &site{func(options ...coordinator.Option) *coordinator.Coordinator {
-					return coordtest.ConnectReal(t, e.Addr(0)+root, options...)
-				}, raw, root})
+				s := onARealServer(t)
+				makeNodes(t, s.raw, [2]string{s.root})
+				play(t, s)
 			})
 		}
 	})
@@ -136,15 +132,6 @@ func (s *site) queued(t *testing.T, dir string, n int) []string {
 	return coordtest.Queued(t, s.raw, s.root+dir, n)
 }
 
-// made creates the lock's directory, which stays, and children in it.
-func (s *site) made(t *testing.T, children ...string) {
-	t.Helper()
-	makeNodes(t, s.raw, [2]string{s.root + path.Dir(lockPath)}, [2]string{s.root + lockPath})
-	for _, child := range children {
-		makeNodes(t, s.raw, [2]string{s.root + lockPath + child})
-	}
-}
-
 // owned checks that a grant's node exists and belongs to the session.
 func (s *site) owned(t *testing.T, g events.Grant, session int64) {
 	t.Helper()
@@ -198,7 +185,7 @@ func answersAreLost(t *testing.T, s *site) {
 // session ends before its claim. It is granted the lock in its next session.
 func sessionEndsBeforeTheClaim(t *testing.T, s *site) {
 	f := s.frail(t, brief())
-	s.made(t, "/stranger") // otherwise the answer to the create would be a grant
+	made(t, s, lockPath+"/stranger") // otherwise the answer to the create would be a grant
 	old := f.SessionID()
 	claim := f.next(faultnet.Up, f.partition, zktest.OpGetData, zktest.OpMulti)
 	a := f.Mutex(lockPath).Acquire(t.Context())
@@ -299,8 +286,7 @@ func removedDuringAListing(t *testing.T, s *site) {
 		return err == nil || errors.Is(err, zk.ErrNoNode) // the server may remove it first
 	})
 	f.Release()
-	lost := coordtest.LossOf(t, held)
-	expect(t, lost.Reason == events.ReasonNodeRemoved, "lost: %v, want %v", lost.Reason, events.ReasonNodeRemoved)
+	expectEqual(t, coordtest.LossOf(t, held).Reason, events.ReasonNodeRemoved, "the reason of the loss")
 	grant := coordtest.GrantOf(t, a)
 	s.owned(t, grant, f.SessionID())
 	expect(t, grant.Token > before.Token, "granted %+v after %+v, want a greater token", grant, before)
@@ -452,13 +438,7 @@ func oneOfManyTries(t *testing.T, s *site) {
 }
 
 func manyCallersForPermits(t *testing.T, s *site) {
-	const permits = 11
-	var sems []*coordinator.Semaphore
-	for range 4 {
-		sems = append(sems, s.connect().Semaphore(semPath, permits))
-	}
-	most := permitStorm(t, sems, permits, 100, 5)
-	expect(t, most == permits, "%d permits were held at most, want %d", most, permits)
+	permitStorm(t, s)
 	s.queued(t, semLeases, 0)
 }
 
@@ -531,7 +511,7 @@ func termsAfterLosses(t *testing.T, s *site) {
 // foreignNodes: nodes of other clients count if they are contenders, with or without a
 // session; other nodes do not. A node without a session outlives its client.
 func foreignNodes(t *testing.T, s *site) {
-	s.made(t, "/config", "/lock-abc", "/thread-0000000000")
+	made(t, s, lockPath+"/config", lockPath+"/lock-abc", lockPath+"/thread-0000000000")
 	dir, open := s.root+lockPath, zk.WorldACL(zk.PermAll)
 	stays, err := s.raw.Create(dir+"/lock-", nil, zk.FlagSequence, open)
 	eventstest.Must(t, err)

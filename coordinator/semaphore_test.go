@@ -48,18 +48,23 @@ func wantNothing(t *testing.T, srv *zktest.Server) {
 	expectNone(t, slices.Concat(srv.Children(semQueue), srv.Children(semLeases)), "nodes when all have released")
 }
 
-// permitStorm makes callers acquire one to three permits each, several times. It returns
-// the greatest number held at once.
-func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, callers, rounds int) int64 {
+// permitStorm makes 100 callers in four sessions acquire one to three of eleven permits
+// each, several times. At most these are held at once, and at some time all of them.
+func permitStorm(t *testing.T, s *site) {
 	t.Helper()
+	const size, callers, rounds = 11, 100, 5
+	var sems []*coordinator.Semaphore
+	for range 4 {
+		sems = append(sems, s.connect().Semaphore(semPath, size))
+	}
 	var held, most atomic.Int64
 	var wait sync.WaitGroup
 	for i := range callers {
-		s := sems[i%len(sems)]
+		sem := sems[i%len(sems)]
 		wait.Go(func() {
 			for round := range rounds {
 				n := 1 + (i+round)%3
-				err := s.Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
+				err := sem.Do(t.Context(), func(ctx context.Context, _ events.Grant) error {
 					now := held.Add(int64(n))
 					defer held.Add(int64(-n))
 					expect(t, now <= size && ctx.Err() == nil, "caller %d, round %d: %d of %d permits are held; "+
@@ -75,19 +80,12 @@ func permitStorm(t *testing.T, sems []*coordinator.Semaphore, size int64, caller
 		})
 	}
 	wait.Wait()
-	return most.Load()
+	expect(t, most.Load() == size, "%d permits were held at most, want all %d", most.Load(), size)
 }
 
-// TestNoMorePermitsThanThereAre, with 100 callers in four sessions and eleven permits.
 func TestNoMorePermitsThanThereAre(t *testing.T) {
-	const permits = 11
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		var sems []*coordinator.Semaphore
-		for range 4 {
-			sems = append(sems, coordtest.Connect(t, srv).Semaphore(semPath, permits))
-		}
-		most := permitStorm(t, sems, permits, 100, 5)
-		expect(t, most == permits, "%d permits were held at most, want all %d", most, permits)
+		permitStorm(t, onTheDouble(t, srv))
 		wantNothing(t, srv)
 	})
 }
@@ -174,8 +172,7 @@ func TestAPermitThatMayNotBeTaken(t *testing.T) {
 		wantNothing(t, srv)
 		srv.Intercept(nil)
 		coordtest.Soon(t, take(t, s, 2)[0])
-		n := len(srv.Children(semLeases))
-		expect(t, n == 2, "two permits are held with %d leases, want 2", n)
+		expectEqual(t, len(srv.Children(semLeases)), 2, "leases of two permits")
 	})
 }
 
@@ -270,14 +267,12 @@ func TestAFreePermitTakesOneRoundTrip(t *testing.T) {
 				permits, granted, released, lag)
 			ms[0].Lag(faultnet.Up, 0)
 		}
-		held := take(t, cs[0].Semaphore(semPath, size), size)
-		synctest.Wait()
+		take(t, cs[0].Semaphore(semPath, size), size)
 		for i, want := range []int{7, 6} { // at first the session expects free permits
 			before := ms[1].Read().Requests
 			waiting := cs[1].Semaphore(semPath, size).Acquire(t.Context())
 			time.Sleep(time.Second)
-			n := ms[1].Read().Requests - before
-			expect(t, n == want, "wait %d behind %d holders took %d requests, want %d", i, len(held), n, want)
+			expectEqual(t, ms[1].Read().Requests-before, want, "requests of wait %d", i)
 			coordtest.End(waiting)
 		}
 	})
@@ -295,9 +290,7 @@ func TestPermitsThatAreGivenBack(t *testing.T) {
 		ms[2].Lag(faultnet.Down, 10*time.Second)
 		late := cs[2].Semaphore(semPath, 2).Acquire(t.Context())
 		time.Sleep(time.Second) // its permit exists, but its session does not know yet
-		if n := len(srv.Children(semPath + "/leases")); n != 2 {
-			t.Fatalf("%d permits, want that of the holder, and one that is to be given back", n)
-		}
+		expectEqual(t, len(srv.Children(semLeases)), 2, "permits, with one to be given back")
 		queue, err := cs[0].Semaphore(semPath, 2).Queue(t.Context())
 		expect(t, err == nil && len(queue) == 2 && queue[0].Holding && !queue[1].Holding,
 			"the queue is %+v, %v; want one holder and one that waits", queue, err)
@@ -308,7 +301,6 @@ func TestPermitsThatAreGivenBack(t *testing.T) {
 		expect(t, !late.Valid(), "a latecomer holds beside a contender that has all permits")
 		coordtest.End(waiting)
 		coordtest.GrantOf(t, late)
-		coordtest.End(late)
 	})
 }
 
@@ -361,7 +353,6 @@ func TestATransactionNeedsAllPermits(t *testing.T) {
 		_, err := a.Txn(t.Context(), create)
 		lost := new(coordinator.LostError)
 		expect(t, errors.As(err, &lost) && !srv.Exists("/x"), "Txn = %v, and its node exists: %v; want a loss, and nothing written", err, srv.Exists("/x"))
-		coordtest.End(a)
 	})
 }
 
@@ -370,8 +361,7 @@ func TestATransactionNeedsAllPermits(t *testing.T) {
 func TestNoPermitStays(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		sem := coordtest.Connect(t, srv).Semaphore(semPath, 3)
-		first, _ := coordtest.Hold(t, sem)
-		coordtest.End(first)
+		holdAgainAndAgain(t, sem, 1)
 		lost := 0
 		srv.Intercept(func(q zktest.Request) zktest.Action {
 			switch {
