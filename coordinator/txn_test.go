@@ -42,17 +42,17 @@ func written(srv *zktest.Server) string {
 }
 
 // holder creates the ledger and returns a coordinator that holds the lock.
-func holder(t *testing.T, srv *zktest.Server, chroot string) (*coordinator.Coordinator, *coordinator.Acquisition, events.Grant) {
+func holder(t *testing.T, srv *zktest.Server) (*coordinator.Coordinator, *coordinator.Acquisition, events.Grant) {
 	t.Helper()
 	eventstest.Must(t, srv.Create(ledgerPath, nil))
-	c := connectBelow(t, srv, chroot)
+	c := coordtest.Connect(t, srv)
 	a, grant := coordtest.Hold(t, c.Mutex(lockPath))
 	return c, a, grant
 }
 
 func TestTxnRefusesBadInput(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, _ := holder(t, srv, "")
+		_, a, _ := holder(t, srv)
 		before := srv.Requests(zktest.OpMulti)
 		for name, tc := range map[string]struct {
 			op   any
@@ -78,9 +78,9 @@ func TestTxnRefusesBadInput(t *testing.T) {
 	})
 }
 
-// writesLedger reports whether the request is a transaction that writes the ledger.
+// writesLedger reports whether the request is a transaction with the ledger in it.
 func writesLedger(r zktest.Request) bool {
-	return slices.ContainsFunc(r.Parts, func(p zktest.Part) bool { return p.Op == zktest.OpSetData && p.Path == ledgerPath })
+	return slices.ContainsFunc(r.Parts, func(p zktest.Part) bool { return p.Path == ledgerPath })
 }
 
 // txnOf sends a transaction that writes the ledger, in a goroutine, and returns a channel
@@ -122,7 +122,7 @@ func TestWhatATransactionSaysOfAFault(t *testing.T) {
 		"its answer is lost":  {strikes: 1, action: zktest.CutAfter(), want: lost, unknown: true, written: "one", sent: 1},
 		"its request is lost": {strikes: 1, action: zktest.CutBefore(), want: lost, unknown: true, sent: 1},
 	}, func(t *testing.T, srv *zktest.Server, x story) {
-		_, a, grant := holder(t, srv, "")
+		_, a, grant := holder(t, srv)
 		sent := 0
 		strike(srv, x.action, func(r zktest.Request) bool {
 			if !writesLedger(r) {
@@ -155,7 +155,7 @@ func TestWhatATransactionSaysOfAFault(t *testing.T) {
 // executed.
 func TestTxnOfAPastHolderWritesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		_, a, grant := holder(t, srv, "")
+		_, a, grant := holder(t, srv)
 		waiting := coordtest.Queue(coordtest.Connect(t, srv).Mutex(lockPath))
 		goOn := make(chan struct{})
 		srv.Intercept(func(r zktest.Request) zktest.Action {
@@ -184,7 +184,7 @@ func TestTxnOfAPastHolderWritesNothing(t *testing.T) {
 // coordinator, which might read older data than the last holder wrote.
 func TestTxnOfASessionThatIsOverIsNotSent(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, a, grant := holder(t, srv, "")
+		c, a, grant := holder(t, srv)
 		sent := counting(srv, func(r zktest.Request) bool { return writesLedger(r) || r.Path == ledgerPath })
 		srv.Down(true)
 		synctest.Wait()
@@ -344,7 +344,7 @@ func TestTxnBesideReleaseIsNilOrErrReleased(t *testing.T) {
 	forEach(t, map[string]bool{
 		"while it is turned away": true, "while there is no connection": false,
 	}, func(t *testing.T, srv *zktest.Server, turnedAway bool) {
-		_, a, _ := holder(t, srv, "")
+		_, a, _ := holder(t, srv)
 		if turnedAway {
 			strike(srv, zktest.Fail(zktest.Throttled), func(r zktest.Request) (meant bool) {
 				if meant = writesLedger(r); meant {
@@ -375,7 +375,7 @@ func TestTxnIsAnsweredWhenTheCoordinatorIsClosedMeanwhile(t *testing.T) {
 		"answered late": zktest.Delay(time.Second),
 		"not answered":  zktest.Swallow(),
 	}, func(t *testing.T, srv *zktest.Server, action zktest.Action) {
-		c, a, _ := holder(t, srv, "")
+		c, a, _ := holder(t, srv)
 		strike(srv, action, writesLedger)
 		ctx := within(t, time.Hour)
 		ended, start := txnOf(ctx, a, "x"), time.Now()

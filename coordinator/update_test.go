@@ -112,7 +112,7 @@ func TestRealState(t *testing.T) {
 // Without the lock no request is sent, and f is not called.
 func TestUpdateWithoutTheLockSendsNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c, a, _ := holder(t, srv, "")
+		c, a, _ := holder(t, srv)
 		waiter := coordtest.Queue(c.Mutex(lockPath))
 		sent, calls := coordtest.Traffic(srv), 0
 		fails := func(what string, a *coordinator.Acquisition, path string, want error) {
@@ -201,7 +201,7 @@ func TestUpdateAfterAnAnswer(t *testing.T) {
 		struck := false
 		srv.Intercept(func(r zktest.Request) zktest.Action {
 			switch {
-			case partOfLedger(r) && !struck:
+			case writesLedger(r) && !struck:
 				struck = true
 				return x.action(srv, c)
 			case struck && x.after != nil && r.Op == zktest.OpConnect:
@@ -217,11 +217,6 @@ func TestUpdateAfterAnAnswer(t *testing.T) {
 	})
 }
 
-// partOfLedger reports whether a request is a transaction with the ledger in it.
-func partOfLedger(r zktest.Request) bool {
-	return slices.ContainsFunc(r.Parts, func(p zktest.Part) bool { return p.Path == ledgerPath })
-}
-
 // TestUpdatesBesideEachOther, two at a time under one lock: an Update that reports
 // success has counted.
 func TestUpdatesBesideEachOther(t *testing.T) {
@@ -229,15 +224,14 @@ func TestUpdatesBesideEachOther(t *testing.T) {
 		for _, again := range []bool{false, true} {
 			coordtest.Case(t, name+strconv.FormatBool(again), func(t *testing.T, srv *zktest.Server) {
 				eventstest.Must(t, srv.Create(ledgerPath, []byte("10")))
-				c := coordtest.Connect(t, srv)
-				lock := c.Mutex(lockPath, coordinator.Reentrant())
+				lock := coordtest.Connect(t, srv).Mutex(lockPath, coordinator.Reentrant())
 				a, _ := coordtest.Hold(t, lock)
 				b := a
 				if again {
 					b = lock.Acquire(a.Context(t.Context()))
 					coordtest.Soon(t, b)
 				}
-				once(srv, action, partOfLedger)
+				once(srv, action, writesLedger)
 				ctx := within(t, time.Hour)
 				var wg, both sync.WaitGroup
 				var errs [2]error
