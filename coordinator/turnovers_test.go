@@ -14,23 +14,19 @@ import (
 // TestATurnoverOfLocksInSeveralDirectories, of multi-locks, or of a multi-lock and a
 // mutex, meets each fault. The next acquisition is granted its lock, and no node is left.
 func TestATurnoverOfLocksInSeveralDirectories(t *testing.T) {
-	faults := map[string]func(srv *zktest.Server) zktest.Action{
-		"no fault":     func(*zktest.Server) zktest.Action { return zktest.Pass() },
-		"not executed": func(*zktest.Server) zktest.Action { return zktest.CutBefore() },
-		"not answered": func(*zktest.Server) zktest.Action { return zktest.CutAfter() },
-		"throttled":    func(*zktest.Server) zktest.Action { return zktest.Fail(zktest.Throttled) },
-		"a node deleted by hand": func(srv *zktest.Server) zktest.Action {
-			for _, node := range srv.Children("/locks/b") {
-				_ = srv.Delete(path.Join("/locks/b", node)) // a lock at other paths has no node there
-			}
-			return zktest.Pass()
-		},
-		"another contender": func(srv *zktest.Server) zktest.Action {
-			const other = "/locks/a/lock-0000000000"
-			_ = srv.Create(other, nil) // the turnover finds this node
-			time.AfterFunc(5*time.Second, func() { _ = srv.Delete(other) })
-			return zktest.Pass()
-		},
+	faults := mishaps()
+	faults["no fault"] = func(*zktest.Server, int64) zktest.Action { return zktest.Pass() }
+	faults["a node deleted by hand"] = func(srv *zktest.Server, _ int64) zktest.Action {
+		for _, node := range srv.Children("/locks/b") {
+			_ = srv.Delete(path.Join("/locks/b", node)) // a lock at other paths has no node there
+		}
+		return zktest.Pass()
+	}
+	faults["another contender"] = func(srv *zktest.Server, _ int64) zktest.Action {
+		const other = "/locks/a/lock-0000000000"
+		_ = srv.Create(other, nil) // the turnover finds this node
+		time.AfterFunc(5*time.Second, func() { _ = srv.Delete(other) })
+		return zktest.Pass()
 	}
 	for _, pair := range [][2]string{{"ab", "ab"}, {"ab", "a"}, {"a", "ab"}, {"ab", "ac"}, {"abc", "ba"}} {
 		for fault, strikes := range faults {
@@ -50,14 +46,7 @@ func TestATurnoverOfLocksInSeveralDirectories(t *testing.T) {
 					holdAgainAndAgain(t, at("abc"), 1)
 				}
 				holder, _ := coordtest.HoldReal(t, at(pair[0]))
-				struck := false
-				srv.Intercept(func(q zktest.Request) zktest.Action {
-					if struck || q.Op != zktest.OpMulti {
-						return zktest.Pass()
-					}
-					struck = true
-					return strikes(srv)
-				})
+				strikeNth(srv, 1, strikes, isA(zktest.OpMulti))
 				holder.Release()
 				next, _ := coordtest.HoldReal(t, at(pair[1]))
 				<-holder.Done()
