@@ -163,18 +163,13 @@ func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		all := mutexes(cs[0], pathsOf(paths)...)
 		holdAgainAndAgain(t, all, 2) // makes the directories, and learns that they are ours
-		before := coordtest.Total(ms)
-		holdAgainAndAgain(t, all, cycles)
-		n := coordtest.Total(ms).Minus(before)
+		n := coordtest.Cost(ms, func() { holdAgainAndAgain(t, all, cycles) })
 		expect(t, n.Requests == 2*cycles && n.Events == 0, "%d cycles took %+v, want 2 requests each", cycles, n)
-		held, grant := coordtest.Hold(t, all)
+		_, grant := coordtest.Hold(t, all)
 		expectEqual(t, len(grant.Members), paths, "members that are granted")
-		before = coordtest.Total(ms)
-		time.Sleep(5 * time.Minute)
-		n = coordtest.Total(ms).Minus(before)
+		n = coordtest.Cost(ms, func() { time.Sleep(5 * time.Minute) })
 		expect(t, n.Requests <= 5*60+paths, // one probe a second, and one request to watch each node
 			"to hold it for five minutes took %+v, want at most %d requests", n, 5*60+paths)
-		held.Release()
 	})
 }
 
@@ -184,38 +179,33 @@ func TestThirtyTwoFreeLocksCostTwoRequests(t *testing.T) {
 func TestAMultiLockWhoseDirectoriesWereRemoved(t *testing.T) {
 	const last = "/kept/last"
 	others := pathsOf(11)
-	for name, stays := range map[string]bool{"all of them": false, "all but the last": true} {
-		t.Run(name, func(t *testing.T) {
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				for _, p := range []string{path.Dir(last), path.Dir(others[0])} {
-					eventstest.Must(t, srv.Create(p, nil))
-				}
-				cs, ms := coordtest.Metered(t, srv, 1)
-				ms[0].Lag(faultnet.Up, time.Millisecond)
-				all := mutexes(cs[0], append(others, last)...)
-				cycle := func() time.Duration {
-					start := time.Now()
-					holdAgainAndAgain(t, all, 1)
-					return time.Since(start)
-				}
-				first := cycle()
-				for _, p := range others {
-					eventstest.Must(t, srv.Delete(p))
-				}
-				if stays {
-					srv.Intercept(func(q zktest.Request) zktest.Action {
-						if q.Op == zktest.OpCreateContainer && q.Path == last {
-							return zktest.Fail(zktest.NoAuth) // servers check this before they look for the node
-						}
-						return zktest.Pass()
-					})
-				} else {
-					eventstest.Must(t, srv.Delete(last))
-				}
-				expectEqual(t, cycle(), first, "how long it takes when they were removed")
+	forEach(t, map[string]bool{
+		"all of them": false, "all but the last": true,
+	}, func(t *testing.T, srv *zktest.Server, stays bool) {
+		for _, p := range []string{path.Dir(last), path.Dir(others[0])} {
+			eventstest.Must(t, srv.Create(p, nil))
+		}
+		cs, ms := coordtest.Metered(t, srv, 1)
+		ms[0].Lag(faultnet.Up, time.Millisecond)
+		all := mutexes(cs[0], append(others, last)...)
+		cycle := func() time.Duration {
+			start := time.Now()
+			holdAgainAndAgain(t, all, 1)
+			return time.Since(start)
+		}
+		first := cycle()
+		for _, p := range others {
+			eventstest.Must(t, srv.Delete(p))
+		}
+		if stays { // servers check permissions before they look for the node
+			strike(srv, zktest.Fail(zktest.NoAuth), func(q zktest.Request) bool {
+				return q.Op == zktest.OpCreateContainer && q.Path == last
 			})
-		})
-	}
+		} else {
+			eventstest.Must(t, srv.Delete(last))
+		}
+		expectEqual(t, cycle(), first, "how long it takes when they were removed")
+	})
 }
 
 // TestRealMultiLockAsLargeAsARequestMayBe sends the largest transaction to a real server.

@@ -87,8 +87,7 @@ func TestASlowLookupEndsInASession(t *testing.T) {
 			const takes = 5 * time.Second
 			n := newNames(takes, "127.0.0.1")
 			start := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
+			ctx := within(t, time.Hour)
 			c, err := coordinator.Connect(ctx, "zk.test:2181", n.option(srv), coordinator.WithSessionTimeout(timeout))
 			eventstest.Must(t, err)
 			defer func() { eventstest.Check(t, c.Close()) }()
@@ -124,9 +123,7 @@ func TestASlowLookupEndsInASession(t *testing.T) {
 func TestALookupThatNeverEndsIsGivenUp(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		n := newNames(time.Hour, "127.0.0.1")
-		ctx, cancel := context.WithTimeout(t.Context(), 65*time.Second)
-		defer cancel()
-		_, err := coordinator.Connect(ctx, "zk.test:2181", n.option(srv))
+		_, err := coordinator.Connect(within(t, 65*time.Second), "zk.test:2181", n.option(srv))
 		expect(t, err != nil && strings.Contains(err.Error(), "zk.test:2181: name not resolved "),
 			"Connect = %v, want it to say that the name is not resolved", err)
 		expectEqual(t, n.lookups.Load(), 3, "lookups in 65 s, of which each ends after 30 s")

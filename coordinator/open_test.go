@@ -90,9 +90,7 @@ func TestRealEverythingMayBeAskedForBeforeThereIsAServer(t *testing.T) {
 	proxy.Refuse(true)
 	c := opened(t, proxy.Addr())
 	playFirst(coordtest.RealContext(t), t, c, "/real-open", func() {
-		soon, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		err := c.Ready(soon)
+		err := c.Ready(within(t, time.Second))
 		expect(t, errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), proxy.Addr()),
 			"while the server refuses, Ready = %v, want the end of its context and the server's address", err)
 	}, proxy.Heal)
@@ -151,8 +149,7 @@ func TestATryIsBounded(t *testing.T) {
 func TestATryOutlivesABriefOutage(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		srv.Down(true)
-		c := opened(t, srv.Addr(), srv.Option())
-		a := c.Mutex(lockPath).Acquire(t.Context(), coordinator.Try())
+		a := opened(t, srv.Addr(), srv.Option()).Mutex(lockPath).Acquire(t.Context(), coordinator.Try())
 		time.Sleep(time.Second)
 		srv.Down(false)
 		coordtest.Soon(t, a)
@@ -250,8 +247,7 @@ func TestReadyEndsWithClose(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		srv.Down(true)
 		c := opened(t, srv.Addr(), srv.Option())
-		ready := make(chan error, 1)
-		go func() { ready <- c.Ready(t.Context()) }()
+		ready := inBackground(func() error { return c.Ready(t.Context()) })
 		synctest.Wait()
 		eventstest.Check(t, c.Close())
 		synctest.Wait()
@@ -270,9 +266,7 @@ func TestConnectThatFailsIsOver(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		core, logs := observer.New(zap.WarnLevel)
 		srv.MuteAll(true)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
+		ctx, start := within(t, time.Second), time.Now()
 		_, err := coordinator.Connect(ctx, srv.Addr(), srv.Option(), coordinator.WithLogger(zap.New(core)))
 		took := time.Since(start)
 		expect(t, errors.Is(err, context.DeadlineExceeded) && took <= 1200*time.Millisecond,
@@ -289,8 +283,7 @@ func TestATimeoutThatServersChangeIsLogged(t *testing.T) {
 	} {
 		eventstest.Bubble(t, func(t *testing.T) {
 			srv := zktest.Start(t, zktest.Tick(granted/20))
-			core, logs := observer.New(zap.WarnLevel)
-			c := coordtest.Connect(t, srv, coordinator.WithSessionTimeout(asks), coordinator.WithLogger(zap.New(core)))
+			c, logs := logged(t, srv, zap.WarnLevel, coordinator.WithSessionTimeout(asks))
 			for range 2 {
 				var got []string
 				for _, line := range logs.FilterMessage("the servers have changed the session timeout").AllUntimed() {

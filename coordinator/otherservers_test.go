@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
@@ -20,27 +19,24 @@ var others = map[string]zktest.Setting{"ZooKeeper 3.4": zktest.ZooKeeper34(), "C
 // Each request for a container costs a connection there, so few are made.
 func TestLocksWithoutContainers(t *testing.T) {
 	for name, setting := range others {
-		t.Run(name, func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				srv := zktest.Start(t, setting)
-				core, logs := observer.New(zap.WarnLevel)
-				c := coordtest.Connect(t, srv, coordinator.WithLogger(zap.New(core)))
-				start := time.Now()
-				a, _ := coordtest.Hold(t, c.Mutex("/a/b/c"))
-				took := time.Since(start)
-				expect(t, took <= time.Second, "the first lock takes %v, want a second at most", took)
-				b, _ := coordtest.Hold(t, c.ReadWrite("/d/e").Read())
-				asked := srv.Requests(zktest.OpCreateContainer)
-				expect(t, asked <= 2, "%d containers are asked for, want 2 at most", asked)
-				expectEqual(t, logs.FilterMessageSnippet("no container nodes").Len(), 1, "lines about it")
-				next := coordtest.Queue(coordtest.Connect(t, srv).Mutex("/a/b/c"))
-				coordtest.End(a)
-				coordtest.Soon(t, next)
-				coordtest.End(next)
-				coordtest.End(b)
-				time.Sleep(time.Hour)
-				expect(t, srv.Exists("/a/b/c"), "the lock's directory is gone, want it to stay")
-			})
+		eventstest.Case(t, name, func(t *testing.T) {
+			srv := zktest.Start(t, setting)
+			c, logs := logged(t, srv, zap.WarnLevel)
+			start := time.Now()
+			a, _ := coordtest.Hold(t, c.Mutex("/a/b/c"))
+			took := time.Since(start)
+			expect(t, took <= time.Second, "the first lock takes %v, want a second at most", took)
+			b, _ := coordtest.Hold(t, c.ReadWrite("/d/e").Read())
+			asked := srv.Requests(zktest.OpCreateContainer)
+			expect(t, asked <= 2, "%d containers are asked for, want 2 at most", asked)
+			expectEqual(t, logs.FilterMessageSnippet("no container nodes").Len(), 1, "lines about it")
+			next := coordtest.Queue(coordtest.Connect(t, srv).Mutex("/a/b/c"))
+			coordtest.End(a)
+			coordtest.Soon(t, next)
+			coordtest.End(next)
+			coordtest.End(b)
+			time.Sleep(time.Hour)
+			expect(t, srv.Exists("/a/b/c"), "the lock's directory is gone, want it to stay")
 		})
 	}
 }
@@ -73,9 +69,7 @@ func TestRealOnTheServersThereAre(t *testing.T) {
 	server := coordtest.Servers(t, 1).Addr(0)
 	c, other := coordtest.ConnectReal(t, server), coordtest.ConnectReal(t, server)
 	a, first := coordtest.Hold(t, c.Mutex("/other/servers/a"))
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err := other.Mutex("/other/servers/a").Acquire(ctx).Wait(t.Context())
+	_, err := other.Mutex("/other/servers/a").Acquire(within(t, 100*time.Millisecond)).Wait(t.Context())
 	expectError(t, err, context.DeadlineExceeded, "a second holder")
 	coordtest.End(a)
 	b, second := coordtest.Hold(t, other.Mutex("/other/servers/a"))

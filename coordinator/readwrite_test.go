@@ -52,17 +52,12 @@ func TestAReleaseOfAReadWriteLockWakesOnlyThoseItAdmits(t *testing.T) {
 		}
 		join((*coordinator.ReadWrite).Write)
 		release := func(i, requests int, what string) {
-			before := coordtest.Total(ms)
-			all[i].Release()
-			n := coordtest.Total(ms).Minus(before).Requests
-			expect(t, n == requests, "%s: %d requests, want %d", what, n, requests)
+			expectEqual(t, coordtest.Cost(ms, all[i].Release).Requests, requests, "%s: requests", what)
 		}
 		want := func(first, last int) {
 			t.Helper()
 			for i, a := range all {
-				if a.Valid() != (i >= first && i <= last) {
-					t.Fatalf("%d holds: %v, want %d to %d to hold", i, a.Valid(), first, last)
-				}
+				expectEqual(t, a.Valid(), i >= first && i <= last, "%d holds, as %d to %d should", i, first, last)
 			}
 		}
 		want(0, 0)
@@ -98,10 +93,7 @@ func TestAReaderCostsOneRequestAloneAndThreeBesideAnother(t *testing.T) {
 		coordtest.Warm(t, cs[0])
 		read := cs[0].ReadWrite(lockPath).Read()
 		costs := func(what string, want int, do func()) {
-			before := coordtest.Total(ms)
-			do()
-			n := coordtest.Total(ms).Minus(before).Requests
-			expect(t, n == want, "%s: %d requests, want %d", what, n, want)
+			expectEqual(t, coordtest.Cost(ms, do).Requests, want, "%s: requests", what)
 		}
 		var first, second *coordinator.Acquisition
 		costs("a reader alone", 1, func() { first = coordtest.Queue(read) })

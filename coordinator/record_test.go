@@ -80,9 +80,8 @@ func (c recordPermission) play(t *testing.T, s *site) {
 	holds := s.connect()
 	a := detecting(holds).Acquire(context.Background())
 	g, err := a.Wait(coordtest.RealContext(t))
-	if (err == nil) != c.held || err != nil && !errors.Is(err, coordinator.ErrNoAuth) {
-		t.Fatalf("Wait = %+v, %v; want a grant: %v, or ErrNoAuth", g, err, c.held)
-	}
+	expect(t, (err == nil) == c.held && (err == nil || errors.Is(err, coordinator.ErrNoAuth)),
+		"Wait = %+v, %v; want a grant: %v, or ErrNoAuth", g, err, c.held)
 	a.Release()
 	stays := c.held && c.above&zk.PermDelete == 0
 	if err := coordtest.EndOf(t, a); c.held {

@@ -116,7 +116,6 @@ func TestReleaseAndWait(t *testing.T) {
 		srv.Mute(c.SessionID(), true)
 		eventstest.Must(t, inner.ReleaseAndWait(brief()))  // the node stays with the outer one
 		eventstest.Must(t, cached.ReleaseAndWait(brief())) // the node stays with the cache
-		srv.Mute(c.SessionID(), false)
 	})
 }
 
@@ -133,18 +132,13 @@ func TestCloseEndsAReleaseThatIsPending(t *testing.T) {
 				lock = c.Mutex(lockPath, coordinator.DetectCrash())
 			}
 			held, _ := coordtest.Hold(t, lock)
-			srv.Intercept(func(r zktest.Request) zktest.Action {
-				switch {
-				case name == "a mute server":
-					return zktest.Swallow()
-				case r.Op == zktest.OpDelete || r.Op == zktest.OpMulti:
-					return zktest.Fail(zktest.Throttled)
-				default:
-					return zktest.Pass()
-				}
-			})
-			result := make(chan error, 1)
-			go func() { result <- held.ReleaseAndWait(context.WithoutCancel(t.Context())) }()
+			if name == "a mute server" {
+				strike(srv, zktest.Swallow(), func(zktest.Request) bool { return true })
+			} else {
+				onEach(srv, zktest.Fail(zktest.Throttled), zktest.OpDelete, zktest.OpMulti)
+			}
+			ctx := context.WithoutCancel(t.Context())
+			result := inBackground(func() error { return held.ReleaseAndWait(ctx) })
 			synctest.Wait()
 			left := c.Close()
 			synctest.Wait()

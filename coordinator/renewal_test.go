@@ -159,8 +159,7 @@ func TestRealRenewal(t *testing.T) {
 	expectError(t, renew(first), zk.ErrNotEmpty, "with another node in it")
 	eventstest.Must(t, raw.Delete(first, -1))
 	eventstest.Must(t, renew(second))
-	node := makes()
-	expect(t, node == dir+"/lock-0000000000", "in the new directory the first node is %s, want number 0", node)
+	expectEqual(t, makes(), dir+"/lock-0000000000", "the first node in the new directory")
 }
 
 // TestRealSequenceEnds: a server that has counted to the end of 31 bits assigns the last

@@ -234,8 +234,7 @@ func playRevocations(t *testing.T, s *site, lock lockKind) {
 		if n := len(a.Revoked()); n != 1 {
 			t.Fatalf("%s %d revocations can be read from Revoked, want one", when, n)
 		}
-		got := <-a.Revoked()
-		expect(t, got == want, "%s Revoked has %+v, want %+v", when, got, want)
+		expectEqual(t, <-a.Revoked(), want, "%s Revoked has", when)
 	}
 	wantRead("after a first revocation", revoke(2*time.Hour))
 	revoke(time.Hour)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -130,8 +131,7 @@ func besideASemaphore(t *testing.T, s *site) {
 
 	lock, _ := coordtest.HoldReal(t, c.Mutex("/q/locks"))
 	refused(c.Semaphore("/q", 1), "locks")
-	err := c.Semaphore("/q", 1).Resize(t.Context(), 2)
-	tell(t, "Resize", err, coordinator.ErrKind, "locks")
+	tell(t, "Resize", c.Semaphore("/q", 1).Resize(t.Context(), 2), coordinator.ErrKind, "locks")
 	coordtest.End(lock)
 	coordtest.GrantOf(t, c.Semaphore("/q", 1).Acquire(t.Context()))
 }
@@ -149,28 +149,20 @@ func TestNoNodeStaysInASemaphore(t *testing.T) {
 		for name, lock := range map[string]coordinator.Handle{
 			"mutex": other.Mutex("/sem/locks"), "multi": other.Multi(other.Mutex("/fine"), other.Mutex("/sem/locks")),
 		} {
-			fine, _ := coordtest.Hold(t, other.Mutex("/fine"))
-			coordtest.End(fine) // so that its directory exists
+			holdAgainAndAgain(t, other.Mutex("/fine"), 1) // so that its directory exists
 			first, _ := coordtest.Hold(t, sem)
 			second := coordtest.Queue(sem)
-			lost := 0
-			srv.Intercept(func(q zktest.Request) zktest.Action {
-				if q.Session != other.SessionID() || q.Op != zktest.OpMulti && q.Op != zktest.OpCreate || lost > 0 {
-					return zktest.Pass()
-				}
-				lost++
-				return zktest.CutAfter()
-			})
+			lost := once(srv, zktest.CutAfter(), of(other.SessionID(), zktest.OpMulti, zktest.OpCreate))
 			err := coordtest.EndOf(t, lock.Acquire(t.Context()))
-			expect(t, errors.Is(err, coordinator.ErrKind) && lost == 1, "%s: %v, and %d replies were lost; want ErrKind and one", name, err, lost)
+			expect(t, errors.Is(err, coordinator.ErrKind) && lost.Load(),
+				"%s: %v, and a reply was lost: %v; want ErrKind, and one lost", name, err, lost.Load())
 			synctest.Wait()
 			left, waiters := srv.Children("/fine"), srv.Children("/sem/locks")
 			expect(t, len(left) == 0 && len(waiters) == 1, "%s: left at /fine: %q, in the queue of the semaphore: %q; want the waiter", name, left, waiters)
 			coordtest.End(first)
 			coordtest.Soon(t, second)
 			coordtest.End(second)
-			third, _ := coordtest.Hold(t, sem)
-			coordtest.End(third)
+			holdAgainAndAgain(t, sem, 1)
 		}
 	})
 }
@@ -200,13 +192,10 @@ func wantComponent(t *testing.T, text string) (component string) {
 	c := coordinator.PathEscape(text)
 	_, contends := events.ParseName(c)
 	strange := strings.ContainsFunc(c, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' || r == ',' })
-	switch c {
-	case "", ".", "..", "locks", "leases", "size", "zookeeper":
-		strange = true
-	}
-	if strange || contends || numbered.MatchString(c) || strings.HasSuffix(c, ".holder") || len(c) > 200 {
-		t.Errorf("%q becomes %q of %d bytes, want a component of at most 200 bytes that means nothing", text, c, len(c))
-	}
+	reserved := slices.Contains([]string{"", ".", "..", "locks", "leases", "size", "zookeeper"}, c) ||
+		strings.HasSuffix(c, ".holder")
+	expect(t, !strange && !reserved && !contends && !numbered.MatchString(c) && len(c) <= 200,
+		"%q becomes %q of %d bytes, want a component of at most 200 bytes that means nothing", text, c, len(c))
 	back, err := coordinator.PathUnescape(c)
 	if long := strings.Contains(c, "%~"); long != errors.Is(err, coordinator.ErrPath) || !long && (back != text || err != nil) {
 		t.Errorf("%q becomes %q and then %q, %v; want the text, or ErrPath of a hash", text, c, back, err)
@@ -227,8 +216,7 @@ func TestPathEscapeMakesOneComponentOfAnyText(t *testing.T) {
 		"lock-0000000000": "lock-000000000%30", "12345678": "12345678",
 		strings.Repeat("a", 200): strings.Repeat("a", 200),
 	} {
-		got := coordinator.PathEscape(text)
-		expect(t, got == want, "PathEscape(%q) = %q, want %q", text, got, want)
+		expectEqual(t, coordinator.PathEscape(text), want, "PathEscape(%q)", text)
 	}
 	for _, c := range []string{"", "a/b", "ü", "%zz", "%61", "locks", "lock-0000000000", "%2e", strings.Repeat("a", 201)} {
 		_, err := coordinator.PathUnescape(c)

@@ -111,8 +111,7 @@ func revokes(t *testing.T, kind string, took time.Duration, n int32, mishap func
 		if holder == nil || t.Failed() {
 			return
 		}
-		lost := <-holder.Lost()
-		expect(t, lost.Reason == reason, "the holder hears %+v, want %v", lost, reason)
+		expectEqual(t, (<-holder.Lost()).Reason, reason, "the reason of the loss")
 	})
 	return requests
 }
@@ -291,9 +290,7 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 			err := c.Revoke(within(t, 100*time.Millisecond), lockPath, grace)
 			expectError(t, err, context.DeadlineExceeded, "Revoke without a connection")
 		}
-		asked := counting(srv, func(r zktest.Request) bool {
-			return r.Session == id && isA(zktest.OpMulti, zktest.OpGetChildren2)(r)
-		})
+		asked := counting(srv, of(id, zktest.OpMulti, zktest.OpGetChildren2))
 		time.Sleep(time.Minute)
 		expect(t, slices.Equal(before, contents(srv)) && holder.Valid() && asked.Load() == 0,
 			"before %q, after %q, the holder valid: %v, %d requests; want no change and no request",
@@ -306,8 +303,7 @@ func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 func TestDataThatWouldBeARevocationAreRefused(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		election := c.Election("/election")
-		leader, _ := coordtest.Hold(t, election, coordinator.Data([]byte("_REVOKE__")))
+		leader, _ := coordtest.Hold(t, c.Election("/election"), named("_REVOKE__"))
 		before := contents(srv)
 		for _, data := range []string{"__REVOKE__", "__REVOKE__ 5\nmine", "__REVOKE__x"} {
 			for name, lock := range kindsOf() {

@@ -115,35 +115,33 @@ func realReentry(t *testing.T, e *ensemble.Ensemble) {
 // while its node is removed. No acquisition receives a loss without a Grant, all of them
 // end, and Close returns.
 func TestALockIsLostWhileItIsEnteredAgain(t *testing.T) {
-	for kind, options := range map[string][]coordinator.LockOption{
+	forEach(t, map[string][]coordinator.LockOption{
 		"mutex": {coordinator.Reentrant()}, "cached": {coordinator.Reentrant(), coordinator.Cached()},
-	} {
-		coordtest.Case(t, kind, func(t *testing.T, srv *zktest.Server) {
-			c := coordtest.Connect(t, srv)
-			for round := range 200 {
-				lock := c.Mutex(fmt.Sprint("/locks/", round), options...)
-				outer, grant := coordtest.Hold(t, lock)
-				ctx := outer.Context(context.Background())
-				time.Sleep(3 * time.Second) // from then on the node is watched
-				var wg sync.WaitGroup
-				for range 4 {
-					wg.Go(func() {
-						for ctx.Err() == nil {
-							a := lock.Acquire(ctx)
-							_, _ = a.Wait(context.Background())
-							coordtest.End(a)
-							if len(a.Lost()) > 0 {
-								lost := <-a.Lost()
-								expect(t, lost.Token == grant.Token, "%+v, want no loss, or that of %+v", lost, grant)
-							}
+	}, func(t *testing.T, srv *zktest.Server, options []coordinator.LockOption) {
+		c := coordtest.Connect(t, srv)
+		for round := range 200 {
+			lock := c.Mutex(fmt.Sprint("/locks/", round), options...)
+			outer, grant := coordtest.Hold(t, lock)
+			ctx := outer.Context(context.Background())
+			time.Sleep(3 * time.Second) // from then on the node is watched
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						a := lock.Acquire(ctx)
+						_, _ = a.Wait(context.Background())
+						coordtest.End(a)
+						if len(a.Lost()) > 0 {
+							lost := <-a.Lost()
+							expect(t, lost.Token == grant.Token, "%+v, want no loss, or that of %+v", lost, grant)
 						}
-					})
-				}
-				eventstest.Must(t, srv.Delete(grant.Node))
-				wg.Wait()
-				<-outer.Done()
+					}
+				})
 			}
-			eventstest.Must(t, c.Close())
-		})
-	}
+			eventstest.Must(t, srv.Delete(grant.Node))
+			wg.Wait()
+			<-outer.Done()
+		}
+		eventstest.Must(t, c.Close())
+	})
 }

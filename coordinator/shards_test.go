@@ -66,8 +66,7 @@ func TestShardsWithoutTheirMembers(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
 		s := &Shards{C: c, Root: "/shards", Start: func(int) {}, Stop: func(int) {}}
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(t.Context(), 3) }()
+		ended := inBackground(func() error { return s.Run(t.Context(), 3) })
 		time.Sleep(time.Minute)
 		strike(srv, zktest.Fail(zktest.NoAuth), func(q zktest.Request) bool {
 			return q.Op == zktest.OpGetChildren2 && strings.HasPrefix(q.Path, "/shards/members")
@@ -108,6 +107,5 @@ func TestShards(t *testing.T) {
 		o.want("one is killed", need, 3, 4)
 		cancel()
 		running.Wait()
-		srv.MuteAll(false)
 	})
 }

@@ -217,10 +217,7 @@ func TestATransactionThatIsGivenUpCountsOnce(t *testing.T) {
 // is withdrawn during its pause. The next create is combined with neither.
 func TestACreateThatWasTurnedAwayGoesByItself(t *testing.T) {
 	throttledTrial(t, []zktest.Op{zktest.OpMulti, zktest.OpDelete}, func(th *throttling) {
-		for range 3 {
-			a, _ := coordtest.Hold(th.T, th.c.Mutex(lockPath))
-			coordtest.End(a)
-		}
+		holdAgainAndAgain(th.T, th.c.Mutex(lockPath), 3)
 		for range 10 { // the scheduler decides whether the two are combined
 			holder, _ := coordtest.Hold(th.T, th.c.Mutex(lockPath))
 			synctest.Wait()
@@ -251,9 +248,7 @@ func TestRequestsThatAreTurnedAwayAreSaid(t *testing.T) {
 			})
 			said := func(want int, when string) {
 				lines := logs.FilterMessage(turnedAwayMessage).All()
-				if len(lines) != want {
-					t.Fatalf("%s %d lines of the log say it, want %d", when, len(lines), want)
-				}
+				expectEqual(t, len(lines), want, "%s: lines of the log that say it", when)
 				for _, line := range lines {
 					text, _ := line.ContextMap()["error"].(string)
 					expect(t, line.Level == zap.WarnLevel && strings.Contains(text, cause),

@@ -160,9 +160,8 @@ func TestUnfairWithoutWrite(t *testing.T) {
 		holder, grant := coordtest.Hold(t, a.Unfair(taskPath, acl))
 		waiter, second := coordtest.Queue(b.Unfair(taskPath, acl)), coordtest.Queue(a.Unfair(taskPath, acl))
 		time.Sleep(5 * time.Second)
-		if !holder.Valid() || waiter.Valid() || second.Valid() {
-			t.Fatal("beside the holder another one holds, or the holder has lost the lock; want the holder alone")
-		}
+		expect(t, holder.Valid() && !waiter.Valid() && !second.Valid(),
+			"beside the holder another one holds, or the holder has lost the lock; want the holder alone")
 		holder.Release()
 		time.Sleep(5 * time.Second)
 		if waiter.Valid() == second.Valid() {
@@ -178,8 +177,7 @@ func TestUnfairWithoutWrite(t *testing.T) {
 
 func TestUnfairDeleteWaitsForTransactions(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		a := coordtest.Connect(t, srv)
-		holder, _ := coordtest.Hold(t, a.Unfair(taskPath))
+		holder, _ := coordtest.Hold(t, coordtest.Connect(t, srv).Unfair(taskPath))
 		strike(srv, zktest.Delay(time.Second), func(r zktest.Request) bool { return len(r.Parts) > 1 })
 		done := inBackground(func() error {
 			return txnErr(holder.Txn(t.Context(), &zk.CreateRequest{Path: "/made", Acl: zk.WorldACL(zk.PermAll)}))
@@ -217,9 +215,8 @@ func TestANodeDeletedUnderALostLockLetsTheNextIn(t *testing.T) {
 		srv.CutAll()
 		<-lost
 		time.Sleep(10 * time.Second) // there is a connection again
-		if waiter.Valid() || !srv.Exists(taskPath) {
-			t.Fatalf("while the function runs the waiter is valid: %t, and there are %v", waiter.Valid(), srv.Tree())
-		}
+		expect(t, !waiter.Valid() && srv.Exists(taskPath),
+			"while the function runs the waiter is valid: %t, and there are %v", waiter.Valid(), srv.Tree())
 		before := m.Read()
 		eventstest.Must(t, srv.Delete(taskPath))
 		time.Sleep(time.Second) // a waiter backs off for at most a third of a second

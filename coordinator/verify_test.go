@@ -123,8 +123,7 @@ func TestHeldLocksAreVerifiedTogether(t *testing.T) {
 		seen.wantSizes(t, n/100)
 		wantLost(t, all, nil)
 		for _, a := range all {
-			got := seen.checked[a.Grant().Node]
-			expect(t, got == 1, "%s is checked %d times, want it once", a.Grant().Node, got)
+			expectEqual(t, seen.checked[a.Grant().Node], 1, "checks of %s", a.Grant().Node)
 		}
 		// Concurrent requests are sent in no fixed order, and each answer makes room for
 		// another one.
