@@ -45,17 +45,15 @@ func TestCopiesStandAlone(t *testing.T) {
 			text, err := os.ReadFile(file)
 			eventstest.Must(t, err)
 			for _, not := range []string{"/internal/", "eventstest"} {
-				if strings.Contains(string(text), not) {
-					t.Errorf("%s names %s, which a user cannot import", file, not)
-				}
+				eventstest.Expect(t, !strings.Contains(string(text), not),
+					"%s names %s, which a user cannot import", file, not)
 			}
 			if !strings.HasSuffix(file, "_test.go") {
 				lines += strings.Count(string(text), "\n")
 			}
 		}
-		if lines == 0 || lines > c.lines {
-			t.Errorf("%s has %d lines, want at most %d", c.program, lines, c.lines)
-		}
+		eventstest.Expect(t, lines != 0 && lines <= c.lines,
+			"%s has %d lines, want at most %d", c.program, lines, c.lines)
 	}
 }
 
@@ -86,9 +84,7 @@ func stop(t *testing.T, folder, servers string) {
 				if left := stagetest.Ephemerals(t, servers, root); len(left) != 1 {
 					t.Errorf("when the waiter has ended there are the nodes %v, want the holder's", left)
 				}
-				if second.Count(c.holds) > 0 {
-					t.Errorf("the waiter says that it has the lock, want none but the holder to say so:\n%s", second)
-				}
+				eventstest.Equal(t, second.Count(c.holds), 0, "how often the waiter says that it holds")
 
 				third := c.begin(t, folder, servers+root)
 				stagetest.AwaitEphemerals(t, servers, root, 2)
@@ -98,9 +94,8 @@ func stop(t *testing.T, folder, servers string) {
 				third.Send(sig)
 				third.Exits(0)
 				third.Must(t, "stopped")
-				if left := stagetest.Ephemerals(t, servers, root); len(left) > 0 {
-					t.Errorf("left behind: %v, want no node of a session", left)
-				}
+				left := stagetest.Ephemerals(t, servers, root)
+				eventstest.Expect(t, len(left) == 0, "left behind: %v, want no node of a session", left)
 			})
 		}
 	}
@@ -142,9 +137,7 @@ func connecting(t *testing.T, folder string) {
 				p.Send(sig)
 				p.Exits(0)
 				p.Must(t, "stopped")
-				if p.Count("\n") != 1 {
-					t.Errorf("the program said %q, want one line", p)
-				}
+				eventstest.Expect(t, p.Count("\n") == 1, "the program said %q, want one line", p)
 			})
 		}
 	}

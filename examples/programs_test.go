@@ -121,9 +121,8 @@ func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 				p.Must(t, "interrupted")
 			}
 			p.Must(t, c.says...)
-			if left := stagetest.Ephemerals(t, servers, root); len(left) > 0 {
-				t.Errorf("left behind: %v, want no node of a session", left)
-			}
+			left := stagetest.Ephemerals(t, servers, root)
+			eventstest.Expect(t, len(left) == 0, "left behind: %v, want no node of a session", left)
 		})
 	}
 }

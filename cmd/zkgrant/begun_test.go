@@ -112,9 +112,7 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 					}
 					return
 				}
-				if code != way.code {
-					t.Errorf("exit code %d, want %d", code, way.code)
-				}
+				eventstest.Expect(t, code == way.code, "exit code %d, want %d", code, way.code)
 				run.Must(t, way.word)
 				g.nodes(0, "when run has ended")
 				g.record(crash)
@@ -181,9 +179,8 @@ func TestASupervisorThatIsLate(t *testing.T) {
 	supervisor.Exits(0)
 	eventstest.Check(t, reported.Close())
 	said, err := io.ReadAll(reports)
-	if err != nil || string(said) != "late 0\n" {
-		t.Errorf("the supervisor reports %q, %v; want that it is late, and nothing else", said, err)
-	}
+	eventstest.Expect(t, err == nil && string(said) == "late 0\n",
+		"the supervisor reports %q, %v; want that it is late, and nothing else", said, err)
 	eventstest.Check(t, errors.Join(control.Close(), reports.Close()))
 }
 
@@ -240,9 +237,8 @@ func TestTheNumberOfAGroupThatHasEnded(t *testing.T) {
 	if len(left) != 1 {
 		t.Fatalf("left behind are %v, want one process", left)
 	}
-	if !command.signal(syscall.SIGTERM) {
-		t.Error("TERM does not reach what the command has left behind")
-	}
+	eventstest.Expect(t, command.signal(syscall.SIGTERM),
+		"TERM does not reach what the command has left behind")
 	eventstest.Eventually(t, "it has ended", func() bool { return gone(t, left[0]) })
 	eventstest.Eventually(t, "nothing is left", command.empty)
 }

@@ -117,9 +117,8 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 	for _, p := range all {
 		matches(t, "cron's mail", p, `^$`) // timeout also reports when it kills itself
 	}
-	if left := g.Children("/locks/" + name); len(left) > 0 {
-		t.Errorf("%s: the nodes %v are left, want none", line, left)
-	}
+	left := g.Children("/locks/" + name)
+	eventstest.Expect(t, len(left) == 0, "%s: the nodes %v are left, want none", line, left)
 }
 
 func count(t *testing.T, file, line string) int {

@@ -45,9 +45,8 @@ func (e ending) comes(t *testing.T) {
 
 func (g *rig) record(want bool) {
 	g.t.Helper()
-	if _, got := g.Data(lockPath + ".holder"); got != want {
-		g.t.Errorf("the record of a crash is there: %t, want %t", got, want)
-	}
+	_, got := g.Data(lockPath + ".holder")
+	eventstest.Expect(g.t, got == want, "the record of a crash is there: %t, want %t", got, want)
 }
 
 // mute cuts off the first contender in the queue, so that its lease runs out.
@@ -190,9 +189,7 @@ func TestALossEndsTheCommand(t *testing.T) {
 		g.expire()
 		over(t, run, codeLost, "LOST /locks/run: session expired")
 		for _, pid := range pids {
-			if !gone(t, pid) {
-				t.Errorf("run has ended before process %d of the command", pid)
-			}
+			eventstest.Expect(t, gone(t, pid), "run has ended before process %d of the command", pid)
 		}
 		prints(t, run.String(), "got "+syscall.SIGTERM.String(), grace != "0")
 	})
@@ -217,9 +214,8 @@ func TestABrokenConnection(t *testing.T) {
 			}
 			eventstest.Eventually(t, "it is connected again", func() bool { return g.Connections() > 0 })
 		}
-		if ignored := maskOf(t, pid, "SigIgn"); ignored&(1<<(syscall.SIGPIPE-1)) != 0 {
-			t.Errorf("the command ignores the signals %x, PIPE among them, want its default", ignored)
-		}
+		ignored := maskOf(t, pid, "SigIgn")
+		eventstest.Equal(t, ignored&(1<<(syscall.SIGPIPE-1)), 0, "PIPE among the ignored %x", ignored)
 		g.stop(run.Process, syscall.SIGUSR2, 5)
 	})
 }

@@ -84,9 +84,8 @@ func TestRealDoctor(t *testing.T) {
 	queued := g.until("waiting for /healthy/semaphore", "run -v --size 2 -n 2 /healthy/semaphore -- true")
 	healthy := g.examined(0, "/healthy")
 	slow := func(f doctor.Finding) bool { return f.Check == "round-trip" || f.Check == "lag" } // the machine may be busy
-	if worst := doctor.Worst(slices.DeleteFunc(slices.Clone(healthy), slow)); worst != doctor.OK {
-		t.Errorf("of a healthy ensemble doctor found %+v", healthy)
-	}
+	worst := doctor.Worst(slices.DeleteFunc(slices.Clone(healthy), slow))
+	eventstest.Expect(t, worst == doctor.OK, "of a healthy ensemble doctor found %+v", healthy)
 	for _, want := range [][3]string{
 		{"serving", e.Addr(leader), "leader, version 3."},
 		{"quorum", "ensemble", "3 of 3"},
@@ -213,9 +212,8 @@ func TestDoctorAddsUpTheNodesOfASession(t *testing.T) {
 	app.examined(0, "/locks").has(t, doctor.OK, "session-nodes", "/locks",
 		fmt.Sprintf("a transaction of %d bytes", 48+node+4+17))
 	for _, f := range app.examined(0, "/locks/none") {
-		if f.Check == "session-nodes" {
-			t.Errorf("below a path without such nodes: %+v, want nothing of it", f)
-		}
+		eventstest.Expect(t, f.Check != "session-nodes",
+			"below a path without such nodes: %+v, want nothing of it", f)
 	}
 	half := 1_048_575/node + 1
 	fill(half - made)
@@ -324,9 +322,8 @@ func TestThePatienceIsForEachAnswer(t *testing.T) {
 	if seen := (&probed{takes: slow}).examine(t, patience, session.Config{}); !seen.Serves() || seen.RoundTrip != slow {
 		t.Errorf("answers take %v: %q, with a round trip of %v; want that it serves, with one of %v", slow, seen.Refusal, seen.RoundTrip, slow)
 	}
-	if seen := (&probed{takes: slower}).examine(t, patience, session.Config{}); seen.Refusal != "no answer in time" {
-		t.Errorf("answers take %v: %q, want none in time", slower, seen.Refusal)
-	}
+	seen := (&probed{takes: slower}).examine(t, patience, session.Config{})
+	eventstest.Equal(t, seen.Refusal, "no answer in time", "answers take %v", slower)
 }
 
 // prover is a SASL mechanism that sends a word as its proof.
@@ -369,14 +366,12 @@ func TestAServerThatRequiresAuthentication(t *testing.T) {
 	} {
 		s := &probed{takes: time.Second, knows: word}
 		seen := s.examine(t, time.Minute, test.who)
-		if !seen.Serves() || seen.RoundTrip != time.Second {
-			t.Errorf("%s: %q, with a round trip of %v; want that it serves, with one of 1s", name, seen.Refusal, seen.RoundTrip)
-		}
+		eventstest.Expect(t, seen.Serves(), "%s: %q, want that it serves", name, seen.Refusal)
+		eventstest.Equal(t, seen.RoundTrip, time.Second, "%s: the round trip", name)
 		if made, ended := s.made.Load(), s.ended.Load(); ended > 0 != test.ends || test.ends && ended != made {
 			t.Errorf("%s: %d of %d sessions were ended, want all: %t", name, ended, made, test.ends)
 		}
 	}
-	if seen := (&probed{fails: -100}).examine(t, time.Minute, session.Config{}); seen.Serves() {
-		t.Error("it answers a ping with an error, and is said to serve")
-	}
+	seen := (&probed{fails: -100}).examine(t, time.Minute, session.Config{})
+	eventstest.Expect(t, !seen.Serves(), "it answers a ping with an error, and is said to serve")
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -60,9 +59,7 @@ func TestTextfile(t *testing.T) {
 		for name, want := range map[string]float64{
 			"last_exit_code": code, "losses_total": lost, "last_success_timestamp_seconds": first,
 		} {
-			if got := figure(t, file, name); got != want {
-				t.Errorf("after code %v %s is %v, want %v", code, name, got, want)
-			}
+			eventstest.Equal(t, figure(t, file, name), want, "after code %v %s", code, name)
 		}
 	}
 	g.ends(7, run+" --min-hold 300ms -- part exit 7")
@@ -91,10 +88,8 @@ func TestTextfile(t *testing.T) {
 func TestATextfileInAFolderThatIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, block := time.Now(), make(chan struct{})
-		err := within(toWrite, func() error { <-block; return nil })
-		if took := time.Since(began); !errors.Is(err, errSilent) || took != 2*time.Second {
-			t.Errorf("%v after %v, want %v after 2s", err, took, errSilent)
-		}
+		eventstest.ErrorIs(t, within(toWrite, func() error { <-block; return nil }), errSilent, "writing")
+		eventstest.Equal(t, time.Since(began), 2*time.Second, "the time that writing takes")
 		close(block)
 	})
 }

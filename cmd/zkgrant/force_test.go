@@ -181,9 +181,8 @@ func TestForceLeavesALaterNodeAlone(t *testing.T) {
 	s.console = newConsole(os.Stderr, s)
 	f := &force{path: unfair}
 	eventstest.Must(t, f.delete(t.Context(), s, shown))
-	if !g.Exists(unfair) {
-		t.Error("the node of a later acquisition, which was not shown, was removed")
-	}
+	eventstest.Expect(t, g.Exists(unfair),
+		"the node of a later acquisition, which was not shown, was removed")
 	later.Release()
 }
 

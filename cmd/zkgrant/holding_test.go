@@ -93,23 +93,20 @@ func TestAGraceIsNoBusyLoop(t *testing.T) {
 	go func() {
 		defer close(ended)
 		code, err := w.hold(c, &signals{make(chan os.Signal)}, job, "")
-		if code != codeLost || err != nil {
-			t.Errorf("it ends with %d (%v), want %d", code, err, codeLost)
-		}
+		eventstest.Expect(t, code == codeLost && err == nil,
+			"it ends with %d (%v), want %d", code, err, codeLost)
 	}()
 	hears[events.Grant](t, news)
 	g.expire()
 	eventstest.Receive(t, ended, "the end of the work")
-	if most := int(w.timeout/10/(10*time.Millisecond)) * 2; job.looks > most {
-		t.Errorf("zkgrant looked %d times, want at most %d", job.looks, most)
-	}
+	most := int(w.timeout/10/(10*time.Millisecond)) * 2
+	eventstest.Expect(t, job.looks <= most, "zkgrant looked %d times, want at most %d", job.looks, most)
 }
 
 // A command takes longer to start than its first lease lasts. The lease was renewed
 // meanwhile, so the supervisor does not kill it.
 func TestAStartThatOutlastsTheFirstLease(t *testing.T) {
 	out, err := exec.Command("part", "supervise").CombinedOutput()
-	if err != nil || string(out) != "killed: false\n" {
-		t.Errorf("the supervisor's part ends with %q (%v), want killed: false", out, err)
-	}
+	eventstest.Expect(t, err == nil && string(out) == "killed: false\n",
+		"the supervisor's part ends with %q (%v), want killed: false", out, err)
 }

@@ -137,9 +137,8 @@ func TestAZombieInTheGroup(t *testing.T) {
 				began := time.Now()
 				g.expire()
 				over(t, run.Process, codeLost, "LOST")
-				if took := time.Since(began); took >= grace {
-					t.Errorf("the loss took %v, want less than the grace of %v", took, grace)
-				}
+				took := time.Since(began)
+				eventstest.Expect(t, took < grace, "the loss took %v, want less than the grace", took)
 			})
 		}
 	}

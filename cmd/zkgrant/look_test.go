@@ -132,9 +132,7 @@ func fetch(t *testing.T, method, url, body string, header ...string) (a answer) 
 
 func (a answer) must(t *testing.T, what string, status int) {
 	t.Helper()
-	if a.status != status {
-		t.Errorf("%s: %d %s, want %d", what, a.status, a.body, status)
-	}
+	eventstest.Expect(t, a.status == status, "%s: %d %s, want %d", what, a.status, a.body, status)
 }
 
 // serves starts a program that serves a page, and returns its address.
@@ -238,9 +236,8 @@ func TestExporterSaysWhereItServes(t *testing.T) {
 	p, url := g.serves("exporter --json /")
 	var line struct{ Event, URL string }
 	err := json.Unmarshal([]byte(p.String()), &line)
-	if err != nil || line.Event != "serving" || line.URL != url+"metrics" {
-		t.Errorf("it says %s (%v), want serving with the url %smetrics, and no warning", p, err, url)
-	}
+	eventstest.Expect(t, err == nil && line.Event == "serving" && line.URL == url+"metrics",
+		"it says %s (%v), want serving with the url %smetrics, and no warning", p, err, url)
 	other := fetch(t, "GET", url+"metrics", "", "Host", "evil.example:80")
 	other.must(t, "for another host", http.StatusMisdirectedRequest)
 	g.until("every client that can reach this address sees the locks", "exporter --listen 0.0.0.0:0 /")
@@ -264,9 +261,8 @@ func TestExporterInAnOutage(t *testing.T) {
 	g.Down(false)
 	shows(t, url, held, connected)
 	g.stop(p, os.Interrupt, 0)
-	if left := g.Sessions(); len(left) > 0 {
-		t.Errorf("after its end there are the sessions %v, want none", left)
-	}
+	left := g.Sessions()
+	eventstest.Expect(t, len(left) == 0, "after its end there are the sessions %v, want none", left)
 }
 
 // forest returns a server with a lock, n directories without one, and another lock, in
@@ -293,9 +289,8 @@ func TestAWalkNeedsARoot(t *testing.T) {
 	view := g.terminal("zkgrant top")
 	view.shows("give the path to search below")
 	view.exits(codeFailed)
-	if n := g.reads(); n > 0 {
-		t.Errorf("a command without a root has read %d times, want never", n)
-	}
+	n := g.reads()
+	eventstest.Expect(t, n == 0, "a command without a root has read %d times, want never", n)
 	app := on(t, g.servers+"/app")
 	for line, want := range map[string]string{
 		"ls /": "/app/a /app/z /other", "ls": "/a /z", "ls /z": "/z", "ls /empty": "",
@@ -348,9 +343,8 @@ func TestAWalkPrintsAsItGoes(t *testing.T) {
 		if most := int(took.Seconds()*rate) + rate/10; n > most || n < nodes {
 			t.Errorf("%s has read %d times within %v, want all of the tree, and at most %d", command, n, took, most)
 		}
-		if p.Count("nodes") > 0 && command == "ls" {
-			t.Errorf("without a terminal ls says\n%s\nwant no progress", p)
-		}
+		eventstest.Expect(t, p.Count("nodes") == 0 || command != "ls",
+			"without a terminal ls says\n%s\nwant no progress", p)
 		view := g.terminal("zkgrant " + line)
 		eventstest.Eventually(t, "it says how many nodes it has looked at", func() bool {
 			return regexp.MustCompile("nodes read|nodes so far").MatchString(view.printed())
@@ -386,9 +380,8 @@ func TestAQueueReadsNothingBelow(t *testing.T) {
 	for path, want := range map[string]string{"/app": "no holders, no waiters", "/app/a": "holds"} {
 		before := g.reads()
 		g.ends(0, "queue "+path, want)
-		if n := g.reads() - before; n > 2 {
-			t.Errorf("queue %s has read %d times, want twice at most", path, n)
-		}
+		n := g.reads() - before
+		eventstest.Expect(t, n <= 2, "queue %s has read %d times, want twice at most", path, n)
 	}
 }
 

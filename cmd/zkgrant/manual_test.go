@@ -64,9 +64,8 @@ func testPage(t *testing.T, e *ensemble.Ensemble, name string, least int) {
 				eventstest.Eventually(t, command, func() bool { return contenders(t, c) > before })
 			}
 		}
-		if got, want := blurred(printed.String()), blurred(shown.String()); got != want {
-			t.Errorf("the manual shows\n%s\nthe shell printed\n%s", want, got)
-		}
+		got, want := blurred(printed.String()), blurred(shown.String())
+		eventstest.Expect(t, got == want, "the manual shows\n%s\nthe shell printed\n%s", want, got)
 	}
 	eventstest.Check(t, shell.stop())
 	shell.Exits(0)
@@ -87,9 +86,7 @@ func contenders(t *testing.T, c *coordinator.Coordinator) int {
 	t.Helper()
 	n := 0
 	for lock, err := range c.Locks(t.Context(), "/") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		eventstest.Must(t, err)
 		n += len(lock.Contenders)
 	}
 	return n

@@ -140,9 +140,7 @@ func TestReadyBeforeStopping(t *testing.T) {
 	work := &stay{over: make(chan struct{})}
 	work.finish, work.asked = sync.OnceFunc(func() { close(work.over) }), work.over
 	code, err := w.hold(c, &signals{}, finished{work}, "")
-	if code != 0 || err != nil {
-		t.Errorf("it ends with %d, %v; want 0", code, err)
-	}
+	eventstest.Expect(t, code == 0 && err == nil, "it ends with %d, %v; want 0", code, err)
 	m.Await(t, "STOPPING=1", 1)
 	matches(t, "run", m, `READY=1\nSTATUS=holding .*\nSTOPPING=1\nSTATUS=releasing .*\n`)
 }
@@ -203,9 +201,8 @@ func TestTheWatchdogIsTold(t *testing.T) {
 	clock := g.reader()
 	g.begin("run " + lockPath + " -- part wait")
 	clock.Await(t, "WATCHDOG=1", 6) // signs of life from the queue
-	if after := m.Count("WATCHDOG=1"); after > before+1 {
-		t.Errorf("a halted process has given %d signs of life, want none", after-before)
-	}
+	given := m.Count("WATCHDOG=1") - before
+	eventstest.Expect(t, given <= 1, "a halted process has given %d signs of life, want none", given)
 	run.Send(syscall.SIGCONT)
 	m.Await(t, "WATCHDOG=1", before+2)
 	prints(t, others.String(), "WATCHDOG=1", false)
@@ -279,17 +276,15 @@ func TestALongStatusIsCut(t *testing.T) {
 	for _, path := range []string{strings.Repeat("/x", 5000), strings.Repeat("/ä", 5000), strings.Repeat("/\u202e", 5000)} {
 		text := notice{ready: true, stopping: true, status: "holding " + path}.since(notice{}, true)
 		const most = 4096
-		if len(text) > most || !strings.HasPrefix(text, "READY=1\nSTOPPING=1\nSTATUS=holding /") || !strings.HasSuffix(text, "…\nWATCHDOG=1") ||
-			!utf8.ValidString(text) {
-			t.Errorf("the datagram has %d bytes, want %d at most, with every line: %.100q…", len(text), most, text)
-		}
+		eventstest.Expect(t, strings.HasPrefix(text, "READY=1\nSTOPPING=1\nSTATUS=holding /") &&
+			strings.HasSuffix(text, "…\nWATCHDOG=1") && utf8.ValidString(text) && len(text) <= most,
+			"the datagram has %d bytes, want %d at most, with every line: %.100q…", len(text), most, text)
 	}
 }
 
 // Signs of life come after a third of the watchdog's timeout, and the interval is never
 // 0.
 func TestBeats(t *testing.T) {
-	if got, least := beats(3*time.Second), beats(time.Microsecond); got != time.Second || least != time.Microsecond {
-		t.Errorf("a sign of life every %v for 3s, and every %v for 1µs; want 1s and 1µs", got, least)
-	}
+	eventstest.Equal(t, beats(3*time.Second), time.Second, "the interval for 3s")
+	eventstest.Equal(t, beats(time.Microsecond), time.Microsecond, "the interval for 1µs")
 }

@@ -58,9 +58,8 @@ func TestRealServers(t *testing.T) {
 
 func matches(t *testing.T, what string, text fmt.Stringer, pattern string) {
 	t.Helper()
-	if !regexp.MustCompile(pattern).MatchString(text.String()) {
-		t.Errorf("%s prints\n%s\nwant %s", what, text, pattern)
-	}
+	eventstest.Expect(t, regexp.MustCompile(pattern).MatchString(text.String()),
+		"%s prints\n%s\nwant %s", what, text, pattern)
 }
 
 // hashicorp/consul#2022, #3571: each signal reaches the command and its child, and
@@ -96,9 +95,8 @@ func testHold(t *testing.T, g *rig) {
 		held.Await(t, "\n", 1)
 		var line grantLine
 		err := json.Unmarshal([]byte(held.String()), &line)
-		if err != nil || line.Path != "/hold" || line.Token == 0 || line.Kind != "mutex" {
-			t.Errorf("%s: hold printed %s: %v; want JSON with the path, the kind and the token", name, held, err)
-		}
+		eventstest.Expect(t, err == nil && line.Path == "/hold" && line.Token != 0 && line.Kind == "mutex",
+			"%s: hold printed %s: %v; want JSON with the path, the kind and the token", name, held, err)
 		g.ends(0, "queue --held /hold")
 		end(held)
 		held.Exits(0)
@@ -197,14 +195,11 @@ func testObjects(t *testing.T, g *rig) {
 		var got []string
 		for line := range strings.Lines(p.String()) {
 			var r report
-			if err := json.Unmarshal([]byte(line), &r); err != nil || r.Time.IsZero() {
-				t.Errorf("%s is no object with a time: %v", line, err)
-			}
+			err := json.Unmarshal([]byte(line), &r)
+			eventstest.Expect(t, err == nil && !r.Time.IsZero(), "%s is no object with a time: %v", line, err)
 			got = append(got, r.Event)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("the events are %q, want %q", got, want)
-		}
+		eventstest.Expect(t, slices.Equal(got, want), "the events are %q, want %q", got, want)
 	}
 }
 
@@ -299,9 +294,8 @@ func partition(t *testing.T, e *ensemble.Ensemble, path string) {
 	overlap := make(chan bool, 1)
 	next.When("granted "+path, 1, func() { overlap <- !gone(t, pids[0]) || !gone(t, pids[1]) })
 	proxy.Hold(ensemble.BothWays)
-	if eventstest.Receive(t, overlap, "the next grant") {
-		t.Errorf("%s: the next waiter was granted the lock while the command ran", path)
-	}
+	eventstest.Expect(t, !eventstest.Receive(t, overlap, "the next grant"),
+		"%s: the next waiter was granted the lock while the command ran", path)
 	proxy.Heal()
 	over(t, cut, codeLost, "LOST "+path+": lease ran out")
 	g.pid(next, "command")

@@ -185,9 +185,8 @@ func (g *rig) pid(p *eventstest.Process, name string) (pid int) {
 
 func (g *rig) nodes(want int, when string) {
 	g.t.Helper()
-	if got := g.Children(lockPath); len(got) != want {
-		g.t.Errorf("%s the lock has the nodes %v, want %d", when, got, want)
-	}
+	got := g.Children(lockPath)
+	eventstest.Expect(g.t, len(got) == want, "%s the lock has the nodes %v, want %d", when, got, want)
 }
 
 // first returns the first node in the queue at the path, by default lockPath, and the
@@ -245,29 +244,24 @@ func (g *rig) alone() {
 	text, err := os.ReadFile(g.file)
 	eventstest.Must(g.t, err)
 	before, after, next := strings.Cut(string(text), "next\n")
-	if before == "" || !next {
-		g.t.Errorf("the file has no line of the work, or none of the next holder, want both: %.40q", text)
-	}
-	if after != "" {
-		g.t.Errorf("the work went on for %d lines beside the next holder, want none", strings.Count(after, "\n"))
-	}
+	eventstest.Expect(g.t, before != "" && next,
+		"the file has no line of the work, or none of the next holder, want both: %.40q", text)
+	eventstest.Expect(g.t, after == "",
+		"the work went on for %d lines beside the next holder, want none", strings.Count(after, "\n"))
 }
 
 // prints checks whether the text contains the part.
 func prints(t *testing.T, text, part string, want bool) {
 	t.Helper()
-	if got := strings.Contains(text, part); got != want {
-		t.Errorf("%q is printed: %t, want %t, in\n%s", part, got, want, text)
-	}
+	got := strings.Contains(text, part)
+	eventstest.Expect(t, got == want, "%q is printed: %t, want %t, in\n%s", part, got, want, text)
 }
 
 // lives checks that none of the processes has ended.
 func lives(t *testing.T, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
-		if gone(t, pid) {
-			t.Errorf("process %d was ended, want it to work on", pid)
-		}
+		eventstest.Expect(t, !gone(t, pid), "process %d was ended, want it to work on", pid)
 	}
 }
 

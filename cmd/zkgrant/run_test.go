@@ -36,9 +36,8 @@ func TestArgumentsAreNotInTheNode(t *testing.T) {
 		run := g.works(line + " " + script)
 		node, _ := g.first()
 		data, _ := g.Data(node)
-		if want := regexp.MustCompile(`pid \d+: sh$`); !want.Match(data) {
-			t.Errorf("%s: the node has %q, want %s", line, data, want)
-		}
+		want := regexp.MustCompile(`pid \d+: sh$`)
+		eventstest.Expect(t, want.Match(data), "%s: the node has %q, want %s", line, data, want)
 		g.stop(run, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
 	}
 }
@@ -136,9 +135,8 @@ func TestMinHold(t *testing.T) {
 		"run -v --min-hold 1s "+lockPath+" -- part exit 7")
 	g.ends(codeTaken, "run --try "+lockPath+" -- true")
 	run.Exits(7)
-	if held := time.Since(began); held < time.Second {
-		t.Errorf("run has ended after %v, want 1s at least", held)
-	}
+	held := time.Since(began)
+	eventstest.Expect(t, held >= time.Second, "run has ended after %v, want 1s at least", held)
 	run.Must(t, "released /locks/run after 1s")
 	late := g.ends(7, "run -v --min-hold 1ns "+lockPath+" -- part exit 7")
 	prints(t, late.String(), "for another", false)
@@ -162,9 +160,8 @@ func TestMinHoldIsCutShort(t *testing.T) {
 			continue
 		}
 		run.Exits(7)
-		if lost := run.Count("LOST /locks/run: session expired") > 0; lost != (name == "loss") {
-			t.Errorf("%s: it says %s, want a loss: %t", name, run, name == "loss")
-		}
+		lost := run.Count("LOST /locks/run: session expired") > 0
+		eventstest.Equal(t, lost, name == "loss", "%s: it says that the lock is lost", name)
 	}
 	run := g.works(line + "wait")
 	g.stop(run, syscall.SIGTERM, 0)
@@ -198,9 +195,8 @@ func TestARunInsideARun(t *testing.T) {
 		g := on(t, g.servers)
 		for inner, code := range inner {
 			run := g.ends(code, outer+" -- zkgrant "+inner+" -- true")
-			if got := strings.Contains(run.String(), itself); got != (code == codeFailed) {
-				t.Errorf("%s in %s says %q, want that it %s: %t", inner, outer, run, itself, code == codeFailed)
-			}
+			got := strings.Contains(run.String(), itself)
+			eventstest.Equal(t, got, code == codeFailed, "%s in %s says that it %s", inner, outer, itself)
 		}
 	})
 }
@@ -228,9 +224,7 @@ func TestASignalThroughAnInnerRun(t *testing.T) {
 		run.Await(t, "got user defined signal 1", n+1)
 	}
 	g.stop(run, syscall.SIGUSR2, 5)
-	if got := run.Count("got user defined signal 1"); got != rounds {
-		t.Errorf("the inner command got USR1 %d times, want %d:\n%s", got, rounds, run)
-	}
+	eventstest.Equal(t, run.Count("got user defined signal 1"), rounds, "signals to the inner command")
 }
 
 // If the command ignores a TERM, and the lock is then lost, elect --again does not
@@ -242,9 +236,7 @@ func TestAStoppedLeaderDoesNotCampaignAgain(t *testing.T) {
 	run.Await(t, "command got "+syscall.SIGTERM.String(), 1)
 	g.expire()
 	run.Exits(codeLost)
-	if n := run.Count("granted " + lockPath); n != 1 {
-		t.Errorf("it was granted %d times, want once\n%s", n, run)
-	}
+	eventstest.Equal(t, run.Count("granted "+lockPath), 1, "the grants")
 }
 
 // hold ends with its input, on a signal or after a loss, even if nobody reads the line

@@ -82,8 +82,7 @@ func TestOwnNames(t *testing.T) {
 	} {
 		request, answer := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
 		request.Host = host
-		if page.ServeHTTP(answer, request); answer.Code != want {
-			t.Errorf("for %q the answer is %d, want %d", host, answer.Code, want)
-		}
+		page.ServeHTTP(answer, request)
+		eventstest.Equal(t, answer.Code, want, "the answer for %q", host)
 	}
 }

@@ -42,9 +42,8 @@ func TestEachGlobalFlagIsAVariable(t *testing.T) {
 				eventstest.Must(t, flags.Set(f.Name, want))
 			}
 			eventstest.Must(t, fromEnvironment(flags))
-			if got := flags.Lookup(f.Name).Value.String(); got != want {
-				t.Errorf("--%s on the command line %t: it is %s, want %s", f.Name, onTheLine, got, want)
-			}
+			eventstest.Equal(t, flags.Lookup(f.Name).Value.String(), want,
+				"--%s, on the command line %t", f.Name, onTheLine)
 		}
 	})
 	for _, empty := range []bool{true, false} {
@@ -74,9 +73,7 @@ func TestExitCodesOnThePage(t *testing.T) {
 	for _, m := range row.FindAllStringSubmatch(strings.ReplaceAll(part, "`", ""), -1) {
 		rows = append(rows, [2]string{m[1], m[2]})
 	}
-	if !slices.Equal(rows, codes()) {
-		t.Errorf("the page has %q, want %q", rows, codes())
-	}
+	eventstest.Expect(t, slices.Equal(rows, codes()), "the page has %q, want %q", rows, codes())
 	for _, command := range []string{"--help", "run --help", "elect --help", "hold --help"} {
 		root := newRoot(&settings{})
 		var out strings.Builder
@@ -84,9 +81,8 @@ func TestExitCodesOnThePage(t *testing.T) {
 		root.SetArgs(strings.Fields(command))
 		eventstest.Must(t, root.Execute())
 		for _, row := range codes() {
-			if !strings.Contains(out.String(), row[1]) {
-				t.Errorf("zkgrant %s does not say %q:\n%s", command, row[1], &out)
-			}
+			eventstest.Expect(t, strings.Contains(out.String(), row[1]),
+				"zkgrant %s does not say %q:\n%s", command, row[1], &out)
 		}
 	}
 }
@@ -114,9 +110,7 @@ func TestSASLFile(t *testing.T) {
 		case strings.Contains(err.Error(), "hush"):
 			got = "is shown"
 		}
-		if got != want {
-			t.Errorf("%q %s (%v), want that it %s", text, got, err, want)
-		}
+		eventstest.Expect(t, got == want, "%q %s (%v), want that it %s", text, got, err, want)
 	}
 }
 
@@ -131,17 +125,14 @@ func TestAccessLists(t *testing.T) {
 		"ip:fe80::1:r,sasl:app/h@R:dar":     "[{1 ip fe80::1} {25 sasl app/h@R}]",
 		"x509:CN=app,O=a:b,C=c:ra,sasl:z:c": "[{17 x509 CN=app,O=a:b,C=c} {4 sasl z}]",
 	} {
-		if acl, err := parseACL(list); err != nil || fmt.Sprint(acl) != want {
-			t.Errorf("%q is %v, %v; want %q", list, acl, err, want)
-		}
+		eventstest.Equal(t, fmt.Sprint(parseACL(list)), want+" <nil>", "%q", list)
 	}
 	for _, list := range []string{
 		"", "world:anyone", "world:anyone:", "world:anyone:x", "world:anyone:rx", ":anyone:r", "world:anyone:r,",
 		",world:anyone:r", "world:anyone:r,x", "creator,world",
 	} {
-		if acl, err := parseACL(list); err == nil {
-			t.Errorf("%q is %v, want an error", list, acl)
-		}
+		acl, err := parseACL(list)
+		eventstest.Expect(t, err != nil, "%q is %v, want an error", list, acl)
 	}
 }
 
@@ -165,9 +156,7 @@ func TestNoTimeToWaitIsATry(t *testing.T) {
 		w.bindWait(cmd)
 		eventstest.Must(t, cmd.Flags().Parse(strings.Fields(flags)))
 		most, bound := w.most()
-		if got := (waits{most, bound, w.tries()}); got != want {
-			t.Errorf("%q: %+v, want %+v", flags, got, want)
-		}
+		eventstest.Equal(t, waits{most, bound, w.tries()}, want, "%q", flags)
 	}
 }
 
@@ -195,9 +184,8 @@ func TestWhichWarningsAreShown(t *testing.T) {
 		out.divert(func(line string) { lines = append(lines, line) })
 		out.connected.Store(c.connected)
 		slog.New(warnings{out}).Log(t.Context(), c.level, c.text, "error", "its cause")
-		if shown := slices.Contains(lines, "zkgrant: "+c.text+", error: its cause"); shown != c.shown {
-			t.Errorf("%+v: the lines are %q", c, lines)
-		}
+		shown := slices.Contains(lines, "zkgrant: "+c.text+", error: its cause")
+		eventstest.Expect(t, shown == c.shown, "%+v: the lines are %q", c, lines)
 	}
 }
 
@@ -214,8 +202,6 @@ func TestVersionSaysWhatWasBuilt(t *testing.T) {
 		"(devel)": built(""),
 		"unknown": version(nil, false),
 	} {
-		if got != want {
-			t.Errorf("the version is %s, want %s", got, want)
-		}
+		eventstest.Expect(t, got == want, "the version is %s, want %s", got, want)
 	}
 }

@@ -254,7 +254,6 @@ func (c chance) play(t *testing.T) {
 	run.send(syscall.SIGCONT)
 	const dumped = 2 // the Go runtime's exit code for QUIT
 	codes := []int{codeLost, -1, 0, codeSignal + int(cell.number()), dumped}
-	if code := run.ExitCode(); !slices.Contains(codes, code) {
-		t.Errorf("exit code %d, want one of %v", code, codes)
-	}
+	code := run.ExitCode()
+	eventstest.Expect(t, slices.Contains(codes, code), "exit code %d, want one of %v", code, codes)
 }

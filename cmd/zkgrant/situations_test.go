@@ -241,9 +241,8 @@ func TestSignalsThatAreIgnoredStayIgnored(t *testing.T) {
 			waiter.Send(sig)
 		}
 		for set, want := range map[string]signals{"SigIgn": test.ignored, "SigBlk": test.blocked} {
-			if got := maskOf(t, pid, set) & watched; got != bits(want) {
-				t.Errorf("the command has %s %x, want %x", set, got, bits(want))
-			}
+			got := maskOf(t, pid, set) & watched
+			eventstest.Expect(t, got == bits(want), "the command has %s %x, want %x", set, got, bits(want))
 		}
 		g.stop(holder, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
 		g.pid(waiter, "command") // so the signals did not end it while it waited

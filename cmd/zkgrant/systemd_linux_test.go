@@ -217,9 +217,8 @@ func TestUnits(t *testing.T) {
 			eventstest.Eventually(t, "the next holder", later, s.status(test.unit))
 			text, err := os.ReadFile(s.file)
 			eventstest.Must(t, err)
-			if _, beside, _ := strings.Cut(string(text), "next\n"); strings.Contains(beside, "work") {
-				t.Errorf("the work went on for %d lines beside the next holder, want none", strings.Count(beside, "work"))
-			}
+			_, beside, _ := strings.Cut(string(text), "next\n")
+			eventstest.Equal(t, strings.Count(beside, "work"), 0, "lines of the work beside the next holder")
 			next.Send(syscall.SIGTERM)
 			s.Mute(holder, false)
 			eventstest.Must(t, os.Remove(s.file))

@@ -123,9 +123,7 @@ func (term *terminal) types(keys string) {
 func (term *terminal) exits(code int) {
 	term.t.Helper()
 	eventstest.Receive(term.t, term.ended, "the end of the program")
-	if got := term.cmd.ProcessState.ExitCode(); got != code {
-		term.t.Errorf("exit code %d, want %d", got, code)
-	}
+	eventstest.Equal(term.t, term.cmd.ProcessState.ExitCode(), code, "exit code")
 }
 
 // The command can read from a terminal without colours.
@@ -236,9 +234,7 @@ func TestTheTerminalInAShell(t *testing.T) {
 	types("echo shell has $((6*8))\n", "shell has 48")
 	types("fg\nbob\n", "bye bob")
 	term.shows("released /locks/run")
-	if n := strings.Count(term.printed(), "it needs the terminal"); n != 1 {
-		t.Errorf("it was said %d times that the command needs the terminal, want once", n)
-	}
+	eventstest.Equal(t, strings.Count(term.printed(), "it needs the terminal"), 1, "hints about the terminal")
 	term.types("exit\n")
 	term.exits(0)
 }
@@ -341,9 +337,7 @@ func (term *terminal) isLeft() {
 	eventstest.Must(t, err)
 	got, err := xterm.GetState(int(term.master.Fd()))
 	eventstest.Must(t, err)
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("the terminal is left with %+v, want %+v", got, want)
-	}
+	eventstest.Expect(t, reflect.DeepEqual(got, want), "the terminal is left with %+v, want %+v", got, want)
 	eventstest.Eventually(t, "the screen is as it was", func() bool { return term.text() == "" && !term.alternate() })
 	prints(t, term.printed(), "\x1b[?25h", true) // the cursor is shown
 }
@@ -361,9 +355,8 @@ func TestTopEnds(t *testing.T) {
 			view.types("q")
 		}
 		view.exits(0)
-		if sessions := g.Sessions(); len(sessions) > 0 {
-			t.Errorf("the sessions %x are left, want none", sessions)
-		}
+		sessions := g.Sessions()
+		eventstest.Expect(t, len(sessions) == 0, "the sessions %x are left, want none", sessions)
 		prints(t, view.printed(), green, colours)
 		g.env = append(g.env, "NO_COLOR=yes")
 	}

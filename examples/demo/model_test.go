@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // script plays a text. Each step is a second, a contender, and its new state or a fault.
@@ -70,13 +70,11 @@ func TestThePictureCountsHolders(t *testing.T) {
 			for _, m := range one.Margins {
 				margins += fmt.Sprintf("%s %v-%v", m.Who, m.Lost.Seconds(), m.Granted.Seconds())
 			}
-			if overlaps != test.overlaps || one.Behind != test.behind || margins != test.margins {
-				t.Errorf("two holders %q, %d of them behind a back, margins %q; want %q, %d, %q",
-					overlaps, one.Behind, margins, test.overlaps, test.behind, test.margins)
-			}
-			if one.Times != len(one.Overlaps) || one.Together != together {
-				t.Errorf("counted %d times, %v; want %v, %v", one.Times, one.Together, one.Overlaps, together)
-			}
+			eventstest.Equal(t, overlaps, test.overlaps, "two holders")
+			eventstest.Equal(t, one.Behind, test.behind, "two holders behind a back")
+			eventstest.Equal(t, margins, test.margins, "margins")
+			eventstest.Expect(t, one.Times == len(one.Overlaps) && one.Together == together,
+				"counted %d times, %v; want %v, %v", one.Times, one.Together, one.Overlaps, together)
 			if last := len(one.Margins) - 1; last >= 0 {
 				want := one.Margins[last]
 				p.forget(time.Hour)
@@ -84,9 +82,8 @@ func TestThePictureCountsHolders(t *testing.T) {
 					t.Errorf("after an hour the margins are %v and the last one is %v, want none and %v", one.Margins, one.Last, want)
 				}
 			}
-			if other.Times != 0 || len(other.lane("a").Bars) != 1 {
-				t.Errorf("the other side has %d overlaps and the bars %v, want none of what one was told", other.Times, other.lane("a").Bars)
-			}
+			eventstest.Equal(t, other.Times, 0, "two holders on the other side")
+			eventstest.Equal(t, len(other.lane("a").Bars), 1, "bars on the other side")
 		})
 	}
 }
@@ -97,9 +94,7 @@ func TestThePictureKnowsWhatEndedTwoHolders(t *testing.T) {
 	if s := p.Sides[0]; s.Times != 2 || s.Healed != 1 || !s.Overlaps[0].Healed || s.Overlaps[1].Healed {
 		t.Errorf("two holders %d times, %d of them until it was healed: %+v; want 2 and the first one", s.Times, s.Healed, s.Overlaps)
 	}
-	if p.Faults != 2 {
-		t.Errorf("%d faults, want 2", p.Faults)
-	}
+	eventstest.Equal(t, p.Faults, 2, "faults")
 	p.tell(told{side: "one", who: "b", needless: true}, 9)
 	if s := p.Sides[0]; s.Needless != 1 || s.lane("b").last().State != holds {
 		t.Errorf("a lock that was given up needlessly: %d times, and b %s; want 1, and no other news of b", s.Needless, s.lane("b").last().State)
@@ -119,17 +114,14 @@ func TestThePictureHasTheOwnersOfAShard(t *testing.T) {
 		{span: span{From: at(1), To: at(2)}, Who: "a"}, {span: span{From: at(2), To: at(4)}, Who: "a", Still: true},
 		{span: span{From: at(3), To: at(5)}, Who: "b"},
 	}
-	if got := p.Shards[0].Owners; !slices.Equal(got, want) || p.Twice != 0 {
-		t.Errorf("owners %+v, twice %d times; want %+v, and never", got, p.Twice, want)
-	}
+	eventstest.Equal(t, p.Shards[0].Owners, want, "owners")
+	eventstest.Equal(t, p.Twice, 0, "how often there were two")
 	if got := p.Shards[1].Owners; len(got) != 1 || got[0].Open {
 		t.Errorf("a shard whose owner was killed: %+v, want the end of its time", got)
 	}
 	p.own("a", 1, holds, at(6))
 	p.own("b", 1, holds, at(7))
-	if p.Twice != 1 {
-		t.Errorf("two owners at once are counted %d times, want once", p.Twice)
-	}
+	eventstest.Equal(t, p.Twice, 1, "how often two owners at once are counted")
 	if p.forget(at(100)); len(p.Shards[0].Owners) != 0 || len(p.Shards[1].Owners) != 2 {
 		t.Errorf("after a while %+v are kept, want those of today", p.Shards)
 	}
@@ -150,17 +142,11 @@ func TestALaneIsCutIntoBars(t *testing.T) {
 		{span: span{4, 5, false}, State: holds, Alone: true},
 		{span: span{5, 0, true}, State: lost, Alone: true},
 	}
-	if got := p.Sides[0].Lanes[0].Bars; !reflect.DeepEqual(got, want) {
-		t.Errorf("bars\n%v, want\n%v", got, want)
-	}
+	eventstest.Equal(t, p.Sides[0].Lanes[0].Bars, want, "bars")
 	p.forget(5)
-	if got := p.Sides[0].Lanes[0].Bars; !reflect.DeepEqual(got, want[3:]) {
-		t.Errorf("bars that had not ended at 5:\n%v, want\n%v", got, want[3:])
-	}
+	eventstest.Equal(t, p.Sides[0].Lanes[0].Bars, want[3:], "bars that had not ended at 5")
 	p.forget(100)
-	if got := p.Sides[0].Lanes[0].Bars; !reflect.DeepEqual(got, want[4:]) {
-		t.Errorf("bars that had not ended at 100:\n%v, want the open one, %v", got, want[4:])
-	}
+	eventstest.Equal(t, p.Sides[0].Lanes[0].Bars, want[4:], "bars that had not ended at 100: the open one")
 }
 
 func TestThePictureKnowsWhatIsBroken(t *testing.T) {
@@ -168,27 +154,20 @@ func TestThePictureKnowsWhatIsBroken(t *testing.T) {
 	for _, m := range []mark{{1, "a", doCut}, {2, "b", doCut}, {3, "b", doPause}, {4, "a", doHeal}, {5, "", doStrike}} {
 		p.mark(m.Who, m.What, m.At)
 	}
-	if !reflect.DeepEqual(p.Cut, []string{"b"}) || !reflect.DeepEqual(p.Still, []string{"b"}) || !p.Struck {
-		t.Errorf("cut off %v, stand still %v, servers struck %t; want b, b and true", p.Cut, p.Still, p.Struck)
-	}
+	eventstest.Equal(t, fmt.Sprint(p.Cut, p.Still, p.Struck), "[b] [b] true", "cut off, stand still, struck")
 	p.mark("b", doWake, 6)
 	p.mark("", doneStrike, 7)
-	if len(p.Still) != 0 || p.Struck || len(p.Marks) != 7 {
-		t.Errorf("stand still %v, servers struck %t, %d marks; want none, false, 7", p.Still, p.Struck, len(p.Marks))
-	}
+	eventstest.Equal(t, fmt.Sprint(p.Still, p.Struck, len(p.Marks)), "[] false 7", "still, struck, marks")
 	for _, m := range []string{doCut, doPause, doKill, doCareful} {
 		p.mark("a", m, 8)
 	}
-	if !reflect.DeepEqual(p.Cut, []string{"b"}) || len(p.Still) != 0 || !reflect.DeepEqual(p.Dead, []string{"a"}) || !p.Careful || p.Faults != 10 {
-		t.Errorf("a was killed: cut off %v, still %v, dead %v, careful %v, %d faults", p.Cut, p.Still, p.Dead, p.Careful, p.Faults)
-	}
-	if p.mark("a", doStart, 9); len(p.Dead) != 0 {
-		t.Errorf("a was started again, and is %v", p.Dead)
-	}
+	eventstest.Equal(t, fmt.Sprint(p.Cut, p.Still, p.Dead, p.Careful, p.Faults), "[b] [] [a] true 10",
+		"a was killed: cut off, still, dead, careful, faults")
+	p.mark("a", doStart, 9)
+	eventstest.Expect(t, len(p.Dead) == 0, "a was started again, and is %v", p.Dead)
 	p.Marks = p.Marks[:7]
-	if p.forget(5); len(p.Marks) != 3 {
-		t.Errorf("marks since 5: %v, want 3", p.Marks)
-	}
+	p.forget(5)
+	eventstest.Expect(t, len(p.Marks) == 3, "marks since 5: %v, want 3", p.Marks)
 }
 
 func TestThePlaceInTheQueueIsThatOfTheNumber(t *testing.T) {
@@ -203,8 +182,7 @@ func TestThePlaceInTheQueueIsThatOfTheNumber(t *testing.T) {
 		{[]string{"z-0000000003", "a-0000000010", "b-0000000009"}, "a-", 2},
 		{[]string{"odd", "a-0000000010"}, "a-", 0},
 	} {
-		if got := place(test.names, test.prefix); got != test.want {
-			t.Errorf("the place of %s in %v is %d, want %d", test.prefix, test.names, got, test.want)
-		}
+		eventstest.Equal(t, place(test.names, test.prefix), test.want,
+			"the place of %s in %v", test.prefix, test.names)
 	}
 }

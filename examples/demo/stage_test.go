@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,13 +26,11 @@ func play(t *testing.T, f func(t *testing.T, s *stage)) {
 		where, closed, err := inside(4 * time.Second)
 		eventstest.Must(t, err)
 		begin(t, where, f)
-		if left := where.zk.Inside.Sessions(); len(left) > 0 {
-			t.Errorf("sessions left: %#x, want none", left)
-		}
+		left := where.zk.Inside.Sessions()
+		eventstest.Expect(t, len(left) == 0, "sessions left: %#x, want none", left)
 		time.Sleep(10 * time.Minute) // the server removes empty directories periodically
-		if left := where.zk.Inside.Tree(); len(left) > 0 {
-			t.Errorf("nodes left: %q, want none", left)
-		}
+		nodes := where.zk.Inside.Tree()
+		eventstest.Expect(t, len(nodes) == 0, "nodes left: %q, want none", nodes)
 		eventstest.Must(t, closed())
 	})
 }
@@ -50,18 +47,14 @@ func begin(t *testing.T, where *servers, f func(t *testing.T, s *stage)) {
 	}
 	f(t, s)
 	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("the play ended with %v, want no error", err)
-	}
+	eventstest.ErrorIs(t, <-ended, nil, "the end of the play")
 }
 
 // after causes the fault unless what is empty, and then waits.
 func (s *stage) after(t *testing.T, what, who string, long time.Duration) {
 	t.Helper()
 	if what != "" {
-		if err := s.do(what, who); err != nil {
-			t.Errorf("%s %s: %v", what, who, err)
-		}
+		eventstest.ErrorIs(t, s.do(what, who), nil, "%s %s", what, who)
 	}
 	time.Sleep(long)
 	synctest.Wait()
@@ -120,9 +113,8 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 				if m := ours.Margins; len(m) != 1 || m[0].Who != "ann" || m[0].Granted <= m[0].Lost {
 					t.Errorf("losses before the next grant: %v, want ann's", m)
 				}
-				if naive.Together < 10*s {
-					t.Errorf("the naive lock had two holders for %v, want most of the 20s of the cut", naive.Together)
-				}
+				eventstest.Expect(t, naive.Together >= 10*s,
+					"the naive lock had two holders for %v, want most of the 20s of the cut", naive.Together)
 			},
 		},
 		"a careful naive lock has one holder": {
@@ -194,17 +186,13 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 				for _, side := range []*side{naive, ours} {
 					alone := 0
 					for _, b := range side.lane("ann").Bars {
-						if b.State == lost {
-							t.Errorf("ann lost the %s lock: %+v", side.Key, b)
-						}
+						eventstest.Expect(t, b.State != lost, "ann lost the %s lock: %+v", side.Key, b)
 						// At the start, the Grant may be reported before the connection.
 						if b.Alone && b.State == holds && b.To > b.From {
 							alone++
 						}
 					}
-					if alone != 1 {
-						t.Errorf("ann held the %s lock without a connection %d times, want once", side.Key, alone)
-					}
+					eventstest.Equal(t, alone, 1, "how often ann held the %s lock without a connection", side.Key)
 				}
 			},
 		},
@@ -286,9 +274,8 @@ func TestShardsMove(t *testing.T) {
 			if n := s.twice() - before; n > 0 && step.what != doExpire { // its owner is notified as late as the others
 				t.Errorf("after %s %s a shard had two owners %d times, want none", step.what, step.who, n)
 			}
-			if each, free := s.owners(); fmt.Sprint(each) != step.want || len(free) > 0 {
-				t.Errorf("a minute after %s %s: %v, free %v; want %s", step.what, step.who, each, free, step.want)
-			}
+			eventstest.Equal(t, fmt.Sprint(s.owners()), step.want+" []",
+				"the owners and the free shards a minute after %s %s", step.what, step.who)
 		}
 	})
 }
@@ -304,17 +291,13 @@ func TestEachContendersNodesHaveItsName(t *testing.T) {
 			}
 		}
 		slices.Sort(names)
-		if want := []string{"ann", "ann", "bob", "bob", "cid", "cid"}; !slices.Equal(names, want) {
-			t.Errorf("the nodes have the data %q, want %q", names, want)
-		}
+		eventstest.Equal(t, names, []string{"ann", "ann", "bob", "bob", "cid", "cid"}, "the nodes' data")
 	})
 }
 
 func TestFaultsThatCannotBeAreRefused(t *testing.T) {
 	refused := func(s *stage, when, what, who string) {
-		if err := s.do(what, who); !errors.Is(err, errRefused) {
-			t.Errorf("%s, %s %s: %v, want %v", when, what, who, err, errRefused)
-		}
+		eventstest.ErrorIs(t, s.do(what, who), errRefused, "%s, %s %s", when, what, who)
 	}
 	refused(newStage(&servers{zk: &program.ZooKeeper{}}, nil), "before the play", doCutHolder, "")
 	play(t, func(t *testing.T, s *stage) {

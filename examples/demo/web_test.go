@@ -32,9 +32,8 @@ func ask(t *testing.T, method, target string, header ...string) *httptest.Respon
 func TestThePageIsWholeAndLocked(t *testing.T) {
 	for path, want := range map[string]string{"/": "Who holds the lock?", "/demo.js": "EventSource", "/demo.css": "prefers-color-scheme: dark", "/about": `"cannot":"no"`} {
 		rw := ask(t, http.MethodGet, "http://localhost:8080"+path)
-		if rw.Code != http.StatusOK || !strings.Contains(rw.Body.String(), want) {
-			t.Errorf("GET %s: %d, want 200 and %q", path, rw.Code, want)
-		}
+		eventstest.Expect(t, rw.Code == http.StatusOK && strings.Contains(rw.Body.String(), want),
+			"GET %s: %d, want 200 and %q", path, rw.Code, want)
 		if got := rw.Header().Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'") {
 			t.Errorf("GET %s has the policy %q, want nothing allowed by default", path, got)
 		}
@@ -65,9 +64,8 @@ func TestAnotherSiteCannotPressButtons(t *testing.T) {
 		if test.method == http.MethodGet {
 			path = "/events"
 		}
-		if rw := ask(t, test.method, test.target+path, test.header...); rw.Code != test.want {
-			t.Errorf("%s: %d, want %d", test.name, rw.Code, test.want)
-		}
+		rw := ask(t, test.method, test.target+path, test.header...)
+		eventstest.Equal(t, rw.Code, test.want, "%s", test.name)
 	}
 }
 
@@ -119,9 +117,9 @@ func TestTheStreamHasThePictureWithEachChange(t *testing.T) {
 		eventstest.Must(t, json.Unmarshal([]byte(text), &p)) // an error if the stream has ended
 		return p
 	}
-	if p := next(); len(p.Marks) != 0 || p.Sides[1].Lanes[0].Who != "ann" {
-		t.Errorf("at first: %+v, want ann and no marks", p)
-	}
+	p := next()
+	eventstest.Expect(t, len(p.Marks) == 0 && p.Sides[1].Lanes[0].Who == "ann",
+		"at first: %+v, want ann and no marks", p)
 	s.log.mark("ann", doCut)
 	if p := next(); len(p.Marks) != 1 {
 		t.Errorf("after a mark: %+v, want it", p.Marks)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -37,9 +38,7 @@ func TestRun(t *testing.T) {
 					want = context.Canceled
 					p.When(at, 1, cancel)
 				}
-				if err := run(ctx, p, p.ZK, 500, time.Second); !errors.Is(err, want) {
-					t.Errorf("%v, want %v", err, want)
-				}
+				eventstest.ErrorIs(t, run(ctx, p, p.ZK, 500, time.Second), want, "the end of the program")
 				if at == "" {
 					p.Must(t, "left   granted 500, lost 0", "right  granted 500, lost 0", "1000 grants in")
 				}
@@ -65,15 +64,12 @@ func TestLoopLosesASession(t *testing.T) {
 		first := l.dues[0].lock.ID()
 		eventstest.Must(t, p.Server.Expire(l.c.SessionID()))
 		handle(func() bool { return n.losses == 1 && len(l.under) == 1 && l.under[first] == nil })
-		if len(l.held) != 0 || len(l.under) != 1 {
-			t.Errorf("%d locks held and %d asked for; want none and the one that was lost", len(l.held), len(l.under))
-		}
+		eventstest.Expect(t, len(l.held) == 0 && len(l.under) == 1,
+			"%d locks held and %d asked for; want none and the one that was lost", len(l.held), len(l.under))
 		handle(func() bool { return n.grants == 2 })
 
 		l.giveBack(l.dues[0].at) // when the first Grant was due
-		if len(l.held) != 1 {
-			t.Error("the second Grant was given back at the time of the first")
-		}
+		eventstest.Expect(t, len(l.held) == 1, "the second Grant was given back at the time of the first")
 		l.giveBack(l.dues[0].at)
 		handle(func() bool { return l.finished == 1 })
 		if len(l.held)+len(l.under)+len(l.dues) != 0 {
@@ -93,9 +89,7 @@ func TestTwoHoldersAreNoticed(t *testing.T) {
 		for _, l := range []*loop{left, right} {
 			go func() { ended <- l.run(t.Context(), []string{lockRoot + "/a", lockRoot + "/b"}) }()
 		}
-		if err := errors.Join(<-ended, <-ended); err == nil || !strings.Contains(err.Error(), "both held") {
-			t.Errorf("%v, want which lock both held", err)
-		}
+		eventstest.Contains(t, fmt.Sprint(errors.Join(<-ended, <-ended)), "both held", "the loops' ends")
 	})
 }
 
@@ -103,7 +97,6 @@ func TestTwoHoldersAreNoticed(t *testing.T) {
 func TestLoopReportsARefusal(t *testing.T) {
 	refused := errors.New("refused")
 	err := newShow().newLoop("left", nil, 0).handle(t.Context(), events.Ended{Path: "/path", Err: refused})
-	if !errors.Is(err, refused) || !strings.Contains(err.Error(), "left: /path") {
-		t.Errorf("%v, want %v with the loop and the path", err, refused)
-	}
+	eventstest.Expect(t, errors.Is(err, refused) && strings.Contains(err.Error(), "left: /path"),
+		"%v, want %v with the loop and the path", err, refused)
 }

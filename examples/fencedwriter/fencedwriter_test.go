@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 )
 
@@ -13,9 +14,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestOnlyTheStoreThatComparesTokensIsRight(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
-		if err := run(t.Context(), p, p.ZK); err != nil {
-			t.Errorf("the program ended with %v, want success", err)
-		}
+		eventstest.ErrorIs(t, run(t.Context(), p, p.ZK), nil, "the end of the program")
 		p.Must(t, "is its lock valid? false", "refuses: token", "the store that compares tokens has 70, the store that does not has 20")
 	})
 }
@@ -35,11 +34,8 @@ func TestTheStoreRefusesOldTokens(t *testing.T) {
 		} else {
 			_, err = s.read(test.token)
 		}
-		if errors.As(err, &stale) != test.stale {
-			t.Errorf("token %d, write %t: %v; refused should be %t", test.token, test.write, err, test.stale)
-		}
+		eventstest.Expect(t, errors.As(err, &stale) == test.stale,
+			"token %d, write %t: %v; refused should be %t", test.token, test.write, err, test.stale)
 	}
-	if s.balance != 7 {
-		t.Errorf("balance %d, want 7", s.balance)
-	}
+	eventstest.Equal(t, s.balance, 7, "balance")
 }

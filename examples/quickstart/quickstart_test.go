@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -22,13 +21,10 @@ func TestQuickstart(t *testing.T) {
 	stagetest.Bubble(t, func(t *testing.T, p *stagetest.Play) {
 		eventstest.Check(t, run(t.Context(), p, p.ZK, time.Second))
 		p.Must(t, "one at a time             yes", "tokens growing            yes", "nodes left                0")
-		if n := p.Count(" granted "); n != 6 {
-			t.Errorf("%d grants, want 6: five contenders, one of them twice", n)
-		}
+		eventstest.Equal(t, p.Count(" granted "), 6, "grants of five contenders, one of them twice")
 		_, behind, lost := strings.Cut(p.String(), "cid   LOST       lease ran out")
-		if !lost || strings.Count(behind, " granted ") != 3 {
-			t.Errorf("printed %s\nwant the loss before the last three grants", p)
-		}
+		eventstest.Expect(t, lost && strings.Count(behind, " granted ") == 3,
+			"printed %s\nwant the loss before the last three grants", p)
 	})
 }
 
@@ -61,9 +57,7 @@ func TestInterruptedRun(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				p.When(at.text, at.count, cancel)
-				if err := run(ctx, p, p.ZK, time.Second); !errors.Is(err, program.ErrInterrupted) {
-					t.Errorf("%v, want %v", err, program.ErrInterrupted)
-				}
+				eventstest.ErrorIs(t, run(ctx, p, p.ZK, time.Second), program.ErrInterrupted, "the end")
 				p.Must(t, "nodes left: 0")
 				p.Empty(t, lockPath)
 			})

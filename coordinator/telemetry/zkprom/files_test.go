@@ -18,9 +18,8 @@ func TestRules(t *testing.T) {
 	t.Parallel()
 	promtool := installed(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", "--lint=all", "--lint-fatal", "rules.yml"}, {"test", "rules", "rules_test.yml"}} {
-		if said, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput(); err != nil {
-			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, said)
-		}
+		said, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
+		eventstest.Expect(t, err == nil, "promtool %s: %v\n%s", strings.Join(args, " "), err, said)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
@@ -62,12 +63,10 @@ func TestExitCodes(t *testing.T) {
 				}
 				return test.f(ctx)
 			})
-			if code != test.code {
-				t.Errorf("exit code %d, want %d", code, test.code)
-			}
-			if said := stderr.String(); !strings.Contains(said, test.word) || (said == "") != (test.word == "") {
-				t.Errorf("said %q, want %q", said, test.word)
-			}
+			eventstest.Equal(t, code, test.code, "exit code")
+			said := stderr.String()
+			eventstest.Expect(t, strings.Contains(said, test.word) && (said == "") == (test.word == ""),
+				"said %q, want %q", said, test.word)
 		})
 	}
 }
@@ -83,10 +82,8 @@ func TestServerInside(t *testing.T) {
 		}
 		return c.Close()
 	})
-	if code != 0 || !strings.Contains(zk.String(), "inside this program") {
-		t.Errorf("exit code %d at %v", code, zk)
-	}
-	if _, err := zk.Inside.DialContext(t.Context(), "tcp", zk.Servers); err == nil {
-		t.Error("the server still answers")
-	}
+	eventstest.Expect(t, code == 0 && strings.Contains(zk.String(), "inside this program"),
+		"exit code %d at %v", code, zk)
+	_, err := zk.Inside.DialContext(t.Context(), "tcp", zk.Servers)
+	eventstest.Expect(t, err != nil, "the server still answers")
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/columns"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,13 +33,11 @@ func TestAlign(t *testing.T) {
 		{2, []string{"PATH", "…/長い", "/b"}},
 	} {
 		got := columns.Align(all, cells, test.width)
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%d wide: got %q, want %q", test.width, got, test.want)
-		}
+		eventstest.Expect(t, slices.Equal(got, test.want),
+			"%d wide: got %q, want %q", test.width, got, test.want)
 		for _, line := range got {
-			if test.width >= 6 && ansi.StringWidth(line) > test.width {
-				t.Errorf("%q is wider than %d", line, test.width)
-			}
+			eventstest.Expect(t, test.width < 6 || ansi.StringWidth(line) <= test.width,
+				"%q is wider than %d", line, test.width)
 		}
 	}
 }

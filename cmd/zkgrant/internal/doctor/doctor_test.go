@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -158,12 +160,8 @@ func TestFaultsAreFound(t *testing.T) {
 			t.Errorf("%s: want %s of %s at %s, got %+v", c.fault, c.level, c.check, c.subject, found)
 			continue
 		}
-		if found[at].Do == "" {
-			t.Errorf("%s: nothing to do about it: %+v", c.fault, found[at])
-		}
-		if worst := Worst(found); c.level == Bad != (worst == Bad) {
-			t.Errorf("%s: the worst is %s, want %s: %+v", c.fault, worst, c.level, found)
-		}
+		eventstest.Expect(t, found[at].Do != "", "%s: nothing to do about it: %+v", c.fault, found[at])
+		eventstest.Equal(t, Worst(found) == Bad, c.level == Bad, "%s: the worst is bad: %+v", c.fault, found)
 	}
 }
 
@@ -177,9 +175,7 @@ func TestTheEndOfASessionBeforeOldServers(t *testing.T) {
 		for i, version := range versions {
 			says(&o.Servers[i], "version: 3.8.0", "version: "+version)
 		}
-		if got := Worst(sessions(o)); got != want {
-			t.Errorf("of servers of %q: %+v, want the level %s", versions, sessions(o), want)
-		}
+		eventstest.Equal(t, Worst(sessions(o)), want, "the worst of %+v for %q", sessions(o), versions)
 	}
 }
 
@@ -192,13 +188,10 @@ func joins(n *Node, name string) { n.Contenders = append(n.Contenders, name) }
 
 func TestHealthyIsOK(t *testing.T) {
 	found := Findings(healthy())
-	if len(found) < 7 || Worst(found) != OK {
-		t.Errorf("got %+v, want a line for each check, and all of them ok", found)
-	}
+	eventstest.Expect(t, len(found) >= 7 && Worst(found) == OK,
+		"got %+v, want a line for each check, and all of them ok", found)
 	for _, f := range found {
-		if f.Seen == "" || f.Check == "" || f.Subject == "" {
-			t.Errorf("%+v says too little", f)
-		}
+		eventstest.Expect(t, f.Seen != "" && f.Check != "" && f.Subject != "", "%+v says too little", f)
 	}
 }
 
@@ -235,17 +228,15 @@ func TestForms(t *testing.T) {
 		for _, f := range forms(Node{Path: "/a", Contenders: []string{c.a, c.b}}) {
 			got = f
 		}
-		if got.Level != c.want || !strings.Contains(got.Seen, c.says) {
-			t.Errorf("%s beside %s: %q: %s; want %q with %q", c.a, c.b, got.Level, got.Seen, c.want, c.says)
-		}
+		eventstest.Expect(t, got.Level == c.want && strings.Contains(got.Seen, c.says),
+			"%s beside %s: %q: %s; want %q with %q", c.a, c.b, got.Level, got.Seen, c.want, c.says)
 	}
 }
 
 func TestNextSequence(t *testing.T) {
 	for _, c := range []struct{ created, deleted int64 }{{0, 0}, {1, 0}, {1, 1}, {7, 3}, {1 << 30, 1<<30 - 1}, {1<<31 - 1, 1<<31 - 5}} {
-		if got := NextSequence(int32(c.created+c.deleted), int32(c.created-c.deleted)); got != c.created {
-			t.Errorf("of %d that were created and %d that were deleted: %d", c.created, c.deleted, got)
-		}
+		got := NextSequence(int32(c.created+c.deleted), int32(c.created-c.deleted))
+		eventstest.Equal(t, got, c.created, "the next number after %d deletions", c.deleted)
 	}
 }
 
@@ -256,7 +247,6 @@ func TestEstablished(t *testing.T) {
 	if got, ok := Established(cons, 1); !ok || !got.Equal(time.UnixMilli(1700000000123)) {
 		t.Errorf("got %v, %t; want the time of the session 0x1", got, ok)
 	}
-	if got, ok := Established(cons, 2); ok {
-		t.Errorf("a session that is not there was established %v", got)
-	}
+	got, ok := Established(cons, 2)
+	eventstest.Expect(t, !ok, "a session that is not there was established %v", got)
 }

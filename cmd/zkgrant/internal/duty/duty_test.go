@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -158,9 +160,8 @@ func TestEachEnd(t *testing.T) {
 		{"the lock is lost before the command's end", story{grace: 1 * s, until: 12 * s, at: events{2 * s: lost}}, "2s ask, 2s lose, 2.001s release"},
 		{"it ends and the lock is lost", story{grace: 1 * s, at: events{2 * s: func(d *Duty) { d.Empty, d.Lost = true, true }}}, "2s lose, 2s release"},
 	} {
-		if _, did := test.story.play(&now); fmt.Sprint(did) != "["+strings.ReplaceAll(test.want, ",", "")+"]" {
-			t.Errorf("%s: %v, want %s", test.name, did, test.want)
-		}
+		_, did := test.story.play(&now)
+		eventstest.Equal(t, fmt.Sprint(did), "["+strings.ReplaceAll(test.want, ",", "")+"]", "%s", test.name)
 	}
 }
 
@@ -230,10 +231,9 @@ func TestKillIsNeverLate(t *testing.T) {
 			latest = renewed
 		}
 		late := max(latest, a, b) // an event may come after its own deadline
-		if killed < 0 || killed > late || asked > 1 {
-			t.Errorf("grace %v, %d at %v, %d at %v: KILL at %v after %d signals, want it at %v at the latest",
-				grace, first, a, second, b, killed, asked, late)
-		}
+		eventstest.Expect(t, killed >= 0 && killed <= late && asked <= 1,
+			"grace %v, %d at %v, %d at %v: KILL at %v after %d signals, want it at %v at the latest",
+			grace, first, a, second, b, killed, asked, late)
 	}
 	for first := range happen {
 		for second := range happen {
@@ -250,8 +250,7 @@ func TestKillIsNeverLate(t *testing.T) {
 // NotBegun is not Done: the record of an earlier crash stays, and no new one is left.
 func TestWhichEndReleases(t *testing.T) {
 	for end, want := range map[End][2]bool{Done: {true, true}, NotBegun: {true, false}, Broken: {false, false}} {
-		if got := [2]bool{end.Releases(false), end.Releases(true)}; got != want {
-			t.Errorf("%d releases without a crash and after one: %t, want %t", end, got, want)
-		}
+		eventstest.Equal(t, [2]bool{end.Releases(false), end.Releases(true)}, want,
+			"%d releases without a crash and after one", end)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,9 +57,7 @@ func TestWhoWouldContinueUs(t *testing.T) {
 		"no member can be seen":                     {with(func(j *Job) { j.Members = nil }), false},
 		"process 1":                                 {with(func(j *Job) { j.PID = 1 }), false},
 	} {
-		if got := test.job.Watched(); got != test.want {
-			t.Errorf("%s: somebody would continue it: %t, want %t", name, got, test.want)
-		}
+		eventstest.Equal(t, test.job.Watched(), test.want, "%s: somebody would continue it", name)
 	}
 }
 
@@ -75,15 +75,12 @@ func TestWhatToDoWhenTheCommandIsHalted(t *testing.T) {
 					}
 					answer := j.Halted(by, task)
 					stays := answer == Leave || answer == Wait || answer == Follow
-					if stays && !watched && by != ByForce {
-						t.Errorf("halted by %d, terminal of %d: %v, and nobody would continue it", by, foreground, answer)
-					}
-					if answer == Hand && foreground != ours {
-						t.Errorf("halted by %d: the terminal of %d is handed on, and it is not zkgrant's", by, foreground)
-					}
-					if answer == Follow && unstopped {
-						t.Errorf("halted by %d: zkgrant follows, and ignores TSTP", by)
-					}
+					eventstest.Expect(t, !stays || watched || by == ByForce,
+						"halted by %d, terminal of %d: %v, and nobody would continue it", by, foreground, answer)
+					eventstest.Expect(t, answer != Hand || foreground == ours,
+						"halted by %d: the terminal of %d is handed on, and it is not zkgrant's", by, foreground)
+					eventstest.Expect(t, answer != Follow || !unstopped,
+						"halted by %d: zkgrant follows, and ignores TSTP", by)
 					who := map[int]string{none: "no terminal", ours: "ours", task: "the command's", other: "another's"}[foreground]
 					what := map[Stop]string{ByUser: "TSTP", ByTerminal: "TTIN", ByForce: "STOP"}[by]
 					answers[what+", "+who+map[bool]string{true: ", job"}[watched]+map[bool]string{true: ", deaf"}[unstopped]] = answer
@@ -110,9 +107,7 @@ func TestWhatToDoWhenTheCommandIsHalted(t *testing.T) {
 		"STOP, the command's, job":       Leave,
 		"STOP, no terminal":              Leave,
 	} {
-		if got := answers[name]; got != want {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
+		eventstest.Equal(t, answers[name], want, "%s", name)
 	}
 }
 
@@ -129,11 +124,9 @@ func TestASessionOfItsOwn(t *testing.T) {
 		if test.watched {
 			j.Members = []Member{child()}
 		}
-		if got := j.Apart(); got != test.want || got == j.Reaches() {
-			t.Errorf("%+v: a session of its own: %t, the terminal: %t", test, got, j.Reaches())
-		}
-		if j.Supervised = true; j.Apart() {
-			t.Errorf("%+v, inside another zkgrant: a session of its own, want none", test)
-		}
+		eventstest.Equal(t, [2]bool{j.Apart(), j.Reaches()}, [2]bool{test.want, !test.want},
+			"%+v: a session of its own, and the terminal", test)
+		j.Supervised = true
+		eventstest.Expect(t, !j.Apart(), "%+v, inside another zkgrant: a session of its own, want none", test)
 	}
 }

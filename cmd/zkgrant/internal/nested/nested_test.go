@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -65,9 +66,8 @@ func TestWhatIsInTheWay(t *testing.T) {
 		"behind one that needs the room":      {wants(1, 3), outer, []events.Contender{permits(1, 2, true), permits(2, 2, false), permits(9, 1, false)}, true},
 		"two outer permits":                   {wants(1, 2), append(slices.Clone(outer), Node{"/a/" + guid + "2-x-0000000002", "0x2"}), []events.Contender{permits(1, 1, true), permits(2, 1, true), permits(9, 1, false)}, true},
 	} {
-		if node, got := test.c.InTheWay(test.queue, test.outer); got != test.want || got != (node != "") {
-			t.Errorf("%s: %q, %t, want %t", name, node, got, test.want)
-		}
+		node, got := test.c.InTheWay(test.queue, test.outer)
+		eventstest.Equal(t, [2]bool{got, node != ""}, [2]bool{test.want, test.want}, "%s: %q", name, node)
 	}
 }
 
@@ -75,13 +75,10 @@ func TestWhatIsInTheWay(t *testing.T) {
 func TestOuter(t *testing.T) {
 	first := []string{"HOME=/", "ZKGRANT_NODE=/a/1", "ZKGRANT_SESSION=0x1"}
 	second := append(Environment(Outer(first)), "ZKGRANT_NODE=/b/2", "ZKGRANT_SESSION=0x2", `ZKGRANT_MEMBERS=[{"path":"/b","node":"/b/2"},{"path":"/c","node":"/c/2"}]`)
-	if got, want := fmt.Sprint(Outer(second)), "[{/a/1 0x1} {/b/2 0x2} {/c/2 0x2}]"; got != want {
-		t.Errorf("the nodes are %s, want %s", got, want)
-	}
+	eventstest.Equal(t, fmt.Sprint(Outer(second)), "[{/a/1 0x1} {/b/2 0x2} {/c/2 0x2}]", "the nodes")
 	for _, none := range [][]string{nil, {"ZKGRANT_NODE=/a/1"}, {"ZKGRANT_SESSION=0x1"}, {Variable + "=no list"}} {
-		if got := Outer(none); len(got) > 0 || Environment(got) != nil {
-			t.Errorf("of %q the nodes are %v, want none", none, got)
-		}
+		got := Outer(none)
+		eventstest.Expect(t, len(got) == 0 && Environment(got) == nil, "of %q: %v, want no node", none, got)
 	}
 	chain := first
 	for i := range 100 {
@@ -95,10 +92,7 @@ func TestOuter(t *testing.T) {
 		members = append(members, Node{Node: fmt.Sprint("/m/", i)})
 	}
 	list, err := json.Marshal(members)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := Outer([]string{"ZKGRANT_MEMBERS=" + string(list), "ZKGRANT_NODE=/m/0", "ZKGRANT_SESSION=0x4"}); len(got) != len(members) {
-		t.Errorf("of a multi-lock of %d members there are %d nodes, want all", len(members), len(got))
-	}
+	eventstest.Must(t, err)
+	got := Outer([]string{"ZKGRANT_MEMBERS=" + string(list), "ZKGRANT_NODE=/m/0", "ZKGRANT_SESSION=0x4"})
+	eventstest.Equal(t, len(got), len(members), "nodes of a multi-lock")
 }

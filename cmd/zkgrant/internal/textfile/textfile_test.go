@@ -55,9 +55,7 @@ func TestFigures(t *testing.T) {
 		if step.success != "" {
 			want = "success_timestamp_seconds " + step.success + ", " + want
 		}
-		if got := values(text); got != want {
-			t.Errorf("after %+v:\n%s\nwant\n%s", step.run, got, want)
-		}
+		eventstest.Equal(t, values(text), want, "after %+v", step.run)
 	}
 	for _, odd := range []string{success + `{path="/a"} soon`, success + `{path="/a"} -1`, losses + `{path="/a"} NaN`, losses + `{path="/a"} +Inf`, "\xff"} {
 		if got := values(Run{Path: "/a", Ended: at(1)}.Text([]byte(odd))); strings.Contains(got, "success") || !strings.HasSuffix(got, "losses_total 0") {
@@ -77,9 +75,8 @@ func TestTheFileIsReplaced(t *testing.T) {
 		if before != nil { // a reader that has it open still sees all of the old file
 			text := make([]byte, 10_000)
 			n, _ := before.Read(text)
-			if !bytes.Equal(text[:n], run.Text(nil)) {
-				t.Errorf("a reader of the old file reads %q, want all of it", text[:n])
-			}
+			eventstest.Expect(t, bytes.Equal(text[:n], run.Text(nil)),
+				"a reader of the old file reads %q, want all of it", text[:n])
 			_ = before.Close()
 		}
 	}
@@ -88,9 +85,8 @@ func TestTheFileIsReplaced(t *testing.T) {
 	}
 	eventstest.Must(t, os.Mkdir(filepath.Join(folder, "folder.prom"), 0o700))
 	for _, wrong := range []string{filepath.Join(folder, "none", "a.prom"), filepath.Join(folder, "folder.prom")} {
-		if err := run.Write(wrong); err == nil {
-			t.Errorf("writing %s succeeds, want an error", wrong)
-		}
+		err := run.Write(wrong)
+		eventstest.Expect(t, err != nil, "writing %s succeeds, want an error", wrong)
 	}
 	link := filepath.Join(folder, "link.prom")
 	eventstest.Check(t, errors.Join(os.Symlink(file, link), os.Remove(file), os.WriteFile(file, nil, 0o600), run.Write(link)))
@@ -98,9 +94,8 @@ func TestTheFileIsReplaced(t *testing.T) {
 		t.Errorf("the file behind a link has %q (%v), want the figures", text, err)
 	}
 	left, err := os.ReadDir(folder)
-	if err != nil || len(left) != 3 || left[2].Type() != os.ModeSymlink {
-		t.Errorf("the folder has %v (%v), want the file, the folder and the link", left, err)
-	}
+	eventstest.Expect(t, err == nil && len(left) == 3 && left[2].Type() == os.ModeSymlink,
+		"the folder has %v (%v), want the file, the folder and the link", left, err)
 }
 
 // A link may be dangling, because its target was removed: the target is created again,
@@ -124,7 +119,6 @@ func TestALinkStaysALink(t *testing.T) {
 		}
 	}
 	eventstest.Must(t, os.Symlink("round", within("round")))
-	if err := run.Write(within("round")); err == nil {
-		t.Error("writing to a link to itself succeeds, want an error")
-	}
+	err := run.Write(within("round"))
+	eventstest.Expect(t, err != nil, "writing to a link to itself succeeds, want an error")
 }

@@ -83,13 +83,11 @@ func fits(t *testing.T, m model, screen string) {
 		return
 	}
 	lines := strings.Split(screen, "\n")
-	if len(lines) > m.height {
-		t.Errorf("the screen has %d lines, want %d at most", len(lines), m.height)
-	}
+	eventstest.Expect(t, len(lines) <= m.height,
+		"the screen has %d lines, want %d at most", len(lines), m.height)
 	for _, line := range lines {
-		if width := ansi.StringWidth(line); width > m.width {
-			t.Errorf("a line is %d wide, want %d at most: %s", width, m.width, line)
-		}
+		width := ansi.StringWidth(line)
+		eventstest.Expect(t, width <= m.width, "a line is %d wide, want %d at most: %s", width, m.width, line)
 	}
 }
 
@@ -218,9 +216,8 @@ func TestManualShowsTop(t *testing.T) {
 	eventstest.Must(t, err)
 	parts := strings.Split(string(script), "show\n----\n")
 	screen := strings.TrimSpace(regexp.MustCompile(` *\|\n`).ReplaceAllString(parts[1], "\n"))
-	if !strings.Contains(string(page), "```\n"+screen+"\n```") {
-		t.Errorf("docs/command.md has no block with\n%s", screen)
-	}
+	eventstest.Expect(t, strings.Contains(string(page), "```\n"+screen+"\n```"),
+		"docs/command.md has no block with\n%s", screen)
 }
 
 // The screen fits into a terminal of any size.
