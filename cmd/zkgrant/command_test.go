@@ -142,11 +142,10 @@ func toInt(text string) int {
 
 func ready(name string) { fmt.Printf("%s %d ready\n", name, os.Getpid()) }
 
-func begin(attr *syscall.SysProcAttr, part string, args ...string) int {
+func begin(attr *syscall.SysProcAttr, part string, args ...string) {
 	child := exec.Command(os.Args[0], append([]string{part}, args...)...)
 	child.Stdout, child.Stderr, child.SysProcAttr = os.Stdout, os.Stderr, attr
 	must(child.Start())
-	return child.Process.Pid
 }
 
 // appendTo appends the line to the file that many times, once per millisecond.

@@ -224,15 +224,12 @@ func TestDoctorAddsUpTheNodesOfASession(t *testing.T) {
 // A server that does not answer four-letter words still serves sessions.
 func TestDoctorOfAServerThatAnswersNoWords(t *testing.T) {
 	g := double(parallel(t))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	eventstest.Must(t, err)
-	addr := accepts(t, listener, func(near net.Conn) {
+	addr := eventstest.Serve(t, func(near net.Conn) {
 		var first [4]byte
 		if _, err := io.ReadFull(near, first[:]); err == nil && first[0] == 0 { // a frame, not a word
 			relay(near, io.MultiReader(bytes.NewReader(first[:]), near), g.servers)
 		}
 		_, _ = io.Copy(io.Discard, near) // until the other side closes
-		_ = near.Close()
 	})
 	g.ends(0, "doctor --json --patience 2s --servers "+addr,
 		`"check":"serving","subject":"`+addr+`","seen":"Serving, with a round trip`)

@@ -71,28 +71,26 @@ func TestASignalThatReachesOnlySome(t *testing.T) {
 // command.
 func TestASignalThatReachesOnlySomeAndALoss(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"run ", "elect --again "} {
-		t.Run(line, func(t *testing.T) {
-			t.Parallel()
-			g := strangers(t)
-			run := g.works(line + lockPath + " -- part climbers FILE")
-			leader, killLeader := g.root(run, "command")
-			climber, kill := g.root(run, "climber")
-			_, holder := g.first()
-			g.Mute(holder, true)
-			run.Await(t, "LOST "+lockPath, 1)
-			run.Await(t, "which may keep running WITHOUT the lock "+lockPath, 1)
-			lives(t, leader, climber)
-			killLeader()
-			kill()
-			g.Mute(holder, false)
-			run.Exits(codeLost)
-			both := fmt.Sprint(min(leader, climber), " ", max(leader, climber))
-			run.Must(t, "cannot send SIGTERM to processes ", "cannot send SIGKILL to processes ",
-				"KILL has not ended processes "+both+", which may keep running")
-			prints(t, run.String(), "was killed", false)
-		})
-	}
+	lines := map[string]string{"run": "run ", "elect": "elect --again "}
+	inParallel(t, lines, func(t *testing.T, _, line string) {
+		g := strangers(t)
+		run := g.works(line + lockPath + " -- part climbers FILE")
+		leader, killLeader := g.root(run, "command")
+		climber, kill := g.root(run, "climber")
+		_, holder := g.first()
+		g.Mute(holder, true)
+		run.Await(t, "LOST "+lockPath, 1)
+		run.Await(t, "which may keep running WITHOUT the lock "+lockPath, 1)
+		lives(t, leader, climber)
+		killLeader()
+		kill()
+		g.Mute(holder, false)
+		run.Exits(codeLost)
+		both := fmt.Sprint(min(leader, climber), " ", max(leader, climber))
+		run.Must(t, "cannot send SIGTERM to processes ", "cannot send SIGKILL to processes ",
+			"KILL has not ended processes "+both+", which may keep running")
+		prints(t, run.String(), "was killed", false)
+	})
 }
 
 // A TERM that reaches no process does not count as the cause of the command's end, so

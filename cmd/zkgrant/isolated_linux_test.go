@@ -81,7 +81,7 @@ func TestInAContainer(t *testing.T) {
 func TestProcess1Reaps(t *testing.T) {
 	t.Parallel()
 	const daemons = 8
-	g := double(t)
+	g := double(parallel(t))
 	elect := g.situate("process-1", "elect --again -v --shell "+lockPath+" --",
 		`for n in 1 2 3 4 5 6 7 8; do (true &); (setsid sleep 600 &); done; echo command $$ ready; exec sleep 600`)
 	g.pid(elect.Process, "command")

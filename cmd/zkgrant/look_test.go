@@ -321,7 +321,7 @@ func TestAWalkNeedsARoot(t *testing.T) {
 func TestAWalkPrintsAsItGoes(t *testing.T) {
 	t.Parallel()
 	const nodes, rate = 150, 100
-	g := forest(t, nodes)
+	g := forest(parallel(t), nodes)
 	for command, code := range map[string]int{"ls": 0, "doctor": codeBad} {
 		line := fmt.Sprintf("%s --rate %d /app", command, rate)
 		before, begun := g.reads(), time.Now()

@@ -17,8 +17,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -126,13 +124,8 @@ func (f finished) start(events.Grant, string, terms) error {
 func TestReadyBeforeStopping(t *testing.T) {
 	g := double(parallel(t))
 	m := g.manager(false).read(t)
-	s := &settings{servers: g.servers, timeout: 10 * time.Second}
-	s.console = newConsole(os.Stderr, s)
-	c, err := s.open()
-	eventstest.Must(t, err)
-	defer func() { eventstest.Check(t, c.Close()) }()
-	w := &wanted{settings: s, kind: "mutex", paths: []string{lockPath}, readyAtGrant: true} // not earlier, in the queue
-	w.bindWait(&cobra.Command{})
+	w, c := wants(t, g, 10*time.Second)
+	w.readyAtGrant = true // not earlier, in the queue
 	socket, err := dialManager(m.address)
 	eventstest.Must(t, err)
 	w.manager = &manager{socket: socket}

@@ -24,18 +24,13 @@ import (
 // its own lock.
 func playParts(t *testing.T, rigOf func(t *testing.T) *rig) {
 	t.Helper()
-	for name, part := range map[string]func(*testing.T, *rig){
+	inParallel(t, map[string]func(*testing.T, *rig){
 		"signals": testSignals, "environment": testEnvironment, "hold": testHold, "queue": testQueue, "idle": testIdle,
 		"watch": testWatch, "revoke": testRevoke, "semaphore": testSemaphore, "elect": testElect, "multi": testMulti,
 		"lines": testLines, "terminals": testTerminals, "json": testObjects, "identities": testIdentities,
 		"access": testAccess, "tls": testEncrypted, "top": testTop, "board": testBoard, "exporter": testExporter,
 		"not begun": testNotBegun,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			part(t, rigOf(t))
-		})
-	}
+	}, func(t *testing.T, _ string, part func(*testing.T, *rig)) { part(t, rigOf(t)) })
 }
 
 func TestServer(t *testing.T) {
@@ -72,8 +67,7 @@ func testSignals(t *testing.T, g *rig) {
 		run.Await(t, "command got "+sig.String(), 1)
 		run.Await(t, "child got "+sig.String(), 1)
 	}
-	run.Send(syscall.SIGUSR2) // ends both
-	run.Exits(5)
+	g.stop(run, syscall.SIGUSR2, 5) // ends both
 	// etcd-io/etcd#10117: ^C leaves nothing behind, for a waiter as for a holder.
 	holder := g.works("run -v /signals -- part wait")
 	waiter := g.until("1 ahead", "run -v /signals -- true")

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -293,21 +291,16 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 	ctx := eventstest.Patiently(t, time.Minute)
 	g := double(t)
 	g.Down(true) // until the test listens to the events
-	s := &settings{servers: g.servers, timeout: 10 * time.Second, verbose: true}
-	s.console = newConsole(os.Stderr, s)
+	w, c := wants(t, g, 10*time.Second)
+	w.kind, w.verbose = kindElection, true
 	var said eventstest.Screen
 	busy, goOn := make(chan struct{}), make(chan struct{})
 	said.When("connected to", 1, func() { // blocks the goroutine that handles the lock while the Grant comes and goes
 		close(busy)
 		<-goOn
 	})
-	s.divert(func(line string) { said.Say("%s", line) })
-	c, err := s.open()
-	eventstest.Must(t, err)
-	defer func() { eventstest.Check(t, c.Close()) }()
+	w.divert(func(line string) { said.Say("%s", line) })
 	news := c.Events(ctx)
-	w := &wanted{settings: s, kind: kindElection, permits: 1, paths: []string{lockPath}}
-	w.bindWait(&cobra.Command{})
 	signals := &signals{make(chan os.Signal)}
 	ended := make(chan error, 1)
 	go func() {
@@ -324,8 +317,7 @@ func TestLostBeforeItWasTaken(t *testing.T) {
 	g.expire()
 	hears[events.SessionExpired](t, news)
 	close(goOn)
-	if err := eventstest.Receive(t, ended, "the end of the work"); err != nil {
-		t.Errorf("it ends with %v, want the code %d and no error", err, codeLost)
-	}
+	err := eventstest.Receive(t, ended, "the end of the work")
+	eventstest.Expect(t, err == nil, "it ends with %v, want the code %d and no error", err, codeLost)
 	said.Must(t, "LOST "+lockPath)
 }

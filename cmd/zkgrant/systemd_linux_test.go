@@ -242,14 +242,10 @@ func TestUnitsThatWait(t *testing.T) {
 		eventstest.Eventually(t, "it waits", func() bool {
 			return s.control("show", unit, "--value", "-p", "StatusText") == "waiting for "+lockPath+", 1 ahead"
 		}, s.status(unit))
-		if state := s.control("is-active", unit); state != want {
-			t.Errorf("%s waits and is %s, want it %s", unit, state, want)
-		}
-		if state := s.control("is-active", "disk-work.service"); state != "inactive" {
-			t.Errorf("while the lock is waited for, the work is %s, want it inactive", state)
-		}
-		first.Send(syscall.SIGUSR2)
-		first.Exits(5)
+		eventstest.Equal(t, s.control("is-active", unit), want, "the state of %s, which waits", unit)
+		eventstest.Equal(t, s.control("is-active", "disk-work.service"), "inactive",
+			"the state of the work while the lock is waited for")
+		s.stop(first, syscall.SIGUSR2, 5)
 		s.works(unit)
 		s.must("stop", unit) // the unit releases the lock once the work has ended
 		s.nodes(0, "when the unit is stopped")

@@ -183,8 +183,7 @@ func testTerminals(t *testing.T, g *rig) {
 // A command that the kernel cannot execute has had the terminal. The script around zkgrant
 // gets it back.
 func TestTheTerminalOfACommandThatDoesNotBegin(t *testing.T) {
-	t.Parallel()
-	g := double(t)
+	g := double(parallel(t))
 	command := filepath.Join(t.TempDir(), "command")
 	becomes("#!/no/such/interpreter\n")(g, 0, command)
 	term := g.terminal("sh -c", "zkgrant run --stdin "+lockPath+" -- "+command+`; read name; echo "hello $name"`)

@@ -78,7 +78,7 @@ func (c certificate) copied(t *testing.T, to certificate) {
 // relays to the server. It reads the files for each connection, like a restarted server.
 func (c certificate) front(t *testing.T, server string) string {
 	t.Helper()
-	config := func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	current := func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 		if err != nil {
 			return nil, err
@@ -90,29 +90,11 @@ func (c certificate) front(t *testing.T, server string) string {
 			ClientAuth: tls.RequireAndVerifyClientCert,
 		}, nil
 	}
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: config})
-	eventstest.Must(t, err)
-	return accepts(t, listener, func(conn net.Conn) { relay(conn, conn, server) })
-}
-
-// accepts serves the listener's connections until the test ends, and returns its address.
-func accepts(t *testing.T, listener net.Listener, serve func(net.Conn)) string {
-	t.Helper()
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil { // the listener is closed
-				return
-			}
-			all.Go(func() { serve(conn) })
-		}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: current}
+	return eventstest.Serve(t, func(conn net.Conn) {
+		secure := tls.Server(conn, config)
+		relay(secure, secure, server)
 	})
-	t.Cleanup(func() {
-		eventstest.Check(t, listener.Close())
-		all.Wait()
-	})
-	return listener.Addr().String()
 }
 
 // relay copies data between a client's connection and the server. The end of either side
