@@ -22,7 +22,6 @@ func TestRevokeByForce(t *testing.T) {
 	g := double(parallel(t))
 	run := g.works("run " + lockPath + " --data holder -- part wait")
 	const firm = "revoke --grace 200ms " + lockPath
-	g.ends(codeFailed, firm, "is not revocable")
 	for _, flag := range []string{" --force", " --yes"} {
 		cmd := g.command("zkgrant " + firm + flag)
 		cmd.Stdin = strings.NewReader("yes\n")
@@ -126,36 +125,22 @@ func TestForceAsksTheOtherHolders(t *testing.T) {
 	})
 	eventstest.Must(t, g.Delete(kazoos))
 	forced.Exits(0)
-	if forced.Count("deleted ") != 1 {
-		t.Errorf("revoke did not remove just the node of the holder that is not revocable:\n%s", forced)
-	}
-}
-
-// A holder of several permits loses all of them.
-func TestForceRemovesEveryPermit(t *testing.T) {
-	g := double(parallel(t))
-	run := g.works("run --size 3 --permits 2 /locks/permits -- part wait")
-	forced := g.ends(0, "revoke --force --yes --grace 0 /locks/permits", "all holders that were asked have released or lost")
-	if n := forced.Count("deleted /locks/permits/leases/"); n != 2 {
-		t.Errorf("revoke removed %d permits, want 2:\n%s", n, forced)
-	}
-	run.Exits(codeLost)
+	eventstest.Expect(t, forced.Count("deleted ") == 1,
+		"revoke did not remove just the node of the holder that is not revocable:\n%s", forced)
 }
 
 // A path is used as two kinds of lock. queue shows both, and --force removes the holders
-// of both.
+// of both. A holder of several permits loses all of them.
 func TestForceOnTwoKindsAtOnePath(t *testing.T) {
 	g := double(parallel(t))
-	run := g.works("run --size 3 " + lockPath + " -- part wait")
+	run := g.works("run --size 3 --permits 2 " + lockPath + " -- part wait")
 	eventstest.Must(t, g.Create(lockPath+"/lock-0000000000", nil))
 	queue := g.ends(0, "queue "+lockPath)
-	if n := queue.Count("holds "); n != 2 {
-		t.Errorf("queue shows %d holders, want 2:\n%s", n, queue)
-	}
-	forced := g.ends(0, "revoke --force --yes --grace 0 "+lockPath, "deleted "+lockPath+"/lock-0000000000", "deleted "+lockPath+"/leases/")
-	if n := forced.Count("--force deletes the node"); n != 2 {
-		t.Errorf("revoke announces %d nodes, want 2:\n%s", n, forced)
-	}
+	eventstest.Equal(t, queue.Count("holds "), 2, "the holders that queue shows")
+	forced := g.ends(0, "revoke --force --yes --grace 0 "+lockPath, "deleted "+lockPath+"/lock-0000000000",
+		"all holders that were asked have released or lost")
+	eventstest.Equal(t, forced.Count("deleted "+lockPath+"/leases/"), 2, "the permits that revoke removed")
+	eventstest.Equal(t, forced.Count("--force deletes the node"), 2, "the nodes that revoke announces")
 	run.Exits(codeLost)
 	g.ends(codeNotHeld, "queue --held "+lockPath)
 }

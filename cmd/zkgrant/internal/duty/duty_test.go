@@ -114,6 +114,11 @@ func TestEachEnd(t *testing.T) {
 		{"the lease is renewed", story{grace: 1 * s, at: events{5 * s: renewed(14 * s)}}, "13s ask, 13s lose, 13.001s release"},
 		{"the lease is renewed too late", story{grace: 1 * s, deaf: true, at: events{8500 * ms: renewed(17 * s)}}, "8s ask, 8s lose, 9s kill, 9.001s release"},
 		{"the lease gets shorter", story{grace: 1 * s, deaf: true, at: events{5 * s: renewed(5 * s)}}, "5s kill, 5s lose, 5.001s release"},
+		// A caller that was halted past the end of the lease sees that, too.
+		{
+			"there is no time to ask", story{grace: 1 * s, deaf: true, at: events{5 * s: renewed(4 * s)}},
+			"5s kill, 5s lose, 5.001s release",
+		},
 		{"lost early", story{grace: 1 * s, deaf: true, at: events{3 * s: lost}}, "3s ask, 3s lose, 4s kill, 4.001s release"},
 		{"lost early, without a grace", story{deaf: true, at: events{3 * s: lost}}, "3s kill, 3s lose, 3.001s release"},
 		{"lost shortly before the grace", story{grace: 2 * s, deaf: true, at: events{6999 * ms: lost}}, "6.999s ask, 6.999s lose, 8.999s kill, 9s release"},
@@ -184,18 +189,7 @@ func TestEnding(t *testing.T) {
 		d := &Duty{Grace: time.Second, Timeout: 10 * time.Second, Lease: origin(9 * time.Second)}
 		test.set(d)
 		d.Next(at)
-		if got := d.Ending(); got != test.want {
-			t.Errorf("%s: ending %t, want %t", test.name, got, test.want)
-		}
-	}
-}
-
-// A caller that was halted past the end of the lease kills at once: there is no time left
-// to ask.
-func TestAfterAHaltThereIsNoTimeToAsk(t *testing.T) {
-	d := &Duty{Grace: time.Second, Timeout: 10 * time.Second, Lease: origin(9 * time.Second)}
-	if do, _ := d.Next(origin(time.Hour)); fmt.Sprint(do) != "[kill lose]" {
-		t.Errorf("after the halt: %v, want kill and lose", do)
+		eventstest.Equal(t, d.Ending(), test.want, "%s: ending", test.name)
 	}
 }
 
