@@ -18,6 +18,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/hooks"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -46,8 +47,7 @@ func connect(t *testing.T, server *zktest.Server, options ...coordinator.Option)
 
 func inBubble(t *testing.T, test func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator)) {
 	t.Helper()
-	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
+	coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) {
 		test(t, server, connect(t, server))
 	})
 }
@@ -257,8 +257,7 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 	if eventstest.Raced {
 		contenders = 10
 	}
-	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
+	coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) {
 		crowd := connect(t, server)
 		for i := range locks * contenders {
 			data := coordinator.Data([]byte{byte('a' + i%26)})
@@ -369,8 +368,8 @@ func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 }
 
 func TestALeaseIsShownWhileItLasts(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		server, lease := zktest.Start(t), new(Lease)
+	coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) {
+		lease := new(Lease)
 		c := connect(t, server, coordinator.WithHooks(lease))
 		p := visit(boardOf(t, c, WithLease(lease)), false)
 		defer p.leave()

@@ -63,24 +63,6 @@ func TestAPageThatOpensShowsALookOfNow(t *testing.T) {
 	})
 }
 
-// serveOn serves a board over connections with small buffers, and returns one of them.
-func serveOn(t *testing.T, b *Board) (*httptest.Server, net.Conn) {
-	t.Helper()
-	server := httptest.NewUnstartedServer(b)
-	server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		eventstest.Check(t, conn.(*net.TCPConn).SetWriteBuffer(4096))
-		return ctx
-	}
-	server.Config.RegisterOnShutdown(b.Close)
-	server.Start()
-	t.Cleanup(server.Close)
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-	eventstest.Must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	eventstest.Check(t, conn.(*net.TCPConn).SetReadBuffer(4096))
-	return server, conn
-}
-
 func TestShutdownDoesNotWaitForAProgramThatDoesNotRead(t *testing.T) {
 	zk := zktest.Start(t)
 	c := connect(t, zk)
@@ -93,7 +75,18 @@ func TestShutdownDoesNotWaitForAProgramThatDoesNotRead(t *testing.T) {
 		return err == nil && len(queue) == contenders
 	})
 	b := boardOf(t, c)
-	server, conn := serveOn(t, b)
+	server := httptest.NewUnstartedServer(b) // its connections have small buffers
+	server.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		eventstest.Check(t, conn.(*net.TCPConn).SetWriteBuffer(4096))
+		return ctx
+	}
+	server.Config.RegisterOnShutdown(b.Close)
+	server.Start()
+	defer server.Close()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	eventstest.Must(t, err)
+	defer conn.Close()
+	eventstest.Check(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 	fmt.Fprintf(conn, "GET /queues.json HTTP/1.1\r\nHost: board\r\n\r\n")
 	if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 		t.Fatalf("the answer begins with %q: %v", line, err)
@@ -158,9 +151,7 @@ func TestTheTimeoutsOfAServerEndNoPage(t *testing.T) {
 			server.Config.ReadTimeout, server.Config.WriteTimeout = timeout, timeout
 			server.StartTLS()
 			defer server.Close()
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/events", nil)
-			eventstest.Must(t, err)
-			page, err := server.Client().Do(r)
+			page, err := server.Client().Get(server.URL + "/events")
 			eventstest.Must(t, err)
 			defer page.Body.Close()
 			updates, opened := bufio.NewScanner(page.Body), time.Now()
@@ -185,10 +176,8 @@ func TestTheTimeoutsOfAServerEndNoPage(t *testing.T) {
 			}
 			hold()
 			body := fmt.Sprintf(`{"lock":"/locks/a","grace_seconds":%v}`, (2 * timeout).Seconds())
-			r, err = http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/revoke", strings.NewReader(body))
-			eventstest.Must(t, err)
-			r.Header.Set("Content-Type", "application/json")
-			answer, err := server.Client().Do(r)
+			answer, err := server.Client().Post(server.URL+"/revoke", "application/json",
+				strings.NewReader(body))
 			eventstest.Must(t, err)
 			eventstest.Equal(t, answer.StatusCode, http.StatusNoContent, "the revocation")
 			eventstest.Check(t, answer.Body.Close())

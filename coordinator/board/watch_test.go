@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
@@ -61,8 +62,7 @@ func TestALockThatWasFoundIsWatched(t *testing.T) {
 // TestAWatchedLockIsReadNowAndThen, because a watch reports neither a holder's new data
 // nor locks below the path.
 func TestAWatchedLockIsReadNowAndThen(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
+	coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) {
 		other := connect(t, server)
 		ann := acquire(t, other, "/locks/a", "ann")
 		b, asked := watchedBoard(t, server)
@@ -132,8 +132,7 @@ func TestALockThatCannotBeWatchedIsRead(t *testing.T) {
 // TestALargeTreeIsShownAsItIsSearched: the page shows the locks found so far, live, and
 // how far the search is. The board sends no more reads than a process may.
 func TestALargeTreeIsShownAsItIsSearched(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
+	coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) {
 		nodes := eventstest.Amount(8_000, 63_000)
 		for i := range nodes {
 			eventstest.Must(t, server.Create(fmt.Sprintf("/locks/m/%05d", i), nil))
