@@ -171,7 +171,6 @@ func calls() []call {
 	const number = "only numbers above 0"
 	return []call{
 		{"demo argument", 2, "no arguments"},
-		{"demo -timeout 0s", 2, number},
 		{"demo -listen 0.0.0.0:0", 1, "not on loopback"},
 		{"demo -zk host:1 -ensemble", 1, "name two places"},
 		{"demo -zk host:none", 1, "malformed"},

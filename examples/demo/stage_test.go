@@ -95,9 +95,10 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 		{what: doHandOn, who: "cid", long: m, naive: anns},
 	}
 	for name, test := range map[string]struct {
-		acts   []act
-		counts [2]int
-		look   func(t *testing.T, naive, ours *side)
+		acts     []act
+		counts   [2]int
+		needless [2]int // locks given up though the session lived
+		look     func(t *testing.T, naive, ours *side)
 	}{
 		"without faults both locks have one holder in turn": {
 			acts: slices.Concat([]act{{long: h, naive: anns}}, turn, turn, turn),
@@ -123,11 +124,6 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 				{what: doCutHolder, long: 20 * s, naive: "lost holds waits"},
 				{what: doHealAll, long: 20 * s, naive: bobs},
 			},
-			look: func(t *testing.T, naive, ours *side) {
-				if naive.Needless != 0 || ours.Needless != 0 {
-					t.Errorf("locks given up though the session lived: %d and %d, want none", naive.Needless, ours.Needless)
-				}
-			},
 		},
 		// A server restart costs it the lock, although its session survives.
 		"a careful naive lock pays for each disconnect": {
@@ -138,11 +134,7 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 				{what: doCareless},
 				{what: doStrike, long: m, naive: cids, zkgrant: anns},
 			},
-			look: func(t *testing.T, naive, ours *side) {
-				if naive.Needless != 2 || ours.Needless != 0 {
-					t.Errorf("locks given up though the session lived: %d and %d, want 2 and none", naive.Needless, ours.Needless)
-				}
-			},
+			needless: [2]int{2, 0},
 		},
 		"a killed contender holds until its session ends": {
 			acts: []act{
@@ -215,6 +207,8 @@ func TestWhatTheContendersBelieve(t *testing.T) {
 					if naive.Times != test.counts[0] || test.counts[1] >= 0 && ours.Times != test.counts[1] {
 						t.Errorf("the locks had two holders %d and %d times, want %v", naive.Times, ours.Times, test.counts)
 					}
+					needless := [2]int{naive.Needless, ours.Needless}
+					eventstest.Equal(t, needless, test.needless, "locks given up though the session lived")
 					if test.look != nil {
 						test.look(t, naive, ours)
 					}
@@ -330,23 +324,19 @@ func TestTheEndTakesNoLongerThanTheTimeout(t *testing.T) {
 		{doPause, 100 * time.Millisecond, false}, {doPause, time.Minute, true},
 		{doStrike, 0, true},
 	} {
-		t.Run(fmt.Sprint(test.fault, " for ", test.long), func(t *testing.T) {
-			eventstest.Bubble(t, func(t *testing.T) {
-				where, closed, err := inside(4 * time.Second)
-				eventstest.Must(t, err)
-				var told time.Time
-				begin(t, where, func(t *testing.T, s *stage) {
-					s.after(t, test.fault, "ann", test.long)
-					told = time.Now()
-				})
-				if took := time.Since(told); took > 4*time.Second {
-					t.Errorf("the end took %v, want no more than the session timeout, 4s", took)
-				}
-				if left := where.zk.Inside.Sessions(); len(left) > 0 && !test.left {
-					t.Errorf("sessions left: %#x, want none", left)
-				}
-				eventstest.Must(t, closed())
+		eventstest.Case(t, fmt.Sprint(test.fault, " for ", test.long), func(t *testing.T) {
+			where, closed, err := inside(4 * time.Second)
+			eventstest.Must(t, err)
+			var told time.Time
+			begin(t, where, func(t *testing.T, s *stage) {
+				s.after(t, test.fault, "ann", test.long)
+				told = time.Now()
 			})
+			took, left := time.Since(told), where.zk.Inside.Sessions()
+			eventstest.Expect(t, took <= 4*time.Second,
+				"the end took %v, want no more than the session timeout, 4s", took)
+			eventstest.Expect(t, len(left) == 0 || test.left, "sessions left: %#x, want none", left)
+			eventstest.Must(t, closed())
 		})
 	}
 }

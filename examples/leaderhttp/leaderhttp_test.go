@@ -164,11 +164,7 @@ func TestARequestUnderWayIsFinished(t *testing.T) {
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	post := func() string {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/orders", http.NoBody)
-		if err != nil {
-			return err.Error()
-		}
-		response, err := client.Do(request)
+		response, err := client.Post("http://"+address+"/orders", "", http.NoBody)
 		if err != nil {
 			return err.Error()
 		}

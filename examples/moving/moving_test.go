@@ -3,8 +3,6 @@ package moving_test
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,25 +26,6 @@ const chroot = "/app"
 func connect(t *testing.T, srv *zktest.Server) *coordinator.Coordinator {
 	t.Helper()
 	return stagetest.Connect(t, srv.Addr()+chroot, coordinator.WithSessionTimeout(10*time.Second))
-}
-
-// start returns a server, a coordinator on it, and a context that ends before the test's
-// timeout if something hangs. The server has a TCP port, for clients of other libraries.
-func start(t *testing.T) (*zktest.Server, *coordinator.Coordinator, context.Context) {
-	t.Helper()
-	srv, err := zktest.New()
-	eventstest.Must(t, err)
-	t.Cleanup(srv.Close)
-	return srv, connect(t, srv), eventstest.Patiently(t, 5*time.Minute)
-}
-
-// happened drains the notes and returns them in order.
-func happened(notes chan string) string {
-	var all []string
-	for len(notes) > 0 {
-		all = append(all, <-notes)
-	}
-	return strings.Join(all, ", ")
 }
 
 func zkLock(hosts []string, data []byte, report func() error) error {
@@ -91,7 +70,8 @@ func look(ctx context.Context, c *coordinator.Coordinator, printf func(string, .
 
 // A migrated service waits for services that have not been migrated, and vice versa.
 func TestBesideZkLock(t *testing.T) {
-	srv, c, ctx := start(t)
+	srv, ctx := zktest.Start(t), eventstest.Patiently(t, 5*time.Minute)
+	c := connect(t, srv)
 	hosts := []string{srv.Addr()}
 	queued := func(want int) {
 		t.Helper()
@@ -105,9 +85,7 @@ func TestBesideZkLock(t *testing.T) {
 		entered <- "theirs"
 		go func() {
 			behind <- insteadOfZkLock(ctx, srv.Addr()+chroot, []byte("new"), func(_ context.Context, token int64) error {
-				if token == 0 {
-					t.Error("the grant has no token, want one")
-				}
+				eventstest.Expect(t, token != 0, "the grant has no token, want one")
 				return note("ours")()
 			})
 		}()
@@ -118,20 +96,18 @@ func TestBesideZkLock(t *testing.T) {
 		var lines []string
 		eventstest.Check(t, look(ctx, c, func(_ string, args ...any) {
 			lines = append(lines, string(args[1].([]byte)))
-			if holds := args[3].(bool); holds != (len(lines) == 1) {
-				t.Errorf("number %d in the queue holds it: %v, want only the first", len(lines), holds)
-			}
+			eventstest.Equal(t, args[3].(bool), len(lines) == 1, "number %d in the queue holds", len(lines))
 		}))
-		if want := []string{"old", "new", "late"}; !slices.Equal(lines, want) || len(entered) != 1 {
-			t.Errorf("queue %q, %d have entered; want %q, and the first", lines, len(entered), want)
-		}
+		eventstest.Equal(t, lines, []string{"old", "new", "late"}, "the queue")
+		eventstest.Equal(t, len(entered), 1, "how many have entered")
 		return nil
 	})
 	eventstest.Must(t, err)
 	eventstest.Check(t, eventstest.Receive(t, behind, "the next one"))
 	eventstest.Check(t, eventstest.Receive(t, behind, "the last one"))
-	if got := happened(entered); got != "theirs, ours, theirs again" {
-		t.Errorf("entered have %s, want one after the other in the order of the queue", got)
+	close(entered)
+	for _, want := range []string{"theirs", "ours", "theirs again"} {
+		eventstest.Equal(t, <-entered, want, "the next one that entered, in the order of the queue")
 	}
 }
 
@@ -140,7 +116,7 @@ func TestBesideZkLock(t *testing.T) {
 // while it sees a contender without it.
 func TestDropsAsKazoo(t *testing.T) {
 	const processes, sections = 3, 20
-	srv, _, ctx := start(t)
+	srv, ctx := zktest.Start(t), eventstest.Patiently(t, 5*time.Minute)
 	inside := make(chan struct{}, 1) // full while a process holds
 	entered := make(chan error)      // a result for each section
 	var dropped [processes]atomic.Bool

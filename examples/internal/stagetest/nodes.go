@@ -3,13 +3,13 @@ package stagetest
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/examples/internal/program"
 )
 
 // Ephemerals returns the paths of the ephemeral nodes below root, in any order: waiters
@@ -37,14 +37,11 @@ func MakeRoot(tb testing.TB, servers, root string) {
 // dial connects a client of another project. The caller must call closed.
 func dial(tb testing.TB, servers string) (conn *zk.Conn, closed func()) {
 	tb.Helper()
-	hosts, quiet := strings.Split(servers, ","), zk.WithLogger(eventstest.Quiet{})
-	conn, news, err := zk.Connect(hosts, 5*time.Second, quiet)
+	at, err := program.Open(servers, 5*time.Second)
 	eventstest.Must(tb, err)
-	return conn, func() {
-		conn.Close()
-		for range news { // ends when the client's goroutines have ended
-		}
-	}
+	conn, _, closed, err = at.Client()
+	eventstest.Must(tb, err)
+	return conn, closed
 }
 
 // look is Ephemerals, but reports whether root exists instead of failing the test.

@@ -25,9 +25,8 @@ func Bubble(t *testing.T, play func(t *testing.T, p *Play)) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		t.Cleanup(func() {
-			if left := server.Sessions(); len(left) > 0 {
-				t.Errorf("sessions left: %#x, want none", left)
-			}
+			left := server.Sessions()
+			eventstest.Expect(t, len(left) == 0, "sessions left: %#x, want none", left)
 		})
 		play(t, &Play{&eventstest.Screen{}, server, program.Within(server, 6*time.Second)})
 	})
@@ -46,14 +45,4 @@ func Connect(t *testing.T, servers string, options ...coordinator.Option) *coord
 	eventstest.Must(t, err)
 	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
 	return c
-}
-
-// Empty fails the test for each directory on the server that has children.
-func (p *Play) Empty(t *testing.T, dirs ...string) {
-	t.Helper()
-	for _, dir := range dirs {
-		if left := p.Server.Children(dir); len(left) > 0 {
-			t.Errorf("left in %s: %v, want nothing", dir, left)
-		}
-	}
 }
