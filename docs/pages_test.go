@@ -171,7 +171,6 @@ func TestNamesOfTests(t *testing.T) {
 
 // TestEachPageIsLinked checks that README links to every page.
 func TestEachPageIsLinked(t *testing.T) {
-	t.Parallel()
 	readme := read(t, "README.md")
 	for _, page := range pages(t)[1:] {
 		eventstest.Expect(t, strings.Contains(readme, "("+page+")"), "README does not link to %s", page)
@@ -179,7 +178,6 @@ func TestEachPageIsLinked(t *testing.T) {
 }
 
 func TestReadmeIsShort(t *testing.T) {
-	t.Parallel()
 	const mostLines, mostWords = 200, 1800
 	text := read(t, "README.md")
 	lines, words := strings.Count(text, "\n"), len(strings.Fields(text))
@@ -190,7 +188,6 @@ func TestReadmeIsShort(t *testing.T) {
 // TestTableCellsAreShort limits the words in a table cell; longer text belongs in a
 // paragraph. Link targets do not count.
 func TestTableCellsAreShort(t *testing.T) {
-	t.Parallel()
 	const most = 20
 	target := regexp.MustCompile(`\]\([^)]*\)`)
 	cells := 0

@@ -36,7 +36,6 @@ func copies() []copied {
 // TestCopiesStandAlone checks that the examples to copy are short, and import only
 // packages that users can import.
 func TestCopiesStandAlone(t *testing.T) {
-	t.Parallel()
 	for _, c := range copies() {
 		files, err := filepath.Glob(c.program + "/*.go")
 		eventstest.Must(t, err)

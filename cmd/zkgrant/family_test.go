@@ -7,7 +7,6 @@ import "testing"
 // TestAFamilyIsListedUntilItIsSettled: a listing misses the child of a process that ended
 // while it was read. So a family has ended only if no other process has ended since.
 func TestAFamilyIsListedUntilItIsSettled(t *testing.T) {
-	t.Parallel()
 	zombie, alive := stat{state: 'Z', threads: 1}, stat{state: 'S', threads: 1}
 	for name, c := range map[string]struct {
 		listings [][]stat // the last one stays

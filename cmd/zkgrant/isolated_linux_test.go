@@ -79,7 +79,6 @@ func TestInAContainer(t *testing.T) {
 // The supervisor reaps what its command leaves behind. As process 1, zkgrant reaps all
 // other orphans: here the daemons of the first command, whose supervisor has ended.
 func TestProcess1Reaps(t *testing.T) {
-	t.Parallel()
 	const daemons = 8
 	g := double(parallel(t))
 	elect := g.situate("process-1", "elect --again -v --shell "+lockPath+" --",

@@ -319,7 +319,6 @@ func TestAWalkNeedsARoot(t *testing.T) {
 
 // A walk prints as it goes, at the given rate, and shows its progress on a terminal.
 func TestAWalkPrintsAsItGoes(t *testing.T) {
-	t.Parallel()
 	const nodes, rate = 150, 100
 	g := forest(parallel(t), nodes)
 	for command, code := range map[string]int{"ls": 0, "doctor": codeBad} {

@@ -265,7 +265,6 @@ func TestTheManagerOfHold(t *testing.T) {
 // The paths of a multi-lock may be longer than a manager's limit. It would drop a longer
 // datagram with all of its lines.
 func TestALongStatusIsCut(t *testing.T) {
-	t.Parallel()
 	for _, path := range []string{strings.Repeat("/x", 5000), strings.Repeat("/ä", 5000), strings.Repeat("/\u202e", 5000)} {
 		text := notice{ready: true, stopping: true, status: "holding " + path}.since(notice{}, true)
 		const most = 4096

@@ -63,7 +63,6 @@ func TestEachGlobalFlagIsAVariable(t *testing.T) {
 
 // The exit codes are the same on the page and in --help.
 func TestExitCodesOnThePage(t *testing.T) {
-	t.Parallel()
 	page, err := os.ReadFile("../../docs/command.md")
 	eventstest.Must(t, err)
 	_, part, _ := strings.Cut(string(page), "### Exit codes\n")
@@ -138,7 +137,6 @@ func TestAccessLists(t *testing.T) {
 
 // --wait 0 is a try, as with flock.
 func TestNoTimeToWaitIsATry(t *testing.T) {
-	t.Parallel()
 	type waits struct {
 		most         time.Duration
 		bound, tries bool
@@ -163,7 +161,6 @@ func TestNoTimeToWaitIsATry(t *testing.T) {
 // Before the first session, all warnings are shown. Later only the warning that servers
 // leave a lock waiting, since no event reports that.
 func TestWhichWarningsAreShown(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		level                     slog.Level
 		verbose, quiet, connected bool

@@ -134,7 +134,6 @@ func TestUnlockDuringAnOutage(t *testing.T) {
 // TestLossOfALock: OnLost and Unlock report it, and no other caller in this process gets
 // the lock before the Unlock.
 func TestLossOfALock(t *testing.T) {
-	t.Parallel()
 	for name, test := range map[string]struct {
 		lose func(*testing.T, *zktest.Server, *coordinator.Coordinator)
 		want error

@@ -25,7 +25,6 @@ func TestRules(t *testing.T) {
 
 // TestEachRuleIsTested both where it fires and where it does not.
 func TestEachRuleIsTested(t *testing.T) {
-	t.Parallel()
 	rules, tests := read(t, "rules.yml"), read(t, "rules_test.yml")
 	alerts, exported := all(rules, `alert: (\w+)`), names()
 	eventstest.Expect(t, len(alerts) >= 6, "there are %d alerts, want 6 or more", len(alerts))
@@ -74,7 +73,6 @@ const page = "../../../docs/observability.md"
 // TestDocsHaveEachMetric in their tables, and no other. Their golang blocks are examples
 // of this package.
 func TestDocsHaveEachMetric(t *testing.T) {
-	t.Parallel()
 	text, _, _ := strings.Cut(read(t, page), "\n## OpenTelemetry")
 	eventstest.Equal(t, all(text, "(?m)^\\| `(zkgrant_\\w+)`"), names(), "the rows of the page")
 	examples := strings.Join(strings.Fields(read(t, "example_test.go")), " ")
@@ -86,7 +84,6 @@ func TestDocsHaveEachMetric(t *testing.T) {
 // TestEachAlertHasItsRunbook: its runbook_url leads to a heading with its name in
 // docs/operate.md, and that page has no other alert.
 func TestEachAlertHasItsRunbook(t *testing.T) {
-	t.Parallel()
 	const url = "https://github.com/zkgrant/zkgrant/blob/main/docs/operate.md#"
 	rules, headings := read(t, "rules.yml"), all(read(t, "../../../docs/operate.md"), `(?m)^### (Zkgrant\w+)$`)
 	eventstest.Equal(t, headings, all(rules, `alert: (\w+)`), "the alerts in docs/operate.md")
@@ -99,7 +96,6 @@ func TestEachAlertHasItsRunbook(t *testing.T) {
 // TestOneCutIsOneNotification: grouped as the page recommends, the six alerts of one cut
 // form one group.
 func TestOneCutIsOneNotification(t *testing.T) {
-	t.Parallel()
 	grouping := regexp.MustCompile(`group_by: \[(.*)\]`).FindStringSubmatch(read(t, page))
 	if grouping == nil {
 		t.Fatal("the page groups no alerts")
@@ -151,7 +147,6 @@ func panels(t *testing.T) []panel {
 
 // TestDashboardShowsEachMetric, and no other. Its panels do not overlap.
 func TestDashboardShowsEachMetric(t *testing.T) {
-	t.Parallel()
 	shown, taken := "", map[[2]int]string{}
 	for _, p := range panels(t) {
 		eventstest.Expect(t, p.Type == "row" || len(p.Targets) != 0 && p.Description != "",

@@ -62,7 +62,6 @@ func (w *walks) holds(node string, since time.Duration) events.Contender {
 
 // TestWhatQueuesShow checks the metrics that each story leads to.
 func TestWhatQueuesShow(t *testing.T) {
-	t.Parallel()
 	for _, test := range []struct {
 		name    string
 		story   func(*walks)
@@ -120,7 +119,6 @@ func TestWhatQueuesShow(t *testing.T) {
 		}, nil, `queue_poll_errors_total=1`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
 			w := newWalks(test.options...)
 			test.story(w)
 			compare(t, collector{queueDescriptions, w.snapshot(w.now)}, test.want)
@@ -130,7 +128,6 @@ func TestWhatQueuesShow(t *testing.T) {
 
 // TestQueuesKeepOnlyWhatIsThere: contenders that have left are forgotten.
 func TestQueuesKeepOnlyWhatIsThere(t *testing.T) {
-	t.Parallel()
 	w := newWalks(WithMaxLocks(5))
 	for i := range 1000 {
 		w.sees(w.mutex(fmt.Sprintf("/t/%d", i), w.holds(fmt.Sprintf("/t/%d/1", i), 0)))

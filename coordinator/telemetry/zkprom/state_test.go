@@ -77,7 +77,6 @@ var errCause = errors.New("the caller's own cause")
 
 // TestWhatHooksTell checks, for each story, the metrics that it is about.
 func TestWhatHooksTell(t *testing.T) {
-	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		story func(*play)
@@ -233,7 +232,6 @@ func TestWhatHooksTell(t *testing.T) {
 		}, `waiting held lost_total acquire_duration_seconds_count hold_duration_seconds_count`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
 			p := newPlay(2)
 			test.story(p)
 			compare(t, collector{descriptions, p.snapshot(p.now)}, test.want)
@@ -244,7 +242,6 @@ func TestWhatHooksTell(t *testing.T) {
 // TestEachEventIsCountedOnce: an event of an acquisition changes no count of the session.
 // A new type of event needs a case here.
 func TestEachEventIsCountedOnce(t *testing.T) {
-	t.Parallel()
 	cases := map[string]struct {
 		event events.Event
 		want  string // see compare
@@ -266,7 +263,6 @@ func TestEachEventIsCountedOnce(t *testing.T) {
 		"the types of events that have a case")
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			p := newPlay(2)
 			p.asks(1, "mutex", "/a")
 			p.hears(test.event)
@@ -338,7 +334,6 @@ func parsed(text string) map[string]bool {
 // TestNothingIsKeptOfWhatHasEnded: no ended acquisitions, no contexts of holders, and no
 // more locks than labels.
 func TestNothingIsKeptOfWhatHasEnded(t *testing.T) {
-	t.Parallel()
 	p := newPlay(5)
 	for i := range 10_000 {
 		id, path := uint64(i), fmt.Sprintf("/users/%d/%d", i/100, i)
