@@ -56,7 +56,8 @@ func (w *world) fateOf(path string, s side, grant events.Grant, how string, err 
 	gone := !w.srv.Exists(grant.Node) && slices.Contains(w.srv.Sessions(), grant.Session)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := fate{token: grant.Token, node: grant.Node, side: s, told: grant.Abandoned, gone: gone && !w.meddled[nameOf(grant.Node)]}
+	gone = gone && !w.meddled.has(nameOf(grant.Node))
+	f := fate{token: grant.Token, node: grant.Node, side: s, told: grant.Abandoned, gone: gone}
 	switch how {
 	case "released", "function returned":
 		f.released = err == nil

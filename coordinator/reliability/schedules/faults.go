@@ -172,9 +172,7 @@ func (w *world) breakFurther(r random, c *client, choice int, took time.Duration
 	switch {
 	case w.kind == decreed && choice <= 19:
 		id := c.id()
-		w.mu.Lock()
-		w.decreed[id] = true
-		w.mu.Unlock()
+		w.decreed.add(id)
 		said("expired by decree")
 		if err := w.srv.Expire(id); err != nil {
 			w.logf("%v", err)
@@ -182,9 +180,7 @@ func (w *world) breakFurther(r random, c *client, choice int, took time.Duration
 	case w.kind == meddled && choice <= 19:
 		for _, node := range w.nodes(pick(r, w.paths...)) {
 			if r.oneIn(2) {
-				w.mu.Lock()
-				w.meddled[nameOf(node)] = true
-				w.mu.Unlock()
+				w.meddled.add(nameOf(node))
 				said("node deleted")
 				w.logf("deleted %s: %v", node, w.srv.Delete(node))
 			}
@@ -286,13 +282,11 @@ func (w *world) intercept(q zktest.Request) zktest.Action {
 	w.counts["creates"]++
 	// The count of creates decides, so that the decision does not depend on the GUID.
 	unlucky := newRandom(w.seed, losing, w.counts["creates"]).oneIn(30)
-	if unlucky {
-		w.cutAfter[nameOf(node)] = true
-	}
 	w.mu.Unlock()
 	if !unlucky {
 		return zktest.Pass()
 	}
+	w.cutAfter.add(nameOf(node))
 	w.logf("FAULT reply to the create of %s is lost", node)
 	w.count("create replies lost", 1)
 	return zktest.CutAfter()

@@ -267,17 +267,12 @@ func (l *laps) run(t *testing.T) {
 	}
 	time.Sleep(3*stageTimeout + cacheIdle) // the network has long been healed
 	for _, node := range l.srv.Tree() {
-		if l.srv.Owner(node) != 0 || strings.HasSuffix(node, session.RecordSuffix) {
-			l.Errorf("left: %s", node)
-		}
+		left := l.srv.Owner(node) != 0 || strings.HasSuffix(node, session.RecordSuffix)
+		eventstest.Expect(l, !left, "left: %s", node)
 	}
-	if n := l.srv.Watches(); n > 0 {
-		l.Errorf("%d watches left", n)
-	}
+	eventstest.Equal(l, l.srv.Watches(), 0, "watches that are left")
 	eventstest.Check(l, errors.Join(l.victim.Close(), l.other.Close()))
-	if n := len(l.srv.Sessions()); n > 0 {
-		l.Errorf("%d sessions left", n)
-	}
+	eventstest.Equal(l, len(l.srv.Sessions()), 0, "sessions that are left")
 	l.network.Close()
 }
 
@@ -315,9 +310,7 @@ func (l *laps) loop(c *coordinator.Coordinator, r runner, cycles int, stop <-cha
 func (l *laps) over(a *coordinator.Acquisition) {
 	select {
 	case <-a.Done():
-		if a.Valid() {
-			l.Error("valid after Done")
-		}
+		eventstest.Expect(l, !a.Valid(), "valid after Done")
 	case <-time.After(10 * stageTimeout):
 		l.Errorf("never over; nodes %v", l.srv.Tree())
 	}
@@ -329,9 +322,8 @@ func (l *laps) cycle(c *coordinator.Coordinator, r runner) *coordinator.Acquisit
 	lock := r.of(c, loopDir+"/"+r.lock)
 	if r.crashes {
 		err := recovered(context.Background(), lock, func(context.Context, events.Grant) error { panic(errPanic) })
-		if !errors.Is(err, errPanic) && !l.takes(err) {
-			l.Errorf("Do of a function that panics ended with %v", err)
-		}
+		eventstest.Expect(l, errors.Is(err, errPanic) || l.takes(err),
+			"Do of a function that panics ended with %v", err)
 	}
 	a := lock.Acquire(context.Background())
 	if r.leaves {
@@ -375,9 +367,7 @@ func (l *laps) become(r runner, lock handle, writer *coordinator.Acquisition) *c
 	if err != nil {
 		// The writer's node was gone before the reader's create.
 		placeless := errors.Is(err, coordinator.ErrNotAcquired) && (l.robbed || r.hasty)
-		if !l.takes(err) && !placeless {
-			l.Errorf("could not become a reader: %v", err)
-		}
+		eventstest.Expect(l, l.takes(err) || placeless, "could not become a reader: %v", err)
 		return read
 	}
 	r.side = shared
@@ -443,9 +433,8 @@ func (l *laps) count() (n int) {
 			n++
 		}
 	}
-	if l.nodes > 0 && n > l.nodes {
-		l.Errorf("%d nodes of one contender at one time, want %d at most", n, l.nodes)
-	}
+	eventstest.Expect(l, l.nodes == 0 || n <= l.nodes,
+		"%d nodes of one contender at one time, want %d at most", n, l.nodes)
 	return n
 }
 
@@ -524,16 +513,15 @@ func (l *laps) granted(r runner, a *coordinator.Acquisition, grant events.Grant)
 		}
 	}
 	l.holder[r.lock] = append(l.holder[r.lock], h)
-	if permits > mostPermits && h.a.Valid() && !l.robbed {
-		l.Errorf("%d permits of %s are held", permits, r.lock)
-	}
+	eventstest.Expect(l, permits <= mostPermits || !h.a.Valid() || l.robbed,
+		"%d permits of %s are held", permits, r.lock)
 	if h.side == shared || h.permits > 0 {
 		return
 	}
 	last := l.last[r.lock]
 	grown := h.token > last.token || h.token == last.token && h.turn > last.turn
-	if !grown && !l.robbed { // if robbed, two may hold for a moment, and either may come here first
-		l.Errorf("token %#x, turn %d after %#x, turn %d of %s", h.token, h.turn, last.token, last.turn, r.lock)
-	}
+	// If robbed, two may hold for a moment, and either may come here first.
+	eventstest.Expect(l, grown || l.robbed,
+		"token %#x, turn %d after %#x, turn %d of %s", h.token, h.turn, last.token, last.turn, r.lock)
 	l.last[r.lock] = h
 }

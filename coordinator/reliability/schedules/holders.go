@@ -52,7 +52,7 @@ func (t *tenure) begin() {
 	w.mu.Lock()
 	others := slices.Clone(w.tenures[t.path])
 	w.tenures[t.path] = append(w.tenures[t.path], t)
-	if id, found := guid(t.grant.Node); found && w.cutAfter[id] {
+	if id, found := guid(t.grant.Node); found && w.cutAfter.has(id) {
 		w.counts["creates recovered"]++
 	}
 	w.mu.Unlock()
@@ -84,9 +84,7 @@ func (w *world) exclusive(a, b *tenure) {
 
 // excused reports whether the library could not have notified the holder in time.
 func (w *world) excused(t *tenure) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.decreed[t.grant.Session] || w.meddled[nameOf(t.grant.Node)]
+	return w.decreed.has(t.grant.Session) || w.meddled.has(nameOf(t.grant.Node))
 }
 
 // first fails if there is a node with a smaller number that the holder must wait for.
@@ -137,21 +135,18 @@ func (t *tenure) end(how string, why events.Reason) {
 
 func (t *tenure) judgeReason() {
 	w := t.world()
-	w.mu.Lock()
-	decreed, meddled := w.decreed[t.grant.Session], w.meddled[nameOf(t.grant.Node)]
-	w.mu.Unlock()
 	wrong := true
 	switch t.why {
 	case events.ReasonSessionExpired:
-		wrong = !decreed // otherwise the lease should have run out earlier
+		wrong = !w.decreed.has(t.grant.Session) // otherwise the lease should have run out earlier
 	case events.ReasonNodeRemoved:
-		wrong = !decreed && !meddled
+		wrong = !w.excused(t)
 	case events.ReasonSuspended:
 		wrong = !t.life.client.strict
 	case events.ReasonLeaseRanOut:
 		wrong = w.kind == mild
 	case events.ReasonRevoked:
-		wrong = !w.wasRevoked(t.path)
+		wrong = !w.revoked.has(t.path)
 	default:
 	}
 	if wrong {

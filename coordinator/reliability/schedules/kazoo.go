@@ -47,17 +47,9 @@ func (w *world) askBack(r random) {
 		if r.oneIn(3) {
 			continue
 		}
-		w.mu.Lock()
-		w.asked[nameOf(node)] = true
-		w.mu.Unlock()
+		w.asked.add(nameOf(node))
 		_ = w.srv.SetData(node, []byte("__REVOKE__")) // the node may be gone
 	}
-}
-
-func (w *world) wasAsked(node string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.asked[nameOf(node)]
 }
 
 // isKazoos reports whether the name of a holder's node has the right form.

@@ -28,9 +28,7 @@ func (w *world) revoke(r random) {
 		return
 	}
 	grace := r.upTo(life.client.timeout)
-	w.mu.Lock()
-	w.revoked[path] = true
-	w.mu.Unlock()
+	w.revoked.add(path)
 	held := w.holders(path)
 	w.logf("%s: revokes %s within %v", life.client.name, path, grace)
 	w.crew.Go(func() {
@@ -55,13 +53,6 @@ func (w *world) revoke(r random) {
 			w.failf("%s: revoking %s: %v", life.client.name, path, err)
 		}
 	})
-}
-
-// wasRevoked reports whether the lock was revoked with a deadline.
-func (w *world) wasRevoked(path string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.revoked[path]
 }
 
 // overdue fails if the holder counts on its lock beyond the deadline of a revocation:

@@ -36,16 +36,27 @@ type world struct {
 	failures []string
 	counts   map[string]int
 	tenures  map[string][]*tenure // by path, in the order of their reports
-	decreed  map[int64]bool       // sessions ended by decree
-	meddled  map[string]bool      // nodes that another client deleted, by nameOf
 	spare    map[string]bool      // by GUID, leases that must be returned
-	cutAfter map[string]bool      // GUIDs of creates that were executed but never answered
-	asked    map[string]bool      // nodes with a revocation request, by nameOf
-	revoked  map[string]bool      // paths of locks that were revoked with a deadline
 	fates    map[string][]fate    // by path, of a lock that reports crashes
 	passed   map[passed][]*tenure // the turns by which a contender was passed, each once
 
 	containers map[string]container // the directories created so far
+
+	decreed  set[int64]  // sessions ended by decree
+	meddled  set[string] // nodes that another client deleted, by nameOf
+	cutAfter set[string] // GUIDs of creates that were executed but never answered
+	asked    set[string] // nodes with a revocation request, by nameOf
+	revoked  set[string] // paths of locks that were revoked with a deadline
+}
+
+// set is a set that is safe for concurrent use.
+type set[K comparable] struct{ all sync.Map }
+
+func (s *set[K]) add(k K) { s.all.Store(k, true) }
+
+func (s *set[K]) has(k K) bool {
+	_, found := s.all.Load(k)
+	return found
 }
 
 // line is a line of the trace. It is formatted only if it is read.
@@ -78,10 +89,8 @@ func playSeed(t *testing.T, seed uint64) (out outcome) {
 		w := &world{
 			plan: newPlan(seed), t: t, begun: time.Now(),
 			healing: make(chan struct{}), over: make(chan struct{}), abandoned: make(chan struct{}),
-			counts: map[string]int{}, tenures: map[string][]*tenure{},
-			decreed: map[int64]bool{}, meddled: map[string]bool{}, spare: map[string]bool{}, cutAfter: map[string]bool{},
-			asked: map[string]bool{}, revoked: map[string]bool{}, fates: map[string][]fate{},
-			passed: map[passed][]*tenure{}, containers: map[string]container{},
+			counts: map[string]int{}, tenures: map[string][]*tenure{}, spare: map[string]bool{},
+			fates: map[string][]fate{}, passed: map[passed][]*tenure{}, containers: map[string]container{},
 		}
 		settings := []zktest.Setting{zktest.Tick(w.tick)}
 		if w.followers {
