@@ -99,16 +99,12 @@ func TestRealHolderIsKilled(t *testing.T) {
 	var told atomic.Bool
 	each(dirs, func(dir string) {
 		crashed, err := killAndLook(t, children[dir], c, conn, dir, begun)
-		if err != nil {
-			t.Errorf("%s: %v", dir, err)
-		}
+		eventstest.Expect(t, err == nil, "%s: %v", dir, err)
 		if crashed {
 			told.Store(true)
 		}
 	})
-	if !told.Load() {
-		t.Error("no holder was told of a crash")
-	}
+	eventstest.Expect(t, told.Load(), "no holder was told of a crash")
 }
 
 // killAndLook kills the process at any moment after its first Grant, and acquires the
@@ -120,7 +116,7 @@ func killAndLook(
 	if err != nil {
 		return false, fmt.Errorf("the child does not hold the lock: %w", err)
 	}
-	ctx, cancel := patient()
+	ctx, cancel := eventstest.Patient(patience)
 	defer cancel()
 	pause(ctx, rand.N(50*time.Millisecond))
 	eventstest.Check(t, process.Kill())
@@ -147,8 +143,8 @@ func killAndLook(
 	}
 	held.Release()
 	ended(t, ctx, held, nil)
-	if there, _, err := conn.Exists(dir + transferLock + ".holder"); err != nil || there {
-		t.Errorf("%s: after the release the record is there: %v, %v", dir, there, err)
-	}
+	there, _, err := conn.Exists(dir + transferLock + ".holder")
+	eventstest.Expect(t, err == nil && !there,
+		"%s: after the release the record is there: %v, %v", dir, there, err)
 	return told, nil
 }

@@ -59,17 +59,15 @@ func (c *crew) survive(name string, fault func() (from time.Time)) (lost int, ou
 	from := fault()
 	each(c.pairs, func(p *pair) {
 		p.kept = p.reconnected(c.t) && p.handOver(c.t)
-		if ids := p.ids(); p.kept && ids != p.sessions {
-			c.t.Errorf("%s: held throughout, and the sessions %#x are %#x", p.name, p.sessions, ids)
-		}
+		ids := p.ids()
+		p.expect(c.t, !p.kept || ids == p.sessions,
+			"held throughout, and the sessions %#x are %#x", p.sessions, ids)
 	})
 	for _, p := range c.pairs {
 		if !p.kept {
 			lost++
 		}
-		if p.granted.Before(from) && !p.granted.IsZero() {
-			c.t.Errorf("%s: granted while there was no quorum", p.name)
-		}
+		p.expect(c.t, !p.granted.Before(from) || p.granted.IsZero(), "granted while there was no quorum")
 	}
 	return lost, c.outage
 }
@@ -121,7 +119,6 @@ func (c *crew) rollingRestart(timeout time.Duration) {
 	}
 	cycles, lost := l.stop()
 	c.t.Logf("rolling restart: %d cycles of the load, %d lost", cycles, lost)
-	if lost > 0 && c.outage <= timeout/2 {
-		c.t.Errorf("rolling restart: %d of %d cycles of the load lost their lock", lost, cycles)
-	}
+	eventstest.Expect(c.t, lost == 0 || c.outage > timeout/2,
+		"rolling restart: %d of %d cycles of the load lost their lock", lost, cycles)
 }

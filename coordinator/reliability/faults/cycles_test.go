@@ -125,9 +125,7 @@ func queueOfAll(t *testing.T, e *ensemble.Ensemble, all []*worker) (watches, nod
 		nodes, watches = counted(t, e)
 		return nodes == len(queue) && watches >= nodes-1
 	})
-	if watches > 2*nodes-1 {
-		t.Errorf("%d watches for a queue of %d", watches, nodes)
-	}
+	eventstest.Expect(t, watches <= 2*nodes-1, "%d watches for a queue of %d", watches, nodes)
 	cancel()
 	for _, a := range queue {
 		eventstest.Receive(t, a.Done(), "the end of a cancelled acquisition")
@@ -138,7 +136,7 @@ func queueOfAll(t *testing.T, e *ensemble.Ensemble, all []*worker) (watches, nod
 // cycle is one acquisition from beginning to end, of a random kind. The first one is
 // released.
 func (w *worker) cycle(n int) {
-	ctx, cancel := patient()
+	ctx, cancel := eventstest.Patient(patience)
 	defer cancel()
 	at := rand.IntN(len(w.locks))
 	lock, judge := w.c.Mutex(fmt.Sprintf("/locks/cycles/%d", at)), &w.locks[at]
@@ -221,9 +219,7 @@ func (w *worker) expire(ctx context.Context, lock *coordinator.Lock, judge *refe
 func ended(t *testing.T, ctx context.Context, a *coordinator.Acquisition, want error) {
 	select {
 	case <-a.Done():
-		if err := a.Err(); !errors.Is(err, want) {
-			t.Errorf("ended with %v; want %v", err, want)
-		}
+		eventstest.ErrorIs(t, a.Err(), want, "the end")
 	case <-ctx.Done():
 		t.Errorf("the acquisition does not end: valid %v; want it to end with %v", a.Valid(), want)
 	}

@@ -30,9 +30,8 @@ func TestServersAreKilled(t *testing.T) {
 	}{
 		{"leader killed", reliability.Trials(0, 1, 5), func(leads int, _ []int) {
 			c.kill(leads)
-			if next, _ := leader(t, e); next == leads {
-				t.Errorf("server %d is dead and leads", leads)
-			}
+			next, _ := leader(t, e)
+			eventstest.Expect(t, next != leads, "server %d is dead and leads", leads)
 			c.restart(leads)
 		}},
 		{"follower killed", reliability.Trials(0, 1, 3), func(_ int, others []int) {
@@ -68,9 +67,7 @@ func TestServersAreKilled(t *testing.T) {
 				lost += gone
 			}
 		}
-		if lost > 0 {
-			t.Errorf("%s: %d locks lost", fault.name, lost)
-		}
+		eventstest.Expect(t, lost == 0, "%s: %d locks lost", fault.name, lost)
 		trials += locks * fault.times
 		reliability.Report(t, reliability.RowSpuriousLost,
 			"%s: %d in %d, and %d in outages beyond T/2 (at most %.1f s until all servers were back)",
@@ -95,9 +92,8 @@ func TestServersAreKilled(t *testing.T) {
 		lost += gone
 	}
 	want := rounds * len(short.pairs)
-	if trials += want; lost != want {
-		t.Errorf("%d of %d locks lost without a quorum", lost, want)
-	}
+	trials += want
+	eventstest.Expect(t, lost == want, "%d of %d locks lost without a quorum", lost, want)
 	reliability.Report(t, reliability.RowFault,
 		"no quorum for longer than T = %v: %d of %d holders notified; no grant before it was back, all afterwards", brief, lost, want)
 	for _, row := range []reliability.Row{reliability.RowTwoHolders, reliability.RowWedged} {

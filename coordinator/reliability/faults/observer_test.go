@@ -118,8 +118,8 @@ func TestClientsOfAnObserver(t *testing.T) {
 			o.links.Heal(o.leader) // otherwise the three would elect it again, because votes take other links
 		}, parted)
 	}
-	report(t, "clients of an observer", faultRow, isolated.kind, client.kind, moved.kind, killed.kind, back.kind, fled.kind,
-		deposed.kind, again.kind, direct.kind, parted.kind)
+	report(t, "clients of an observer", isolated.kind, client.kind, moved.kind, killed.kind, back.kind,
+		fled.kind, deposed.kind, again.kind, direct.kind, parted.kind)
 }
 
 // An observer that follows through an ObserverMaster is one hop further from the leader.
@@ -142,7 +142,7 @@ func TestClientsBehindAnObserverMaster(t *testing.T) {
 			o.links.Heal(0)
 		}, observed{kind: cut})
 	}
-	report(t, "clients behind an ObserverMaster", faultRow, cut)
+	report(t, "clients behind an ObserverMaster", cut)
 }
 
 // play lets clients of the observer hold locks, some of each kind, while the fault lasts.

@@ -121,9 +121,8 @@ func (c *commons) enter(a *coordinator.Acquisition) {
 	c.mu.Lock()
 	c.inside[a] = true
 	c.mu.Unlock()
-	if _, n := c.state(); n > shares {
-		c.t.Errorf("%d of %d permits are held", n, shares)
-	}
+	_, n := c.state()
+	eventstest.Expect(c.t, n <= shares, "%d of %d permits are held", n, shares)
 }
 
 // state returns how many candidates lead, and how many permits are held.

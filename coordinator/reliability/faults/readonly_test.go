@@ -46,9 +46,8 @@ func TestNoSessionIsReadOnly(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "read-only mode") {
 		t.Errorf("Connect to a server in read-only mode = %v, want an error that names the mode", err)
 	}
-	if !readsOnly(t, e.Addr(0)) {
-		t.Error("the server has left read-only mode, want it in that mode until it has refused a session")
-	}
+	eventstest.Expect(t, readsOnly(t, e.Addr(0)),
+		"the server has left read-only mode, want it in that mode until it has refused a session")
 	for quiet := false; !quiet; {
 		select {
 		case ev := <-news:
@@ -61,9 +60,8 @@ func TestNoSessionIsReadOnly(t *testing.T) {
 			quiet = true
 		}
 	}
-	if tr.away.State() == coordinator.StateConnected {
-		t.Error("the holder's session has a connection, want none without a quorum")
-	}
+	eventstest.Expect(t, tr.away.State() != coordinator.StateConnected,
+		"the holder's session has a connection, want none without a quorum")
 	restart(t, e, 1, 2)
 	up(t, e)
 	settle(t, []*trial{tr})

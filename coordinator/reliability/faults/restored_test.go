@@ -60,12 +60,9 @@ func TestABackupIsRestored(t *testing.T) {
 	up(t, e)
 	next := connect(t, e.Connect(), timeout, killedTick)
 	a, back := coordtest.HoldReal(t, next.Mutex(free)) // at once, because the lock has no holder in the backup
-	if back.Token > latest.Token {
-		t.Errorf("after the backup, with its epochs, the token is %#x and was %#x: it does not go back, though docs/production.md says so", back.Token, latest.Token)
-	}
-	if held.Valid() {
-		t.Error("the holder from before is valid: two holders")
-	}
+	eventstest.Expect(t, back.Token <= latest.Token, "after the backup, with its epochs, the token is %#x "+
+		"and was %#x: it does not go back, though docs/production.md says so", back.Token, latest.Token)
+	eventstest.Expect(t, !held.Valid(), "the holder from before is valid: two holders")
 	coordtest.End(a)
 
 	kill(t, e, everyServer(e)...)
@@ -81,9 +78,8 @@ func TestABackupIsRestored(t *testing.T) {
 	}
 	coordtest.End(a)
 	a, again := coordtest.HoldReal(t, holder.Mutex(free))
-	if again.Token <= grown.Token {
-		t.Errorf("the process that held has token %#x after %#x, want it greater", again.Token, grown.Token)
-	}
+	eventstest.Expect(t, again.Token > grown.Token,
+		"the process that held has token %#x after %#x, want it greater", again.Token, grown.Token)
 	coordtest.End(a)
 
 	happens(t, "the session of the backup has a connection", func() bool { return old.State() == coordinator.StateConnected })

@@ -17,9 +17,6 @@ import (
 // patience bounds every wait here. No wait takes nearly as long.
 const patience = 60 * time.Second
 
-// patient returns a context that ends after patience.
-func patient() (context.Context, context.CancelFunc) { return eventstest.Patient(patience) }
-
 // patiently returns a context that ends with the test, or after patience.
 func patiently(t *testing.T) context.Context {
 	t.Helper()
@@ -42,7 +39,7 @@ func pause(ctx context.Context, d time.Duration) {
 func happens(t *testing.T, what string, cond func() bool, state ...func() string) bool {
 	t.Helper()
 	began := time.Now()
-	ctx, cancel := patient()
+	ctx, cancel := eventstest.Patient(patience)
 	defer cancel()
 	for !cond() {
 		if pause(ctx, 2*time.Millisecond); ctx.Err() != nil {

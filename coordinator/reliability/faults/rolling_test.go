@@ -113,13 +113,10 @@ func TestServersAreUpgraded(t *testing.T) {
 			versions = append(versions, version)
 		}
 		t.Logf("servers of %s, one after the other: %v", release.Origin, versions)
-		if slices.Max(versions) != slices.Min(versions) {
-			t.Errorf("the servers run %v, want one version", versions)
-		}
+		one := slices.Max(versions) == slices.Min(versions)
+		eventstest.Expect(t, one, "the servers run %v, want one version", versions)
 	}
 	cycles, lost := l.stop()
-	if lost != 0 {
-		t.Errorf("%d of %d grants lost, want none", lost, cycles)
-	}
+	eventstest.Expect(t, lost == 0, "%d of %d grants lost, want none", lost, cycles)
 	reliability.Report(t, reliability.RowSpuriousLost, "rolling upgrade through %d releases: %d of %d grants lost", len(releases), lost, cycles)
 }

@@ -222,13 +222,12 @@ func allIsWell(t *testing.T, e *ensemble.Ensemble, when string) {
 		return err == nil
 	})
 	owns(t, e, 1, "there is one ephemeral node "+when)
-	if found, _, err := raw.Exists(otherNode); !found || err != nil {
-		t.Errorf("%s: the node of another session is there: %t, %v; want it there", when, found, err)
-	}
+	found, _, err := raw.Exists(otherNode)
+	eventstest.Expect(t, found && err == nil,
+		"%s: the node of another session is there: %t, %v; want it there", when, found, err)
 	c := connect(t, e.Connect(), 10*time.Second, 0)
-	if _, err := c.Mutex("/locks/after").Acquire(t.Context()).Wait(patiently(t)); err != nil {
-		t.Errorf("%s: %v, want a grant", when, err)
-	}
+	_, err = c.Mutex("/locks/after").Acquire(t.Context()).Wait(patiently(t))
+	eventstest.Expect(t, err == nil, "%s: %v, want a grant", when, err)
 	eventstest.Check(t, c.Close())
 }
 

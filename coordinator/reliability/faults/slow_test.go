@@ -87,7 +87,7 @@ func TestSlowServer(t *testing.T) {
 	for _, s := range kinds {
 		every = append(every, s.kind)
 	}
-	report(t, "slow server", faultRow, every...)
+	report(t, "slow server", every...)
 }
 
 // watchRoundTrips sends requests, one after the other, until the returned function is

@@ -32,7 +32,7 @@ func TestStaleFollower(t *testing.T) {
 		for _, ticks := range []time.Duration{3, 12} {
 			kinds = append(kinds, &kind{
 				name: fmt.Sprintf("T = %d ticks, %s", ticks, when), timeouts: [2]time.Duration{ticks * staleTick, ticks * staleTick},
-				must: true, expires: true,
+				must: true, expires: true, row: reliability.RowStaleFollower,
 			})
 		}
 	}
@@ -44,7 +44,7 @@ func TestStaleFollower(t *testing.T) {
 	for round := 0; round < rounds || round < rounds+2 && more(); round++ {
 		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) { staleRound(t, e, links, round, kinds, late) })
 	}
-	report(t, "stale follower", func(*kind) reliability.Row { return reliability.RowStaleFollower }, kinds...)
+	report(t, "stale follower", kinds...)
 }
 
 func staleRound(t *testing.T, e *ensemble.Ensemble, links *ensemble.Links, round int, kinds []*kind, late func(*kind) bool) {

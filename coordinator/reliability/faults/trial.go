@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -27,6 +29,7 @@ type kind struct {
 	mustNot  bool             // the lock must not be lost
 	cached   bool             // the holder's lock is cached, and its grant is a later turn of a kept node
 	expires  bool             // the referee must see the servers delete the node
+	row      reliability.Row  // of the results; RowFault if it is empty
 
 	kept, lost, disturbed int
 	lead                  spread // from the loss to the next grant
@@ -46,24 +49,17 @@ func (k *kind) count(t *testing.T, tr *trial) {
 	case tr.disturbed:
 		k.disturbed++
 	case tr.lost.IsZero():
-		if k.kept++; k.must || !tr.kept {
-			t.Errorf("%s: not lost", tr.name)
-		}
+		k.kept++
+		tr.expect(t, !k.must && tr.kept, "not lost")
 	default:
 		k.lost++
-		if k.mustNot {
-			t.Errorf("%s: lost: %v, want it held", tr.name, loss.Reason)
-		}
-		if k.expires && tr.expired.IsZero() {
-			t.Errorf("%s: the servers were not seen to delete the node", tr.name)
-		}
+		tr.expect(t, !k.mustNot, "lost: %v, want it held", loss.Reason)
+		tr.expect(t, !k.expires || !tr.expired.IsZero(), "the servers were not seen to delete the node")
 		end, want := tr.held.Err(), coordinator.ErrLeaseRanOut
-		if loss.Reason != events.ReasonLeaseRanOut || !errors.Is(loss.Err, want) || !errors.Is(end, want) {
-			t.Errorf("%s: lost because of %v (%v), and ended with %v", tr.name, loss.Reason, loss.Err, end)
-		}
-		if loss.Token != tr.grant.Token || loss.ID != tr.held.ID() {
-			t.Errorf("%s: granted %+v, lost %+v", tr.name, tr.grant, loss)
-		}
+		ranOut := loss.Reason == events.ReasonLeaseRanOut && errors.Is(loss.Err, want) && errors.Is(end, want)
+		tr.expect(t, ranOut, "lost because of %v (%v), and ended with %v", loss.Reason, loss.Err, end)
+		same := loss.Token == tr.grant.Token && loss.ID == tr.held.ID()
+		tr.expect(t, same, "granted %+v, lost %+v", tr.grant, loss)
 		k.lead.add(tr.granted.Sub(tr.lost), tr.timeout)
 		if !tr.expired.IsZero() {
 			k.expiry.add(tr.expired.Sub(tr.lost), tr.timeout)
@@ -72,7 +68,7 @@ func (k *kind) count(t *testing.T, tr *trial) {
 }
 
 // report reports the results of the trials of each kind, in its row.
-func report(t *testing.T, what string, rowOf func(*kind) reliability.Row, kinds ...*kind) {
+func report(t *testing.T, what string, kinds ...*kind) {
 	t.Helper()
 	trials := 0
 	for _, k := range kinds {
@@ -93,7 +89,7 @@ func report(t *testing.T, what string, rowOf func(*kind) reliability.Row, kinds 
 			t.Log(text)
 			continue
 		}
-		reliability.Report(t, rowOf(k), "%s", text)
+		reliability.Report(t, cmp.Or(k.row, reliability.RowFault), "%s", text)
 	}
 	if trials > 0 {
 		for _, row := range []reliability.Row{reliability.RowTwoHolders, reliability.RowWedged} {
@@ -101,8 +97,6 @@ func report(t *testing.T, what string, rowOf func(*kind) reliability.Row, kinds 
 		}
 	}
 }
-
-func faultRow(*kind) reliability.Row { return reliability.RowFault }
 
 // trial is one lock that passes from a holder, which a fault strikes, to the next holder,
 // watched by a referee.
@@ -183,20 +177,19 @@ func (tr *trial) lock() *coordinator.Lock {
 func (tr *trial) referee(t *testing.T, ctx context.Context) {
 	lost := func(loss events.Lost) {
 		tr.loss, tr.lost = loss, time.Now()
-		if tr.held.Valid() {
-			t.Errorf("%s: lost, and still valid", tr.name)
-		}
+		tr.expect(t, !tr.held.Valid(), "lost, and still valid")
 		if tr.kind.cached {
 			tr.local = append(tr.local, tr.lock().Acquire(t.Context()))
 			tr.held.Release()
 		}
 	}
-	look := func() {
+	told := func() bool { // or it has released by itself
 		select {
 		case loss := <-tr.held.Lost():
 			lost(loss)
 		default:
 		}
+		return !tr.lost.IsZero() || tr.released.Load()
 	}
 	deleted := tr.deleted
 	for {
@@ -209,28 +202,19 @@ func (tr *trial) referee(t *testing.T, ctx context.Context) {
 				continue // the raw client is closed
 			}
 			tr.expired = time.Now()
-			if look(); tr.lost.IsZero() && !tr.released.Load() {
-				t.Errorf("%s: the node is gone, and the holder was not told of its loss", tr.name)
-			}
+			tr.expect(t, told(), "the node is gone, and the holder was not told of its loss")
 		case tr.next = <-tr.wanted.Granted():
 			tr.granted = time.Now()
-			if tr.held.Valid() {
-				t.Errorf("%s: valid, and granted to the next contender: two holders", tr.name)
-			}
-			if look(); tr.lost.IsZero() && !tr.released.Load() {
-				t.Errorf("%s: granted to the next contender, and the holder was not told of its loss", tr.name)
-			}
-			if tr.inside.Err() == nil && !tr.released.Load() {
-				t.Errorf("%s: granted to the next contender, and the holder's context goes on", tr.name)
-			}
+			tr.expect(t, !tr.held.Valid(), "valid, and granted to the next contender: two holders")
+			tr.expect(t, told(), "granted to the next contender, and the holder was not told of its loss")
+			tr.expect(t, tr.inside.Err() != nil || tr.released.Load(),
+				"granted to the next contender, and the holder's context goes on")
 			for _, a := range tr.local {
-				if g := a.Grant(); g.Token != 0 {
-					t.Errorf("%s: %+v of the holder's process was granted after %+v, which is lost", tr.name, g, tr.grant)
-				}
+				g := a.Grant()
+				tr.expect(t, g.Token == 0,
+					"%+v of the holder's process was granted after %+v, which is lost", g, tr.grant)
 			}
-			if tr.next.Token <= tr.grant.Token {
-				t.Errorf("%s: token %#x after %#x", tr.name, tr.next.Token, tr.grant.Token)
-			}
+			tr.expect(t, tr.next.Token > tr.grant.Token, "token %#x after %#x", tr.next.Token, tr.grant.Token)
 			if tr.kind.expires && deleted != nil { // the next contender may be notified of the end first
 				select {
 				case ev := <-deleted:
@@ -263,7 +247,7 @@ func (tr *trial) handOver(t *testing.T) (kept bool) {
 	if tr.granted.IsZero() {
 		return kept // the referee has reported it
 	}
-	ctx, cancel := patient()
+	ctx, cancel := eventstest.Patient(patience)
 	defer cancel()
 	again := slices.Concat(tr.local, []*coordinator.Acquisition{tr.lock().Acquire(ctx)})
 	tr.wanted.Release()
@@ -273,9 +257,7 @@ func (tr *trial) handOver(t *testing.T) (kept bool) {
 			t.Errorf("%s: wedged: the first holder does not get the lock again: %v", tr.name, err)
 			return kept
 		}
-		if grant.Token <= tr.next.Token {
-			t.Errorf("%s: token %#x after %#x", tr.name, grant.Token, tr.next.Token)
-		}
+		tr.expect(t, grant.Token > tr.next.Token, "token %#x after %#x", grant.Token, tr.next.Token)
 		a.Release()
 	}
 	for _, a := range append(again, tr.held, tr.wanted) {
@@ -286,6 +268,12 @@ func (tr *trial) handOver(t *testing.T) (kept bool) {
 		}
 	}
 	return kept && tr.lost.IsZero()
+}
+
+// expect fails the test unless the condition holds. The message begins with the trial.
+func (tr *trial) expect(t *testing.T, holds bool, format string, args ...any) {
+	t.Helper()
+	eventstest.Expect(t, holds, "%s: "+format, append([]any{tr.name}, args...)...)
 }
 
 func (tr *trial) reconnected(t *testing.T) bool {
