@@ -26,8 +26,8 @@ type Child struct {
 	In      io.Writer // its standard input
 	Out     io.Reader // its standard output
 	Process *os.Process
+	HangUp  func() error // closes its input, which ends it; a second call returns the same
 
-	hangUp func() error
 	killed atomic.Bool
 	says   *json.Decoder
 }
@@ -72,7 +72,7 @@ func Run(tb testing.TB, name string, cmd *exec.Cmd, goOn func(*os.Process)) *Chi
 	eventstest.Must(tb, err)
 	eventstest.Must(tb, cmd.Start())
 	c := &Child{In: in, Out: out, Process: cmd.Process, says: json.NewDecoder(out)}
-	c.hangUp = sync.OnceValue(in.Close)
+	c.HangUp = sync.OnceValue(in.Close)
 	tb.Cleanup(func() {
 		_ = c.HangUp() // the child may have closed its end
 		if goOn != nil {
@@ -110,10 +110,6 @@ func (c *Child) Hear(v any) error {
 	}
 	return nil
 }
-
-// HangUp closes the child's input, which ends the child. A second call returns the result
-// of the first.
-func (c *Child) HangUp() error { return c.hangUp() }
 
 // Kill ends the process at once, without failing the test.
 func (c *Child) Kill() error {

@@ -108,27 +108,12 @@ func (w *worker) releases(id string) {
 // over waits until the acquisition has ended by a release, without a loss.
 func (w *worker) over(id string) {
 	w.t.Helper()
-	if n := w.hear(id, "done"); n.Error != "" {
-		w.t.Errorf("%s: %s ended with %q, want it released", w.name, id, n.Error)
-	}
+	n := w.hear(id, "done")
+	eventstest.Expect(w.t, n.Error == "", "%s: %s ended with %q, want it released", w.name, id, n.Error)
 	for _, n := range w.heard {
-		if n.ID == id && n.What == "lost" {
-			w.t.Errorf("%s: %s was lost (%s), want it held until its release", w.name, id, n.Error)
-		}
+		eventstest.Expect(w.t, n.ID != id || n.What != "lost",
+			"%s: %s was lost (%s), want it held until its release", w.name, id, n.Error)
 	}
-}
-
-// queued waits until n contenders are at a path.
-func (f *fleet) queued(dir string, n int) {
-	f.t.Helper()
-	var names []string
-	eventstest.Eventually(f.t, fmt.Sprintf("%d stand at %s", n, dir), func() bool {
-		var err error
-		if names, _, err = f.raw.Children(dir); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			f.t.Fatal(err)
-		}
-		return len(names) == n
-	}, func() string { return fmt.Sprint("there are ", names) })
 }
 
 // empty waits until no session has a node below the path, and no record is left.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"go.uber.org/goleak"
 
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -25,27 +25,17 @@ func TestRollingUpgrade(t *testing.T) {
 	for _, v := range versions {
 		t.Run(strings.ReplaceAll(v.what, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(t, e.Connect(), "/"+v.commit[:7], v.build(t), present)
+			f := &fleet{
+				t: t, servers: e.Connect(), root: "/" + v.commit[:7], inside: t.TempDir(),
+				programs: map[string]string{before: v.build(t), after: present},
+				raw:      coordtest.RawClient(t, e.Addr(0)),
+			}
 			for _, roles := range [][2]string{{before, after}, {after, before}} {
 				f.upgrade(roles[0], roles[1])
 			}
 			f.empty(f.root)
 		})
 	}
-}
-
-func newFleet(t *testing.T, servers, root, earlier, present string) *fleet {
-	t.Helper()
-	f := &fleet{t: t, servers: servers, root: root, inside: t.TempDir(), programs: map[string]string{before: earlier, after: present}}
-	conn, events, err := zk.Connect([]string{servers}, timeout, zk.WithLogger(eventstest.Quiet{}))
-	eventstest.Must(t, err)
-	f.raw = conn
-	t.Cleanup(func() {
-		conn.Close()
-		for range events { // until the client's goroutines have ended
-		}
-	})
-	return f
 }
 
 // upgrade plays every scene with a process of one version that comes first, and a process
@@ -80,9 +70,8 @@ func (f *fleet) acquired(w *worker, id, kind, at string) news {
 // grow checks that the tokens grow.
 func (f *fleet) grow(at string, tokens ...int64) {
 	f.t.Helper()
-	if !slices.IsSorted(tokens) || len(slices.Compact(slices.Clone(tokens))) < len(tokens) {
-		f.t.Errorf("%s: the tokens are %#x, want them to grow", at, tokens)
-	}
+	grow := slices.IsSorted(tokens) && len(slices.Compact(slices.Clone(tokens))) == len(tokens)
+	eventstest.Expect(f.t, grow, "%s: the tokens are %#x, want them to grow", at, tokens)
 }
 
 // inOrder puts six contenders of both versions at one lock, which the given number may
@@ -97,16 +86,15 @@ func (f *fleet) inOrder(a, b *worker, kind string, holders int) {
 	var tokens []int64
 	granted := func(i int) {
 		got := queue[i].hear(fmt.Sprint(kind, i), "granted")
-		if tokens = append(tokens, got.Token); got.Abandoned != 0 {
-			f.t.Errorf("%s: %+v of %s, want no crash", at, got, queue[i].name)
-		}
+		tokens = append(tokens, got.Token)
+		eventstest.Expect(f.t, got.Abandoned == 0, "%s: %+v of %s, want no crash", at, got, queue[i].name)
 	}
 	for i, w := range queue {
 		w.tell(order{fmt.Sprint(kind, i), "acquire", kind, at})
 		if nodes++; i < holders {
 			granted(i)
 		} else {
-			f.queued(dir, nodes)
+			coordtest.Queued(f.t, f.raw, dir, nodes)
 		}
 	}
 	for i, w := range queue {
@@ -126,9 +114,9 @@ func (f *fleet) readers(a, b *worker) {
 	f.acquired(a, "reader a", "read", at)
 	first := f.acquired(b, "reader b", "read", at)
 	b.tell(order{"writer b", "acquire", "write", at})
-	f.queued(at, 3)
+	coordtest.Queued(f.t, f.raw, at, 3)
 	a.tell(order{"reader behind", "acquire", "read", at})
-	f.queued(at, 4)
+	coordtest.Queued(f.t, f.raw, at, 4)
 	a.releases("reader a")
 	b.releases("reader b")
 	writer := b.hear("writer b", "granted")
@@ -149,7 +137,7 @@ func (f *fleet) kept(a, b *worker) {
 	}
 	tokens = append(tokens, f.acquired(b, "kept", "mutex", at).Token)
 	a.tell(order{"kept again", "acquire", "cached", at})
-	f.queued(at, 2)
+	coordtest.Queued(f.t, f.raw, at, 2)
 	b.releases("kept")
 	tokens = append(tokens, a.hear("kept again", "granted").Token)
 	a.releases("kept again")
@@ -165,9 +153,8 @@ func (f *fleet) revoked(a, b *worker) {
 	f.acquired(a, "revoked", "revocable", at)
 	b.tell(order{"wish", "revoke", "", at})
 	a.hear("revoked", "lost")
-	if n := b.hear("wish", "revoked"); n.Error != "" {
-		f.t.Errorf("%s: Revoke returned %q, want nil", at, n.Error)
-	}
+	n := b.hear("wish", "revoked")
+	eventstest.Expect(f.t, n.Error == "", "%s: Revoke returned %q, want nil", at, n.Error)
 	a.tell(order{ID: "revoked", Do: "release"})
 	a.hear("revoked", "done")
 	f.empty(at)
@@ -180,17 +167,16 @@ func (f *fleet) crashed(version string, b *worker) {
 	at := f.path("crashed", victim)
 	held := f.acquired(victim, "victim", "detect", at)
 	b.tell(order{"survivor", "acquire", "detect", at})
-	f.queued(at, 2)
+	coordtest.Queued(f.t, f.raw, at, 2)
 	eventstest.Must(f.t, victim.Kill())
 	got := b.hear("survivor", "granted")
-	if f.grow(at, held.Token, got.Token); got.Abandoned != held.Token || got.Data != victim.name {
-		f.t.Errorf("%s: granted %+v, want the holder of %#x and its data %q as the one that crashed",
-			at, got, held.Token, victim.name)
-	}
+	f.grow(at, held.Token, got.Token)
+	eventstest.Expect(f.t, got.Abandoned == held.Token && got.Data == victim.name,
+		"%s: granted %+v, want the holder of %#x and its data %q as the one that crashed",
+		at, got, held.Token, victim.name)
 	b.releases("survivor")
-	if got = f.acquired(b, "next", "detect", at); got.Abandoned != 0 {
-		f.t.Errorf("%s: granted %+v after a release, want no crash", at, got)
-	}
+	got = f.acquired(b, "next", "detect", at)
+	eventstest.Expect(f.t, got.Abandoned == 0, "%s: granted %+v after a release, want no crash", at, got)
 	b.releases("next")
 	f.empty(at)
 }
@@ -221,9 +207,8 @@ func (f *fleet) contend(a, b *worker, kinds []string) {
 	}, func() string { return fmt.Sprint("it went ", went) })
 	each(func(w *worker, id, _ string) { w.tell(order{ID: id, Do: "stop"}) })
 	each(func(w *worker, id, _ string) {
-		if n := w.hear(id, "done"); n.Error != "" {
-			f.t.Errorf("%s of %s: %s", id, w.name, n.Error)
-		}
+		n := w.hear(id, "done")
+		eventstest.Expect(f.t, n.Error == "", "%s of %s: %s", id, w.name, n.Error)
 	})
 	f.judge(at, f.grants(at))
 	if kinds[0] == "cached" { // a node may still be kept
@@ -251,9 +236,7 @@ func (f *fleet) judge(at string, all []grant) {
 		case "read":
 			before = writer
 		}
-		if !less(before, g) {
-			f.t.Errorf("%s: %+v comes after %+v, want a greater fence", at, g, before)
-		}
+		eventstest.Expect(f.t, less(before, g), "%s: %+v after %+v, want a greater fence", at, g, before)
 		if less(latest, g) {
 			latest = g
 		}
@@ -269,9 +252,9 @@ func (f *fleet) drained(a, b *worker) {
 	at := f.path("drained", a)
 	held := f.acquired(a, "drained", "mutex", at)
 	a.tell(order{"drained waiter", "acquire", "mutex", at})
-	f.queued(at, 2)
+	coordtest.Queued(f.t, f.raw, at, 2)
 	b.tell(order{"heir", "acquire", "mutex", at})
-	f.queued(at, 3)
+	coordtest.Queued(f.t, f.raw, at, 3)
 	eventstest.Must(f.t, a.HangUp())
 	f.grow(at, held.Token, b.hear("heir", "granted").Token)
 	eventstest.Must(f.t, b.HangUp())
