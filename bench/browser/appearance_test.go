@@ -141,10 +141,8 @@ func TestBoardIsEasyToReadInEveryView(t *testing.T) {
 			case "#keys":
 				p.Eval(`document.querySelector("#keys").showModal(), 0`, nil)
 			}
-			var found []string
-			if p.Eval(flaws, &found); len(found) > 0 {
-				t.Errorf("%s, dialog %q: %q", name, opened, found)
-			}
+			found := browser.Value[[]string](p, flaws)
+			eventstest.Expect(t, len(found) == 0, "%s, dialog %q: %q", name, opened, found)
 			p.Eval(`document.querySelectorAll("dialog").forEach((d) => d.close()), 0`, nil)
 		}
 	}
@@ -153,15 +151,11 @@ func TestBoardIsEasyToReadInEveryView(t *testing.T) {
 		p.Look(view)
 		p.Eval(`getComputedStyle(document.body).backgroundColor`, &back[i])
 	}
-	if back[0] == back[1] {
-		t.Errorf("light and dark are both %s", back[0])
-	}
+	eventstest.Expect(t, back[0] != back[1], "light and dark are both %s", back[0])
 	p.Look(browser.View{Width: 1280, Height: 800, Still: true})
-	var moving int
-	if p.Eval(`document.getAnimations().length`, &moving); moving > 0 {
-		t.Errorf("%d things move although the user prefers reduced motion", moving)
-	}
-	s.quiet(p)
+	moving := browser.Value[int](p, `document.getAnimations().length`)
+	eventstest.Expect(t, moving == 0, "%d things move although the user prefers reduced motion", moving)
+	behaves(t, p, s.url)
 }
 
 func TestBoardIsAtTheTopOfEveryScreen(t *testing.T) {
@@ -171,16 +165,15 @@ func TestBoardIsAtTheTopOfEveryScreen(t *testing.T) {
 	p.Until("the lock is shown", shows("/locks/a", "ann", "bob"))
 	for _, view := range []browser.View{views["light"], {Width: 1000, Height: 700}, {Width: 400, Height: 800}, {Width: 1000, Height: 2000}} {
 		p.Look(view)
-		var room float64 // the space in the header above and below its content
-		p.Eval(`(() => {
+		// The space in the header above and below its content. Its padding has 30.
+		room := browser.Value[float64](p, `(() => {
 			const header = document.querySelector("header"), tall = (e) => e.getBoundingClientRect().height;
 			return tall(header) - Math.max(...[...header.children].map(tall));
-		})()`, &room)
-		if room > 40 { // its padding has 30
-			t.Errorf("%d × %d: the header has %.0f px of room, want 40 at most", view.Width, view.Height, room)
-		}
+		})()`)
+		eventstest.Expect(t, room <= 40,
+			"%d × %d: the header has %.0f px of room, want 40 at most", view.Width, view.Height, room)
 	}
-	s.quiet(p)
+	behaves(t, p, s.url)
 }
 
 // TestThePictureOfTheBoard writes the picture in docs with -rewrite. The scene takes a
@@ -200,5 +193,5 @@ func TestThePictureOfTheBoard(t *testing.T) {
 	s.happenings(pause)
 	<-time.After(5 * time.Second)
 	eventstest.Must(t, os.WriteFile("../../docs/board.png", p.Screenshot(), 0o600))
-	s.quiet(p)
+	behaves(t, p, s.url)
 }

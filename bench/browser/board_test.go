@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,24 +21,6 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
-
-// quiet fails the test if the page has made a request to another host, or has an error.
-func (s *scene) quiet(p *browser.Page) {
-	s.t.Helper()
-	home, err := url.Parse(s.url)
-	eventstest.Must(s.t, err)
-	for _, request := range p.Requests() {
-		if at, err := url.Parse(request); err != nil || at.Host != home.Host || !strings.HasPrefix(at.Path, home.Path) {
-			s.t.Errorf("the page asks for %s, want nothing but what is below %s", request, s.url)
-		}
-	}
-	if n := len(p.Requests()); n < 5 { // the page, its files, the stream
-		s.t.Errorf("%d requests of the page were seen, want 5 or more", n)
-	}
-	if errors := p.Errors(); len(errors) > 0 {
-		s.t.Errorf("errors in the page: %q", errors)
-	}
-}
 
 // shows returns an expression that is true if the page shows the lock with these holders
 // and waiters.
@@ -70,13 +51,11 @@ func TestBoardShowsHoldersAndWaiters(t *testing.T) {
 	p.Until("the cached lock may be idle", `[...document.querySelectorAll(".lock")].some((l) =>
 		l.querySelector(".name").textContent === "/locks/counter" && l.querySelector(".holders .side")?.textContent === "may be idle")`)
 	for selector, want := range map[string]string{"#total": "5", "#held": "5", "#waiters": "4", "#status": "live", "#root": "/"} {
-		if got := p.Text(selector); got != want {
-			t.Errorf("%s says %q, want %q", selector, got, want)
-		}
+		eventstest.Equal(t, p.Text(selector), want, "%s", selector)
 	}
 	p.Until("the lease of this process is drawn", `document.querySelectorAll(".lease").length === 1 &&
 		Number(getComputedStyle(document.documentElement).getPropertyValue("--lease")) > 0.3`)
-	s.quiet(p)
+	behaves(t, p, s.url)
 }
 
 // listener reads the updates that the server sends to pages.
@@ -145,13 +124,11 @@ func TestBoardShowsAChangeWithinASecond(t *testing.T) {
 	if median := took[rounds/2]; median > 2*look { // the second look also shows queues that are not watched yet
 		t.Errorf("from a release to the page: %v in the median, want at most two looks of %v", median, look)
 	}
-	var timeline string
 	p.Until("the timeline tells of it", fmt.Sprintf(`document.querySelectorAll("#timeline [data-what=granted]").length === %d`, rounds))
-	p.Eval(`document.querySelector("#timeline [data-what=granted]").textContent`, &timeline)
-	if !strings.Contains(timeline, "granted /locks/4") || !strings.Contains(timeline, "bob") {
-		t.Errorf("the latest grant in the timeline: %q", timeline)
-	}
-	s.quiet(p)
+	latest := browser.Value[string](p, `document.querySelector("#timeline [data-what=granted]").textContent`)
+	eventstest.Expect(t, strings.Contains(latest, "granted /locks/4") && strings.Contains(latest, "bob"),
+		"the latest grant in the timeline: %q", latest)
+	behaves(t, p, s.url)
 }
 
 func TestBoardShowsHostileNamesAndDataAsText(t *testing.T) {
@@ -172,13 +149,11 @@ func TestBoardShowsHostileNamesAndDataAsText(t *testing.T) {
 	p.Press(kb.Escape)
 	p.Press("/script")
 	p.Until("the filter finds it", `document.querySelectorAll(".lock").length === 1`)
-	var found string
-	p.Eval(`[window.stung ?? "nothing", document.querySelectorAll("main img, main script, aside img, dialog img, dialog script").length,
-		document.scripts.length].join()`, &found)
-	if found != "nothing,0,1" {
-		t.Errorf("what ran, foreign images and scripts, scripts: %s; want nothing,0,1", found)
-	}
-	s.quiet(p)
+	found := browser.Value[string](p, `[window.stung ?? "nothing",
+		document.querySelectorAll("main img, main script, aside img, dialog img, dialog script").length,
+		document.scripts.length].join()`)
+	eventstest.Equal(t, found, "nothing,0,1", "what ran, foreign images and scripts, scripts")
+	behaves(t, p, s.url)
 }
 
 func TestBoardIsUsedWithTheKeyboardAlone(t *testing.T) {
@@ -190,10 +165,8 @@ func TestBoardIsUsedWithTheKeyboardAlone(t *testing.T) {
 	p.Until("the locks are shown", `document.querySelectorAll(".lock").length === 3`)
 	focused := func(want string) {
 		t.Helper()
-		var got string
-		if p.Eval("document.activeElement.textContent || document.activeElement.id", &got); got != want {
-			t.Errorf("the focus is at %q, want %q", got, want)
-		}
+		got := browser.Value[string](p, "document.activeElement.textContent || document.activeElement.id")
+		eventstest.Equal(t, got, want, "where the focus is")
 	}
 	rows := func(n int) string { return fmt.Sprintf(`document.querySelectorAll(".lock").length === %d`, n) }
 	p.Press("jj")
@@ -223,12 +196,10 @@ func TestBoardIsUsedWithTheKeyboardAlone(t *testing.T) {
 	// Everything that can be clicked can be reached with Tab.
 	p.Eval(`document.activeElement.blur(), window.reached = new Set(), addEventListener("focusin", (e) => reached.add(e.target)), 0`, nil)
 	p.Press(strings.Repeat(kb.Tab, 12))
-	var missed []string
-	p.Eval(`[...document.querySelectorAll("button, input, select, a")].filter((e) => e.checkVisibility() && !reached.has(e)).map((e) => e.outerHTML)`, &missed)
-	if len(missed) > 0 {
-		t.Errorf("not reached with Tab: %q", missed)
-	}
-	s.quiet(p)
+	missed := browser.Value[[]string](p, `[...document.querySelectorAll("button, input, select, a")]
+		.filter((e) => e.checkVisibility() && !reached.has(e)).map((e) => e.outerHTML)`)
+	eventstest.Expect(t, len(missed) == 0, "not reached with Tab: %q", missed)
+	behaves(t, p, s.url)
 }
 
 func TestBoardAsksForALockBack(t *testing.T) {
@@ -246,15 +217,14 @@ func TestBoardAsksForALockBack(t *testing.T) {
 	eventstest.Receive(t, held.Lost(), "the loss")
 	p.Until("the page says that it is not held any more", `document.querySelector("#answer").textContent === "The holders that were asked are gone."`)
 	p.Until("the page says that the lock is gone", `document.querySelector("#about").textContent.startsWith("It is gone")`)
-	var seen string
-	p.Eval(`[...document.querySelectorAll("#answer, thead")].filter((e) => e.checkVisibility()).map((e) => e.textContent).join()`, &seen)
-	if seen != "The holders that were asked are gone." {
-		t.Errorf("with the lock gone the dialog shows %q, want the answer, and no head of a table", seen)
-	}
+	seen := browser.Value[[]string](p, `[...document.querySelectorAll("#answer, thead")]
+		.filter((e) => e.checkVisibility()).map((e) => e.textContent)`)
+	eventstest.Equal(t, seen, []string{"The holders that were asked are gone."},
+		"the answer and the head of the table in the dialog, with the lock gone")
 	p.Press(kb.Escape)
 	p.Until("the dialog is closed", `!document.querySelector("#detail").open`)
 	p.Until("the timeline has the revocation once", `document.querySelectorAll("#timeline [data-what=asked]").length === 1`)
-	s.quiet(p)
+	behaves(t, p, s.url)
 }
 
 // TestBoardShowsOneLockInItsDialog, also when the board is restarted meanwhile: it shows
@@ -281,9 +251,7 @@ func TestBoardShowsOneLockInItsDialog(t *testing.T) {
 		document.querySelector("#path").textContent === "/locks/a" && document.querySelectorAll("#contenders tr").length === 0`)
 	p.Eval(`document.querySelector("#ask").requestSubmit(), 0`, nil)
 	p.Until("its revocation is refused", `document.querySelector("#answer").textContent.includes("this lock is gone")`)
-	if len(bob.Revoked()) > 0 || !bob.Valid() {
-		t.Error("another lock was revoked")
-	}
+	eventstest.Expect(t, len(bob.Revoked()) == 0 && bob.Valid(), "another lock was revoked")
 	p.Press(kb.Escape)
 	p.Until("the dialog is closed", `!document.querySelector("#detail").open`)
 	hold("/locks/a", "zoe")
@@ -311,10 +279,8 @@ func TestBoardDoesNotCallALockGoneThatItHasNotFoundYet(t *testing.T) {
 	s.show()
 	p.Until("it says that it searches", `[...abouts].some((a) => a.includes("not found yet"))`)
 	p.Until("it has found the lock", `document.querySelector("#about").textContent.includes("1 holder")`)
-	var gone bool
-	if p.Eval(`[...abouts].some((a) => a.includes("It is gone"))`, &gone); gone {
-		t.Error("meanwhile the lock was called gone")
-	}
+	gone := browser.Value[bool](p, `[...abouts].some((a) => a.includes("It is gone"))`)
+	eventstest.Expect(t, !gone, "meanwhile the lock was called gone")
 }
 
 // TestBoardOffersNoRevocationThatIsRefused: if a revocation is requested anyway, the
@@ -327,16 +293,16 @@ func TestBoardOffersNoRevocationThatIsRefused(t *testing.T) {
 	p.Click(".name")
 	p.Until("the dialog says why it cannot be revoked", `document.querySelector("#contenders tr") &&
 		document.querySelector("#firm").checkVisibility() && !document.querySelector("#revoke").checkVisibility()`)
-	var lines []string // the lines at the end of the list of contenders
-	p.Eval(`[...document.querySelectorAll("#contenders tr:last-child, #contenders tr:last-child td")].map((e) => getComputedStyle(e).borderBottomWidth)`, &lines)
-	if slices.ContainsFunc(lines, func(width string) bool { return width != "0px" }) {
-		t.Errorf("below the last contender there are lines of %q, want none: the request has one above it", lines)
-	}
+	drawn := browser.Value[[]string](p, `
+		[...document.querySelectorAll("#contenders tr:last-child, #contenders tr:last-child td")]
+		.map((e) => getComputedStyle(e).borderBottomWidth).filter((width) => width !== "0px")`)
+	eventstest.Expect(t, len(drawn) == 0,
+		"below the last contender there are lines of %q, want none: the request has one above it", drawn)
 	p.Eval(`document.querySelector("#ask").requestSubmit(), 0`, nil) // as from an outdated page
 	p.Until("the page says so", `document.querySelector("#answer").textContent.includes("not revocable")`)
 	p.Until("the timeline has the refusal", `document.querySelector("#timeline [data-what=refused]")`)
-	var text string
-	p.Eval(`document.querySelector("#timeline").textContent + document.querySelector("#answer").textContent`, &text)
+	text := browser.Value[string](p, `
+		document.querySelector("#timeline").textContent + document.querySelector("#answer").textContent`)
 	if !strings.Contains(text, "revocation refused") || strings.Count(text, "revocation") != 1 || regexp.MustCompile(`[0-9a-f]{12}`).MatchString(text) || !strings.Contains(text, "…-lock-") {
 		t.Errorf("timeline and answer say %q, want the refusal, no request, and no whole GUID", text)
 	}
@@ -353,23 +319,17 @@ func TestBoardSaysWhatItHasNotSeen(t *testing.T) {
 	first[0].Release()
 	eventstest.Receive(t, first[1].Granted(), "the Grant")
 	p := browser.Open(t, s.url, browser.View{})
-	times := func() (all []string) {
-		p.Eval(`[...document.querySelectorAll(".chip .time")].map((e) => e.textContent.replace("\u00a0", " ").replace(/\d+s/, "s"))`, &all)
-		return all
+	times := func() []string {
+		return browser.Value[[]string](p, `[...document.querySelectorAll(".chip .time")]
+			.map((e) => e.textContent.replace("\u00a0", " ").replace(/\d+s/, "s"))`)
 	}
 	p.Until("it is shown", shows("/locks/a", "bob", "eve"))
-	if got, want := times(), []string{"≤ s", "s"}; !slices.Equal(got, want) {
-		t.Errorf("the grant was not seen: %q, want %q", got, want)
-	}
-	if got, want := p.Text(".facts"), "mutex or election · 1\u00a0waiter"; got != want {
-		t.Errorf("its kind is %q, want %q", got, want)
-	}
+	eventstest.Equal(t, times(), []string{"≤ s", "s"}, "the times if the grant was not seen")
+	eventstest.Equal(t, p.Text(".facts"), "mutex or election · 1\u00a0waiter", "its kind")
 	first[1].Release()
 	p.Until("the next one holds it", shows("/locks/a", "eve", ""))
-	if got, want := times(), []string{"s"}; !slices.Equal(got, want) {
-		t.Errorf("the grant was seen: %q, want %q", got, want)
-	}
-	s.quiet(p)
+	eventstest.Equal(t, times(), []string{"s"}, "the times if the grant was seen")
+	behaves(t, p, s.url)
 }
 
 func TestBoardSaysThatItConnectsAndHowOldItIs(t *testing.T) {
@@ -381,20 +341,18 @@ func TestBoardSaysThatItConnectsAndHowOldItIs(t *testing.T) {
 		{`Date.now = () => real() + 3600e3`, `Date.now = real`, "live|What is shown was seen 1h 0m ago."},
 		{`document.dispatchEvent(new Event("visibilitychange"))`, `0`, "connecting|"}, // visible again, it opens a new stream
 	} {
-		var got string
-		p.Eval(`(() => {
+		got := browser.Value[string](p, `(() => {
 			const real = Date.now, at = (id) => document.getElementById(id);
 			`+test.change+`;
 			at("tools").dispatchEvent(new Event("input"));
 			`+test.undo+`;
 			return at("status").textContent + "|" + (at("notice").hidden ? "" : at("notice").textContent);
-		})()`, &got)
-		if !strings.HasPrefix(got, test.want) {
-			t.Errorf("after %s the page says %q, want %q", test.change, got, test.want)
-		}
+		})()`)
+		said := strings.HasPrefix(got, test.want)
+		eventstest.Expect(t, said, "after %s the page says %q, want %q", test.change, got, test.want)
 	}
 	p.Until("it is live again, and says no age", `document.querySelector("#notice").hidden && document.querySelector("#status").textContent === "live"`)
-	s.quiet(p)
+	behaves(t, p, s.url)
 }
 
 // 200 locks with 50 contenders each: the page has a bounded number of nodes, and gets a
@@ -409,34 +367,26 @@ func TestBoardStaysSmallWithTenThousandContenders(t *testing.T) {
 	}
 	p := browser.Open(t, s.url, browser.View{})
 	p.Until("all contenders are counted", fmt.Sprintf(`document.querySelector("#waiters").textContent === (%d).toLocaleString("en")`, locks*(contenders-1)))
-	var nodes, chips int
-	p.Eval(`document.querySelectorAll("*").length`, &nodes)
-	p.Eval(`document.querySelectorAll(".chip").length`, &chips)
-	if nodes > 8000 || chips != 100*12 {
-		t.Errorf("the page has %d elements, %d of them contenders; want at most 8,000, and 12 in each of 100 locks", nodes, chips)
-	}
+	nodes := browser.Value[int](p, `document.querySelectorAll("*").length`)
+	eventstest.Expect(t, nodes <= 8000, "the page has %d elements, want at most 8,000", nodes)
+	chips := browser.Value[int](p, `document.querySelectorAll(".chip").length`)
+	eventstest.Equal(t, chips, 100*12, "contenders, 12 in each of 100 locks")
 	stream := s.listen()
 	all, _ := stream.next()
 	before := s.other.Mutex("/locks/lock-000").Acquire(t.Context(), coordinator.Data([]byte("one more")))
 	p.Until("one more is counted", fmt.Sprintf(`document.querySelector("#waiters").textContent === (%d).toLocaleString("en")`, locks*(contenders-1)+1))
-	var update float64
-	p.Eval(`performance.getEntriesByName("update")[0].duration`, &update)
-	var more string
-	p.Eval(`document.querySelector(".rest").textContent`, &more)
+	update := browser.Value[float64](p, `performance.getEntriesByName("update")[0].duration`)
+	more := browser.Value[string](p, `document.querySelector(".rest").textContent`)
 	changed, u := stream.next()
 	for len(u.Locks) == 0 {
-		if changed > 1000 {
-			t.Errorf("an update without a change has %d bytes", changed)
-		}
+		eventstest.Expect(t, changed <= 1000, "an update without a change has %d bytes", changed)
 		changed, u = stream.next()
 	}
-	if one := 12*300 + 1000; changed > one || all > locks*one { // 12 contenders
-		t.Errorf("the first update has %d bytes, that of one change %d; want at most %d a lock", all, changed, one)
-	}
+	const one = 12*300 + 1000 // 12 contenders
+	eventstest.Expect(t, changed <= one && all <= locks*one,
+		"the first update has %d bytes, that of one change %d; want at most %d a lock", all, changed, one)
 	t.Logf("%d elements; one update takes the page %.1f ms; the first has %d bytes, that of one change %d", nodes, update, all, changed)
-	if more != "+39 more" {
-		t.Errorf("the first lane ends with %q, want +39 more", more)
-	}
+	eventstest.Equal(t, more, "+39 more", "the end of the first lane")
 	before.Release()
-	s.quiet(p)
+	behaves(t, p, s.url)
 }

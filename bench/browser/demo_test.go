@@ -59,10 +59,8 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	focused := func(want string) {
 		t.Helper()
 		p.Press(kb.Tab)
-		var got string
-		if p.Eval(`document.activeElement.textContent`, &got); got != want {
-			t.Errorf("the tab key goes to %q, want %q", got, want)
-		}
+		got := browser.Value[string](p, `document.activeElement.textContent`)
+		eventstest.Equal(t, got, want, "where the tab key goes")
 	}
 	focused("Cut the holder off")
 	p.Press(kb.Enter)
@@ -74,35 +72,31 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	p.Until("ann was notified, and queues again", `["naive", "zkgrant"].every((key, i) => picture.Sides[i].Lanes[0].Bars.at(-1).State === "waits")`)
 	quiet("ann has waited for a while", `picture.Sides[0].Overlaps[0].To / 1e9`, `3`)
 
-	for id, want := range map[string]string{"naive": `^two holders: 1 time, (\d+\.\d s|\d+ ms) in all$`, "zkgrant": `^two holders: 0 times$`} {
-		if got := p.Text("#score-" + id + " .count"); !regexp.MustCompile(want).MatchString(got) {
-			t.Errorf("the score of %s is %q, want %s", id, got, want)
-		}
-	}
 	p.Until("the scores are not grey any more", `document.querySelectorAll(".score.untried").length === 0`)
-	if got, want := p.Text("#score-zkgrant .behind"), `^Last notified (\d+\.\d s|\d+ ms) before the next grant\.$`; !regexp.MustCompile(want).MatchString(got) {
-		t.Errorf("below the score of zkgrant: %q, want %s", got, want)
+	for score, want := range map[string]string{
+		"#score-naive .count":    `^two holders: 1 time, (\d+\.\d s|\d+ ms) in all$`,
+		"#score-zkgrant .count":  `^two holders: 0 times$`,
+		"#score-zkgrant .behind": `^Last notified (\d+\.\d s|\d+ ms) before the next grant\.$`,
+		"#score-naive .behind":   `^1 of 1 lasted until you healed the network`,
+	} {
+		got := p.Text(score)
+		eventstest.Expect(t, regexp.MustCompile(want).MatchString(got), "%s is %q, want %s", score, got, want)
 	}
-	if got := p.Text("#score-naive .behind"); !strings.HasPrefix(got, "1 of 1 lasted until you healed the network") {
-		t.Errorf("below the score of the naive lock: %q, want that it lasted until the network was healed", got)
-	}
-	var strip string
-	p.Eval(`[...document.querySelectorAll(".twotext, .twobeside")].map((e) => e.textContent)[0]`, &strip)
-	if !regexp.MustCompile(`^two holders for (\d+\.\d s|\d+ ms), until you healed$`).MatchString(strip) {
-		t.Errorf("the strip says %q, want until when", strip)
-	}
-	var margin []float64 // in seconds
-	if p.Eval(`picture.Sides[1].Margins.map((m) => (m.Granted - m.Lost) / 1e9)`, &margin); len(margin) != 1 || margin[0] <= 0 {
-		t.Errorf("seconds from a loss of zkgrant's to the next grant: %v, want one, above 0", margin)
-	}
+	strip := browser.Value[string](p, `document.querySelector(".twotext, .twobeside").textContent`)
+	until := regexp.MustCompile(`^two holders for (\d+\.\d s|\d+ ms), until you healed$`)
+	eventstest.Expect(t, until.MatchString(strip), "the strip says %q, want until when", strip)
+	margin := browser.Value[[]float64](p, `picture.Sides[1].Margins.map((m) => (m.Granted - m.Lost) / 1e9)`)
+	eventstest.Expect(t, len(margin) == 1 && margin[0] > 0,
+		"seconds from a loss of zkgrant's to the next grant: %v, want one, above 0", margin)
 	if *rewrite {
 		p.Look(browser.View{Width: 1280, Height: 914})
 		p.Until("it is drawn", `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(true))))`)
 		eventstest.Must(t, os.WriteFile("../../docs/demo.png", p.Screenshot(), 0o600))
 		t.Logf("%s | %s | notified %.1f s before", p.Text("#score-naive .count"), p.Text("#score-zkgrant .behind"), margin)
 	}
-	var sides []string // the sides of the bracket where the label is while it scrolls out of the picture, or how it is cut
-	p.Eval(`(() => {
+	// The sides of the bracket where the label is while it scrolls out of the picture, or
+	// how it is cut.
+	sides := browser.Value[[]string](p, `(() => {
 		const left = document.querySelector("#lanes").getBoundingClientRect().left + layout().left, seen = [], t = picture.Sides[1].Margins[0].Granted / 1e9 + 1;
 		for (let later = 0; later < 60; later++) {
 			for (const move of moving) move(t + later / 2);
@@ -112,15 +106,11 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 		}
 		frame();
 		return seen;
-	})()`, &sides)
-	if got, want := strings.Join(sides, " "), "end start none"; got != want {
-		t.Errorf("the label beside the bracket is at these sides: %s, want %s", got, want)
-	}
+	})()`)
+	eventstest.Equal(t, sides, []string{"end", "start", "none"}, "the sides of the label beside the bracket")
 	p.Look(browser.View{Width: 360, Height: 780, Phone: true, Still: true})
-	var fits bool
-	if p.Eval(`document.documentElement.scrollWidth <= innerWidth`, &fits); !fits {
-		t.Error("a phone has to scroll sideways")
-	}
+	fits := browser.Value[bool](p, `document.documentElement.scrollWidth <= innerWidth`)
+	eventstest.Expect(t, fits, "a phone has to scroll sideways")
 	above := func(view browser.View, upper, lower string) {
 		t.Helper()
 		p.Look(view)
@@ -129,14 +119,7 @@ func TestTheDemoShowsTwoHoldersOfTheNaiveLockOnly(t *testing.T) {
 	}
 	above(browser.View{Width: 360, Height: 780, Phone: true, Still: true}, "#lanes", "#actors")
 	above(browser.View{Width: 1280, Height: 900, Still: true}, "#actors", "#lanes")
-	for _, asked := range p.Requests() {
-		if !strings.HasPrefix(asked, url) {
-			t.Errorf("the page asks for %s, want nothing but %s", asked, url)
-		}
-	}
-	if errors := p.Errors(); len(errors) > 0 {
-		t.Errorf("errors of the page: %q", errors)
-	}
+	behaves(t, p, url)
 	program.Send(syscall.SIGTERM)
 	program.Exits(130)
 }
@@ -161,9 +144,9 @@ func TestTheDemoShowsWhatEveryDisconnectCosts(t *testing.T) {
 	p.Click("[data-what=cut-holder]")
 	p.Until("cid holds it after the cut", `document.querySelector("#status").textContent.startsWith("Naive lock: cid holds. zkgrant: cid holds.")`)
 	for _, id := range []string{"naive", "zkgrant"} {
-		if got := p.Text("#score-" + id + " .count"); !strings.HasPrefix(got, "two holders: 0 times") {
-			t.Errorf("the score of %s is %q, want no two holders", id, got)
-		}
+		got := p.Text("#score-" + id + " .count")
+		none := strings.HasPrefix(got, "two holders: 0 times")
+		eventstest.Expect(t, none, "the score of %s is %q, want no two holders", id, got)
 	}
 	p.Click("#careful")
 	p.Until("it ignores disconnects again", `!picture.Careful`)
@@ -191,12 +174,9 @@ func TestTheDemoShowsShardsMove(t *testing.T) {
 	shares("the others have those of the paused one", "ann 3, bob 3, cid 0")
 	p.Click("[data-who=cid][data-kind=pause]")
 	shares("each has two after the pause", "ann 2, bob 2, cid 2")
-	var twice, drawn int
-	p.Eval(`picture.Twice`, &twice)
-	p.Eval(`document.querySelectorAll("rect.owner").length`, &drawn)
-	if twice != 0 || drawn < 12 {
-		t.Errorf("a shard had two owners %d times, and %d bars are drawn; want none, and two for each shard at least", twice, drawn)
-	}
+	eventstest.Equal(t, browser.Value[int](p, `picture.Twice`), 0, "how often a shard had two owners")
+	drawn := browser.Value[int](p, `document.querySelectorAll("rect.owner").length`)
+	eventstest.Expect(t, drawn >= 12, "%d bars are drawn, want two for each shard at least", drawn)
 	program.Send(syscall.SIGTERM)
 	program.Exits(130)
 }

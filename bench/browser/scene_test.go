@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -71,6 +72,20 @@ func startOn(t *testing.T, servers string, options ...board.Option) *scene {
 	})
 	s.url = server.URL + "/admin/board/"
 	return s
+}
+
+// behaves fails the test if the page has asked for anything that is not below the URL, or
+// has an error.
+func behaves(t *testing.T, p *browser.Page, url string) {
+	t.Helper()
+	asked, errors := p.Requests(), p.Errors()
+	for _, request := range asked {
+		eventstest.Expect(t, strings.HasPrefix(request, url),
+			"the page asks for %s, want nothing but what is below %s", request, url)
+	}
+	// The page, its files, the stream.
+	eventstest.Expect(t, len(asked) >= 5, "%d requests of the page were seen, want 5 or more", len(asked))
+	eventstest.Expect(t, len(errors) == 0, "errors in the page: %q", errors)
 }
 
 // show puts a new board in the place of the scene's.

@@ -166,6 +166,13 @@ func (p *Page) Eval(expression string, value any) {
 	}
 }
 
+// Value evaluates an expression as Eval does, and returns its value.
+func Value[T any](p *Page, expression string) (value T) {
+	p.tb.Helper()
+	p.Eval(expression, &value)
+	return value
+}
+
 func (p *Page) eval(expression string, value any) error {
 	var text string
 	err := p.try(get(chromedp.Evaluate[string]("(async () => JSON.stringify(await ("+expression+")) ?? 'null')()", chromedp.EvalAwaitPromise), &text))
@@ -197,11 +204,9 @@ func (p *Page) Until(what, expression string) {
 // Text returns the visible text of the first element that the CSS selector matches.
 func (p *Page) Text(selector string) string {
 	p.tb.Helper()
-	var text string
 	quoted, err := json.Marshal(selector)
 	eventstest.Must(p.tb, err)
-	p.Eval("document.querySelector("+string(quoted)+").innerText", &text)
-	return text
+	return Value[string](p, "document.querySelector("+string(quoted)+").innerText")
 }
 
 // Press presses keys one by one. Each is a rune of a text, or one from package
