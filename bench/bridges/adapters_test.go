@@ -2,7 +2,6 @@ package bridges
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,14 +29,11 @@ func TestCertificatesAreLocked(t *testing.T) {
 		c := s.process()
 		ours, theirs := &certificateLocks{c: c, root: "/certificates"}, &certificateLocks{c: s.process(), root: "/certificates"}
 		for _, l := range []*certificateLocks{ours, theirs} {
-			if err := l.Unlock(s.Context(), "a"); !errors.Is(err, bridge.ErrNotLocked) {
-				s.Errorf("Unlock of a free name: %v, want ErrNotLocked", err)
-			}
+			eventstest.ErrorIs(s, l.Unlock(s.Context(), "a"), bridge.ErrNotLocked, "Unlock of a free name")
 			eventstest.Must(s, ours.Lock(s.Context(), "a"))
 			ctx, cancel := context.WithTimeout(s.Context(), time.Second)
-			if err := l.Lock(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
-				s.Errorf("Lock of a locked name, with a second to wait: %v, want its deadline", err)
-			}
+			eventstest.ErrorIs(s, l.Lock(ctx, "a"), context.DeadlineExceeded,
+				"Lock of a locked name, with a second to wait")
 			cancel()
 			eventstest.Must(s, ours.Unlock(s.Context(), "a"))
 		}
@@ -59,9 +55,7 @@ func TestCertificatesAreLocked(t *testing.T) {
 		eventstest.Must(s, ours.Lock(s.Context(), "a"))
 		s.lose(c)
 		time.Sleep(time.Minute)
-		if err := ours.Unlock(s.Context(), "a"); !isLoss(err) {
-			s.Errorf("Unlock of a lost lock: %v, want the loss", err)
-		}
+		s.isLoss(ours.Unlock(s.Context(), "a"), "Unlock of a lost lock")
 	})
 }
 
@@ -96,23 +90,18 @@ func TestSutureLeadsAgainAfterALoss(t *testing.T) {
 		last, observer := turn{}, s.process().Mutex("/leader")
 		for range 4 {
 			now := <-leads
-			if now.of == last.of || now.token <= last.token {
-				s.Errorf("%+v leads after %+v, want the other one with a greater token", now, last)
-			}
+			eventstest.Expect(s, now.of != last.of && now.token > last.token,
+				"%+v leads after %+v, want the other one with a greater token", now, last)
 			last = now
 			s.queued(observer, 2)
 			s.lose(now.of)
 			for what, told := range map[string]<-chan error{"the work": ends, "the supervisor": failed} {
-				if err := <-told; !isLoss(err) {
-					s.Errorf("%s is told %v, want the loss", what, err)
-				}
+				s.isLoss(<-told, "what "+what+" is told")
 			}
 		}
 		<-leads
 		stop()
-		if err := <-over; !errors.Is(err, context.Canceled) {
-			s.Errorf("the supervisor ended with %v, want the end of its context", err)
-		}
+		eventstest.ErrorIs(s, <-over, context.Canceled, "the end of the supervisor")
 		s.queued(observer, 0)
 	})
 }
@@ -142,24 +131,19 @@ func TestUploadsAreInterrupted(t *testing.T) {
 			next, nextAsked := request(of)
 			eventstest.Check(s, <-unlocked)
 			time.Sleep(2 * time.Minute)
-			if len(asked) > 0 || len(nextAsked) > 0 {
-				s.Errorf("turn %d: the holder was asked %d times more, and the next one %d times, want 0", turn, len(asked), len(nextAsked))
-			}
+			eventstest.Equal(s, len(asked), 0, "turn %d: how often the holder was asked once more", turn)
+			eventstest.Equal(s, len(nextAsked), 0, "turn %d: how often the next one was asked", turn)
 			holder, asked = next, nextAsked
 		}
 		began := time.Now()
 		next, nextAsked := request(there)
-		if took := time.Since(began); took < time.Minute {
-			s.Errorf("a holder that does not unlock has lost the upload after %v, want its grace of a minute", took)
-		}
+		took := time.Since(began)
+		eventstest.Expect(s, took >= time.Minute,
+			"a holder that does not unlock has lost the upload after %v, want its grace of a minute", took)
 		<-asked
-		if err := holder.Unlock(); !errors.Is(err, coordinator.ErrRevoked) {
-			s.Errorf("its Unlock: %v, want ErrRevoked", err)
-		}
+		eventstest.ErrorIs(s, holder.Unlock(), coordinator.ErrRevoked, "its Unlock")
 		s.lose(there.c)
 		<-nextAsked
-		if err := next.Unlock(); !errors.Is(err, coordinator.ErrSessionExpired) {
-			s.Errorf("Unlock after the end of the session: %v, want ErrSessionExpired", err)
-		}
+		eventstest.ErrorIs(s, next.Unlock(), coordinator.ErrSessionExpired, "Unlock after the session's end")
 	})
 }

@@ -242,20 +242,15 @@ func TestPageShowsCodeThatCompiles(t *testing.T) {
 	blocks := regexp.MustCompile("(?ms)^```golang\n(.*?)^```$").FindAllStringSubmatch(page, -1)
 	var shown strings.Builder
 	for _, m := range blocks {
-		if !strings.Contains(code, words(m[1])) {
-			t.Errorf("this is on the page but is not compiled:\n%s", m[1])
-		}
+		compiled := strings.Contains(code, words(m[1]))
+		eventstest.Expect(t, compiled, "this is on the page but is not compiled:\n%s", m[1])
 		shown.WriteString(m[1])
 	}
 	for _, use := range []string{
 		"bridge.NewMigrations", "bridge.NewElector", "gocronlock.New", "certificateStorage struct", ") Lock(", ") RenewLockLease(", ") Unlock(",
 		") Serve(", "UseLocker(", "func listen(",
 	} {
-		if !strings.Contains(shown.String(), use) {
-			t.Errorf("no block of the page has %s", use)
-		}
+		eventstest.Expect(t, strings.Contains(shown.String(), use), "no block of the page has %s", use)
 	}
-	if fences := strings.Count(page, "```golang"); fences != len(blocks) {
-		t.Errorf("%d blocks begin and %d end", fences, len(blocks))
-	}
+	eventstest.Equal(t, len(blocks), strings.Count(page, "```golang"), "blocks that end, not only begin")
 }

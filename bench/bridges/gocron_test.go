@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -77,20 +76,15 @@ func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 		expect := func(who string) {
 			s.Helper()
 			now := <-ran
-			if now.who != who {
-				s.Errorf("the job was run by the %s, want the %s", now.who, who)
-			}
-			if now.at.Sub(last) < every {
-				s.Errorf("a run at %v, and one at %v, want one each %v", last, now.at, every)
-			}
+			eventstest.Equal(s, now.who, who, "who ran the job")
+			eventstest.Expect(s, now.at.Sub(last) >= every,
+				"a run at %v, and one at %v, want one each %v", last, now.at, every)
 			last = now.at
 		}
 		expect("first")
 		expect("first")
 		cut <- struct{}{}
-		if err := <-told; !isLoss(err) {
-			s.Errorf("the job that runs is told %v, want the loss", err)
-		}
+		s.isLoss(<-told, "what the job that runs is told")
 		for before := len(ran); (<-ran).who == "first"; before-- {
 			if before == 0 {
 				s.Fatal("the job was run by the first after its loss, want the second")
@@ -101,9 +95,7 @@ func TestGocronsLeaderRunsTheJobs(t *testing.T) {
 		expect("second")
 		stop()
 		for range 2 {
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				s.Errorf("Run: %v, want the end of its context", err)
-			}
+			eventstest.ErrorIs(s, <-ended, context.Canceled, "the end of Run")
 		}
 	})
 }
@@ -133,9 +125,7 @@ func TestGocronRunsAShortJobOnce(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				for hour := range 5 {
-					if ran[hour] != want {
-						s.Errorf("in hour %d the job ran %d times, want %d", hour, ran[hour], want)
-					}
+					eventstest.Equal(s, ran[hour], want, "how often the job ran in hour %d", hour)
 				}
 			})
 		})
@@ -173,8 +163,6 @@ func TestGocronSkipsALockedJob(t *testing.T) {
 		locker, err = run("third", second)
 		eventstest.Check(s, err)
 		eventstest.Check(s, locker.Close())
-		if want := []string{"first", "third"}; !slices.Equal(ran, want) {
-			s.Errorf("the job was run by %q, want %q", ran, want)
-		}
+		eventstest.Equal(s, ran, []string{"first", "third"}, "who ran the job")
 	})
 }

@@ -87,11 +87,7 @@ func TestGooseMigratesInOneProcessAtATime(t *testing.T) {
 		}()
 		<-inside
 		s.lose(first)
-		if err := <-done; !isLoss(err) {
-			s.Errorf("goose returns %v after a loss, want the loss", err)
-		}
-		if !isLoss(context.Cause(ctx)) {
-			s.Errorf("the context of the migration ended with %v, want the loss", context.Cause(ctx))
-		}
+		s.isLoss(<-done, "what goose returns after a loss")
+		s.isLoss(context.Cause(ctx), "the end of the migration's context")
 	})
 }

@@ -51,4 +51,7 @@ func (s stage) queued(lock *coordinator.Lock, want int) {
 	})
 }
 
-func isLoss(err error) bool { return errors.As(err, new(*coordinator.LostError)) }
+func (s stage) isLoss(err error, what string) {
+	s.Helper()
+	eventstest.Expect(s, errors.As(err, new(*coordinator.LostError)), "%s: %v, want the loss", what, err)
+}
