@@ -29,7 +29,7 @@ func TestACachedLockTakesTurns(t *testing.T) {
 			s.interrupts(theirs, ours, began)
 		}
 		s.does(ours, orderClose)
-		s.clears()
+		s.remain(0)
 	})
 }
 

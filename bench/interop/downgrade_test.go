@@ -53,6 +53,6 @@ func TestDowngradeIsSeen(t *testing.T) {
 		for _, w := range waiting {
 			s.passes(w)
 		}
-		s.clears()
+		s.remain(0)
 	})
 }

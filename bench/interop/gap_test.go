@@ -52,13 +52,7 @@ func (s *stage) openGaps(killed bool, holding role) {
 			s.says(c, newsBusy)
 		}
 	}
-	s.until(func() error {
-		left, err := s.arena.witness.children(s.dir)
-		if err == nil && len(left) != 1+len(waiting) {
-			err = fmt.Errorf("after waiters gave up or were killed: %d nodes, want %d", len(left), 1+len(waiting))
-		}
-		return err
-	})
+	s.remain(1 + len(waiting))
 	s.silent(waiting...)
 	s.leaves(holder)
 	for i, c := range waiting {
@@ -66,5 +60,5 @@ func (s *stage) openGaps(killed bool, holding role) {
 		s.silent(waiting[i+1:]...)
 		s.leaves(c)
 	}
-	s.clears()
+	s.remain(0)
 }

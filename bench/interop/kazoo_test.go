@@ -28,7 +28,7 @@ func TestKazoosLockNeedsItsDirectory(t *testing.T) {
 		s.leaves(ours)
 		s.visits(kazoos)
 		eventstest.Must(s.t, s.arena.witness.remove(note))
-		s.clears()
+		s.remain(0)
 		s.reaped()
 		s.reaped() // again, because the server may remove the bait before other empty directories
 		if there, err := s.arena.witness.exists(s.dir); err != nil || there != stays {

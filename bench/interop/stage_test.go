@@ -164,13 +164,13 @@ func (s *stage) silent(cs ...*contender) {
 	}
 }
 
-// clears waits until no node is left.
-func (s *stage) clears() {
+// remain waits until exactly that many nodes are left.
+func (s *stage) remain(nodes int) {
 	s.t.Helper()
 	s.until(func() error {
 		left, err := s.arena.witness.children(s.dir)
-		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("left in %s: %q", s.dir, left)
+		if err == nil && len(left) != nodes {
+			err = fmt.Errorf("left in %s: %q, want %d", s.dir, left, nodes)
 		}
 		return err
 	})
