@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -46,9 +45,8 @@ func TestFindCurator(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("CURATOR_HOME", home)
 	zookeeper := ensemble.Installation{Java: "/jre/bin/java", Classpath: []string{"/zookeeper/*"}}
-	if _, err := FindCurator(zookeeper); !errors.Is(err, ErrNotFound) {
-		t.Errorf("in an empty folder: %v", err)
-	}
+	_, err := FindCurator(zookeeper)
+	eventstest.ErrorIs(t, err, ErrNotFound, "in an empty folder")
 	recipes := filepath.Join(home, "curator-recipes.jar")
 	out, err := os.Create(recipes)
 	eventstest.Must(t, err)
@@ -60,13 +58,11 @@ func TestFindCurator(t *testing.T) {
 	c, err := FindCurator(zookeeper)
 	eventstest.Must(t, err)
 	want := []string{filepath.Join(home, "*"), "/zookeeper/*"}
-	if c.Version != "5.4.0" || !slices.Equal(c.Classpath, want) {
-		t.Errorf("FindCurator = %+v, want 5.4.0 with %q", c, want)
-	}
+	eventstest.Equal(t, c.Version, "5.4.0", "the version that FindCurator finds")
+	eventstest.Equal(t, c.Classpath, want, "the classpath that FindCurator finds")
 	jars, err := spellOut([]string{"first.jar", filepath.Join(home, "*")})
-	if err != nil || !slices.Equal(jars, []string{"first.jar", recipes}) {
-		t.Errorf("spellOut = %q, %v; want first.jar and %s", jars, err, recipes)
-	}
+	eventstest.Must(t, err)
+	eventstest.Equal(t, jars, []string{"first.jar", recipes}, "spellOut")
 }
 
 func TestKazooIsFoundAndRun(t *testing.T) {
@@ -79,9 +75,8 @@ func TestKazooIsFoundAndRun(t *testing.T) {
 	}
 	t.Setenv("PATH", t.TempDir())
 	t.Chdir(t.TempDir())
-	if _, err := FindKazoo(t.Context()); !errors.Is(err, ErrNoKazoo) {
-		t.Errorf("without Python: %v, want %v", err, ErrNoKazoo)
-	}
+	_, err = FindKazoo(t.Context())
+	eventstest.ErrorIs(t, err, ErrNoKazoo, "without Python")
 }
 
 // far is a round trip that takes longer than anything else in these tests.
@@ -102,9 +97,8 @@ func oneRoundTrip(t *testing.T, what string, lag func(time.Duration), work func(
 	lag(far)
 	took := timed()
 	lag(0)
-	if took < far || took >= 2*far+5*plain {
-		t.Errorf("%s takes %v with the leader %v away, and %v with it near; want one round trip", what, took, far, plain)
-	}
+	eventstest.Expect(t, took >= far && took < 2*far+5*plain,
+		"%s takes %v with the leader %v away, %v with it near; want one round trip", what, took, far, plain)
 }
 
 // TestAFollowerHasItsLeaderFarAway: a request that needs the leader takes one more round

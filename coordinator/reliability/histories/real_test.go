@@ -61,13 +61,11 @@ func TestRealHistories(t *testing.T) {
 		for _, what := range []string{
 			"Grant", "valid", "write", "write refused", "loss", "release", "to a reader", "in a writer's place", "read", "of a multi-lock", "turn",
 		} {
-			if total[what] == 0 {
-				t.Errorf("no %s in the whole history: it proves nothing about that", what)
-			}
+			eventstest.Expect(t, total[what] > 0,
+				"no %s in the whole history: it proves nothing about that", what)
 		}
-		if d.revokes && (total["loss to Revoke"] == 0 || total["gone after Revoke"] == 0) {
-			t.Errorf("in the whole history no holder was asked to go, and is gone: %v", total)
-		}
+		eventstest.Expect(t, !d.revokes || total["loss to Revoke"] > 0 && total["gone after Revoke"] > 0,
+			"in the whole history no holder was asked to go, and is gone: %v", total)
 	}
 	reliability.Report(t, reliability.RowHistories, "three real servers: %d operations under %d faults, %s (%s)",
 		len(ops), len(d.history.notes), verdict, reliability.Counts(total))

@@ -107,9 +107,8 @@ func TestRealWorkloads(t *testing.T) {
 	reliability.Report(t, reliability.RowStaleWrites,
 		"acknowledged updates that were lost, and how many writes were accepted after a newer grant (late): %s", strings.Join(results, "; "))
 	for _, o := range []outcome{ours.outcome(registerComparing), ours.outcome(registerTxn), cached.outcome(registerComparing)} {
-		if o.lost != 0 || o.stale != 0 {
-			t.Errorf("at the end %v: %d acknowledged updates lost and %d accepted late, want none", o, o.lost, o.stale)
-		}
+		eventstest.Expect(t, o.lost == 0 && o.stale == 0,
+			"at the end %v: %d acknowledged updates lost and %d accepted late, want none", o, o.lost, o.stale)
 	}
 	if n, _ := cached.overlaps(); n == 0 || overlap == 0 || total["turn"] == 0 || ours.outcome(registerTxn).acknowledged == 0 {
 		t.Errorf("%d and %d overlaps, %d turns and %d transactions acknowledged, want some of each: nothing has been tried",
@@ -225,9 +224,7 @@ func (k *keeper) pauseHolder(t *testing.T, may func(latest) bool, period, expiry
 	// then some of them get their turn.
 	until(patient, func() bool { return k.look().grants > at.grants+3 && time.Since(halted) > expiry })
 	eventstest.Check(t, goOn(at.holder))
-	rest, end := context.WithDeadline(context.Background(), start.Add(period))
-	defer end()
-	until(rest, func() bool { return false })
+	<-time.After(time.Until(start.Add(period)))
 }
 
 // until polls until the condition holds or the context ends, and reports whether the

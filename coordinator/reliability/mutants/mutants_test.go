@@ -41,23 +41,18 @@ func list(t *testing.T) (mutants.Tree, []*mutants.Bug) {
 // tests that exist.
 func TestEverySeededBugFits(t *testing.T) {
 	tree, bugs := list(t)
-	if _, err := tree.Weave(bugs); err != nil {
-		t.Error(err)
-	}
+	_, err := tree.Weave(bugs)
+	eventstest.Check(t, err)
 	tests := map[string]map[string]string{}
 	for _, b := range bugs {
-		if strings.HasSuffix(b.Does, ".") {
-			t.Errorf("%s: %q ends with a full stop", b.Name, b.Does)
-		}
+		eventstest.Expect(t, !strings.HasSuffix(b.Does, "."), "%s: %q ends with a full stop", b.Name, b.Does)
 		for _, f := range b.Finders {
 			if tests[f.Pkg] == nil {
-				var err error
 				tests[f.Pkg], err = tree.Tests(f.Pkg)
 				eventstest.Must(t, err)
 			}
-			if test, _, _ := strings.Cut(f.Test, "/"); tests[f.Pkg][test] == "" {
-				t.Errorf("%s: there is no test %v", b.Name, f)
-			}
+			test, _, _ := strings.Cut(f.Test, "/")
+			eventstest.Expect(t, tests[f.Pkg][test] != "", "%s: there is no test %v", b.Name, f)
 		}
 	}
 }
