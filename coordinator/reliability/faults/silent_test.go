@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -103,10 +104,8 @@ func slowestAnswer(t *testing.T, server string, connected <-chan struct{}) (slow
 		slowest = max(slowest, time.Since(begun))
 		eventstest.Check(t, err)
 		closed()
-		select {
-		case <-connected:
+		if coordtest.IsClosed(connected) {
 			return slowest
-		default:
 		}
 	}
 }

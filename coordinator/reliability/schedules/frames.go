@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session"
@@ -296,11 +297,8 @@ func (l *laps) loop(c *coordinator.Coordinator, r runner, cycles int, stop <-cha
 		for r.waits && l.count() > r.rest { // Done does not wait for a connection
 			time.Sleep(stageTimeout / 100)
 		}
-		select {
-		case <-stop:
-			l.over(last)
-			return
-		default:
+		if coordtest.IsClosed(stop) {
+			break
 		}
 	}
 	l.over(last)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -249,12 +250,7 @@ func (k *worker) do(life *life, path string, s side) {
 		over := make(chan struct{})
 		defer close(over)
 		t = newTenure(life, path, s, grant, born, func() bool {
-			select {
-			case <-over:
-				return false
-			default:
-				return ctx.Err() == nil
-			}
+			return !coordtest.IsClosed(over) && ctx.Err() == nil
 		})
 		t.begin()
 		if k.world.recipe == readWrite && s == alone && linger && !k.client.kazoo() {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
@@ -266,11 +267,4 @@ func (w *world) words() string {
 	return b.String()
 }
 
-func (w *world) healed() bool {
-	select {
-	case <-w.healing:
-		return true
-	default:
-		return false
-	}
-}
+func (w *world) healed() bool { return coordtest.IsClosed(w.healing) }
