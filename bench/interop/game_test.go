@@ -354,14 +354,12 @@ func (g *game) check(t *testing.T) {
 		if team.seldom > 0 {
 			least = r.sections() * len(team.forms) / (5 * team.seldom) // waiting for four times as many sections would take too long
 		}
-		if n := r.entries[team.family]; n < least {
-			t.Errorf("%s has entered %d times of %d", team.family, n, r.sections())
-		}
+		n := r.entries[team.family]
+		eventstest.Expect(t, n >= least, "%s has entered %d times of %d", team.family, n, r.sections())
 	}
 	for _, dir := range []string{g.nodes, path.Join(g.dir, "locks")} {
-		if left, err := g.witness.children(dir); err != nil || len(left) > 0 {
-			t.Errorf("left in %s: %q, %v", dir, left, err)
-		}
+		left, err := g.witness.children(dir)
+		eventstest.Expect(t, err == nil && len(left) == 0, "left in %s: %q, %v", dir, left, err)
 	}
 }
 

@@ -165,9 +165,8 @@ func (s *stage) meet(t *testing.T, holds, comes role, want verdict) {
 	t.Helper()
 	t.Run(fmt.Sprintf("%v, %v comes", holds, comes), func(t *testing.T) {
 		s.t = t
-		if got := s.outcome(holds, comes, want); got != want {
-			t.Errorf("%s held by %v, %v comes: %s, and not %s", s.dir, holds, comes, got, want)
-		}
+		got := s.outcome(holds, comes, want)
+		eventstest.Equal(t, got, want, "%s held by %v, %v comes", s.dir, holds, comes)
 	})
 }
 
@@ -211,9 +210,8 @@ func (s *stage) outcome(holds, comes role, expected verdict) verdict {
 	if !strings.HasPrefix(first.text, coordinator.ErrKind.Error()) {
 		return fails
 	}
-	if there, err := s.arena.witness.owns(s.dir, c.session); err != nil || there {
-		s.t.Errorf("%v has left its node: %v, %v", c, there, err)
-	}
+	there, err := s.arena.witness.owns(s.dir, c.session)
+	eventstest.Expect(s.t, err == nil && !there, "%v has left its node: %v, %v", c, there, err)
 	return refuses
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/bench/internal/browser"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 func TestMain(m *testing.M) { browser.Main(m) }
@@ -28,14 +29,11 @@ func TestRequestsAndErrorsAreListed(t *testing.T) {
 	p := browser.Open(t, at, browser.View{})
 	p.Until("all is loaded", "performance.getEntriesByType('resource').length >= 2")
 	for _, want := range []string{at, at + "missing.png", at + "other"} {
-		if got := p.Requests(); !slices.Contains(got, want) {
-			t.Errorf("requests %q, want %s among them", got, want)
-		}
+		got := p.Requests()
+		eventstest.Expect(t, slices.Contains(got, want), "requests %q, want %s among them", got, want)
 	}
 	all := strings.Join(p.Errors(), "\n")
 	for _, want := range []string{"thrown", `"my" Object`, "404", "missing.png"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("errors:\n%s\nwant %q among them", all, want)
-		}
+		eventstest.Contains(t, all, want, "errors")
 	}
 }

@@ -71,9 +71,8 @@ func TestAServerIsReplaced(t *testing.T) {
 		t.Errorf("what was still waiting when the old coordinator was closed: %+v, %v; want %v", g, err, coordinator.ErrClosed)
 	}
 	queue, err := next.Mutex(lock).Queue(patiently(t))
-	if err != nil || len(queue) != 1 || queue[0].Token != token {
-		t.Errorf("the queue is %v, %v; want the holder with token %#x alone", queue, err, token)
-	}
+	alone := err == nil && len(queue) == 1 && queue[0].Token == token
+	eventstest.Expect(t, alone, "the queue is %v, %v; want the holder of %#x alone", queue, err, token)
 }
 
 // addresses returns a connect string.

@@ -118,9 +118,7 @@ func fullCoordinator(
 			for i := hand; ; i += hands {
 				path := fmt.Sprintf("%s%0*d", prefix, length-len(prefix), i)
 				if _, err := c.Mutex(path).Acquire(ctx).Wait(ctx); err != nil {
-					if !errors.Is(err, coordinator.ErrSessionFull) {
-						t.Errorf("%s: %v, want a grant or ErrSessionFull", path, err)
-					}
+					eventstest.ErrorIs(t, err, coordinator.ErrSessionFull, "no grant of %s", path)
 					return
 				}
 			}
@@ -216,9 +214,8 @@ func allIsWell(t *testing.T, e *ensemble.Ensemble, when string) {
 	raw := stock(t, strings.Split(e.Connect(), ","), 10*time.Second)
 	eventstest.Eventually(t, "there is a session "+when, func() bool {
 		data, _, err := raw.Get(keptNode)
-		if err == nil && string(data) != "data" {
-			t.Errorf("%s: %s has %q, want what was written", when, keptNode, data)
-		}
+		kept := err != nil || string(data) == "data"
+		eventstest.Expect(t, kept, "%s: %s has %q, want what was written", when, keptNode, data)
 		return err == nil
 	})
 	owns(t, e, 1, "there is one ephemeral node "+when)

@@ -120,7 +120,11 @@ func (d *disaster) crew(t *testing.T, more func() bool) (all []*worker) {
 		marks = append(marks, coordinator.Revocable())
 	}
 	for i := range d.networks {
-		c := d.connect(t, i)
+		d.networks[i] = faultnet.New((&net.Dialer{}).DialContext, nil)
+		t.Cleanup(d.networks[i].Close)
+		c := coordtest.ConnectReal(t, d.ensemble.Connect(), coordinator.WithDialer(d.networks[i].Dial),
+			coordinator.WithSessionTimeout(d.timeout), coordinator.WithTickTime(d.timeout/timeoutTicks))
+		d.coordinators = append(d.coordinators, c)
 		for n := range crewSize {
 			w := &worker{
 				number: len(all), coordinator: c, history: d.history, resources: resources, paths: brief, marks: marks, more: more,
@@ -137,17 +141,6 @@ func (d *disaster) crew(t *testing.T, more func() bool) (all []*worker) {
 		}
 	}
 	return all
-}
-
-// connect returns a coordinator with its own network.
-func (d *disaster) connect(t *testing.T, number int) *coordinator.Coordinator {
-	t.Helper()
-	d.networks[number] = faultnet.New((&net.Dialer{}).DialContext, nil)
-	t.Cleanup(d.networks[number].Close)
-	c := coordtest.ConnectReal(t, d.ensemble.Connect(), coordinator.WithDialer(d.networks[number].Dial),
-		coordinator.WithSessionTimeout(d.timeout), coordinator.WithTickTime(d.timeout/timeoutTicks))
-	d.coordinators = append(d.coordinators, c)
-	return c
 }
 
 // revoke revokes one of the locks. An unfair lock cannot be revoked.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
+	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
 // lockKind is a kind of lock, given by the last component of the path.
@@ -193,16 +194,13 @@ func (w *worker) acquire(t *testing.T) {
 		case grant := <-granted:
 			tenure.granted(grant)
 			a.node = grant.Node
-			if !tenure.isOf(grant) {
-				t.Errorf("worker %d, round %d: granted %v for %v with %v", w.number, w.round, grant, tenure.op, tenure.others)
-			}
+			eventstest.Expect(t, tenure.isOf(grant), "worker %d, round %d: granted %v for %v with %v",
+				w.number, w.round, grant, tenure.op, tenure.others)
 			a.giveUp, a.work = nil, time.After(0)
 			a.left = w.random.IntN(6)
 		case lost := <-lock.Lost():
 			tenure.lost(lost)
-			if lock.Valid() {
-				t.Errorf("worker %d, round %d: lost, and still valid", w.number, w.round)
-			}
+			eventstest.Expect(t, !lock.Valid(), "worker %d, round %d: lost, and valid", w.number, w.round)
 			w.past = tenure
 		case <-a.work:
 			a.turn()
@@ -220,9 +218,7 @@ func (w *worker) acquire(t *testing.T) {
 			if lost := (*coordinator.LostError)(nil); tenure.told && !errors.As(lock.Err(), &lost) {
 				t.Errorf("worker %d, round %d: told of a loss, and ended with %v", w.number, w.round, lock.Err())
 			}
-			if lock.Valid() {
-				t.Errorf("worker %d, round %d: done, and still valid", w.number, w.round)
-			}
+			eventstest.Expect(t, !lock.Valid(), "worker %d, round %d: done, and valid", w.number, w.round)
 			if tenure.op.Token != 0 && w.oneIn(8) {
 				w.past = tenure
 			}
