@@ -18,13 +18,6 @@ const (
 	observer     = 3                      // number of the server that does not vote, the last of four
 )
 
-// observed describes trials of one kind whose holders are clients of the observer.
-type observed struct {
-	*kind
-	voter  bool // the holder's connect string has a voter, too
-	direct bool // the holder is a client of the leader itself, for comparison
-}
-
 // observatory is an ensemble of three voters and an observer.
 type observatory struct {
 	*ensemble.Ensemble
@@ -60,28 +53,28 @@ func TestClientsOfAnObserver(t *testing.T) {
 	o := newObservatory(t)
 	short := [2]time.Duration{2 * observerTick, time.Duration(reliability.Trials(3, 6, 6)) * observerTick}
 	long := [2]time.Duration{20 * observerTick, 20 * observerTick}
-	must := func(name string) observed { return observed{kind: &kind{name: name, timeouts: short, must: true}} }
+	must := func(name string) *kind { return &kind{name: name, timeouts: short, must: true} }
 	var (
 		isolated = must("the observer is cut off")
 		client   = must("the client is cut off from the observer")
 		moved    = must("the client moves to a voter and is cut off from it")
 		killed   = must("the observer is killed")
-		back     = observed{kind: &kind{name: "the observer is killed and back within T", timeouts: long}}
-		fled     = observed{kind: &kind{name: "the observer is killed, and a voter is known", timeouts: long, mustNot: true}, voter: true}
+		back     = &kind{name: "the observer is killed and back within T", timeouts: long}
+		fled     = &kind{name: "the observer is killed, and a voter is known", timeouts: long, mustNot: true}
 		deposed  = must("the leader is deposed and does not know it")
 		again    = must("the same, and connections are lost")
 		direct   = must("the same, and the client is the leader's")
 		parted   = must("the leader is without a quorum for longer than T")
 	)
-	moved.voter, direct.direct = true, true
+	moved.voter, fled.voter, direct.direct = true, true, true
 	for o.round = range reliability.Trials(1, 5, 5) {
 		o.play(t, "cut-off", func(t *testing.T, all []*trial) {
 			o.links.Isolate(observer)
 			each(all, func(tr *trial) {
 				switch tr.kind {
-				case client.kind:
+				case client:
 					tr.proxy.Hold(ensemble.BothWays)
-				case moved.kind:
+				case moved:
 					move(t, tr)
 				}
 			})
@@ -100,7 +93,7 @@ func TestClientsOfAnObserver(t *testing.T) {
 			}
 			restart(t, o.Ensemble, o.followers[:]...)
 			each(all, func(tr *trial) {
-				if tr.kind != deposed.kind {
+				if tr.kind != deposed {
 					stumble(tr)
 				}
 			})
@@ -118,8 +111,8 @@ func TestClientsOfAnObserver(t *testing.T) {
 			o.links.Heal(o.leader) // otherwise the three would elect it again, because votes take other links
 		}, parted)
 	}
-	report(t, "clients of an observer", isolated.kind, client.kind, moved.kind, killed.kind, back.kind,
-		fled.kind, deposed.kind, again.kind, direct.kind, parted.kind)
+	report(t, "clients of an observer",
+		isolated, client, moved, killed, back, fled, deposed, again, direct, parted)
 }
 
 // An observer that follows through an ObserverMaster is one hop further from the leader.
@@ -140,14 +133,14 @@ func TestClientsBehindAnObserverMaster(t *testing.T) {
 			o.links.Isolate(0)
 			granted(all)
 			o.links.Heal(0)
-		}, observed{kind: cut})
+		}, cut)
 	}
 	report(t, "clients behind an ObserverMaster", cut)
 }
 
 // play lets clients of the observer hold locks, some of each kind, while the fault lasts.
 // Afterwards the locks are passed on.
-func (o *observatory) play(t *testing.T, stage string, fault func(t *testing.T, all []*trial), kinds ...observed) {
+func (o *observatory) play(t *testing.T, stage string, fault func(*testing.T, []*trial), kinds ...*kind) {
 	t.Run(fmt.Sprintf("round %d, %s", o.round, stage), func(t *testing.T) {
 		leads, _ := leader(t, o.Ensemble)
 		o.leader, o.followers = leads, [2]int{(leads + 1) % observer, (leads + 2) % observer}
@@ -184,7 +177,7 @@ func (o *observatory) play(t *testing.T, stage string, fault func(t *testing.T, 
 }
 
 // hold holds a lock through the observer.
-func (o *observatory) hold(t *testing.T, k observed, path string, near *coordinator.Coordinator) *trial {
+func (o *observatory) hold(t *testing.T, k *kind, path string, near *coordinator.Coordinator) *trial {
 	t.Helper()
 	server := observer
 	if k.direct {

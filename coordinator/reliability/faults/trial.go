@@ -31,6 +31,12 @@ type kind struct {
 	expires  bool             // the referee must see the servers delete the node
 	row      reliability.Row  // of the results; RowFault if it is empty
 
+	ways        ensemble.Direction // in which messages are held up, or late
+	least, most float64            // for how long, or by how much, in parts of T
+	trials      int                // how many are played, if the kinds differ in that
+	voter       bool               // an observer's client knows a voter, too
+	direct      bool               // the holder is a client of the leader itself, for comparison
+
 	kept, lost, disturbed int
 	lead                  spread // from the loss to the next grant
 	expiry                spread // from the loss to the node's deletion
@@ -40,6 +46,12 @@ func (k *kind) trial(path string, near *coordinator.Coordinator) *trial {
 	timeout := k.timeouts[0] + rand.N(k.timeouts[1]-k.timeouts[0]+1)
 	name := fmt.Sprintf("%s, %s, T = %.2f s", path, k.name, timeout.Seconds())
 	return &trial{kind: k, name: name, path: path, timeout: timeout, near: near}
+}
+
+// chance returns a duration between the kind's least and most.
+func (tr *trial) chance() time.Duration {
+	k := tr.kind
+	return time.Duration((k.least + rand.Float64()*(k.most-k.least)) * float64(tr.timeout))
 }
 
 func (k *kind) count(t *testing.T, tr *trial) {
