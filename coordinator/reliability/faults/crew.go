@@ -15,18 +15,12 @@ const killedTick = 500 * time.Millisecond
 // crew is a number of locks with a holder and a waiter each, in their own sessions, while
 // a fault strikes the servers.
 type crew struct {
-	t     *testing.T
-	e     *ensemble.Ensemble
-	pairs []*pair
+	t      *testing.T
+	e      *ensemble.Ensemble
+	trials []*trial // of the latest fault, one for each lock
 
 	down   time.Time     // when the first of the servers that are down went down
 	outage time.Duration // the longest time from then until all serve
-}
-
-// pair is a trial that is repeated.
-type pair struct {
-	*trial
-	sessions [2]int64 // the sessions before the fault
 }
 
 func newCrew(t *testing.T, e *ensemble.Ensemble, n int, timeout time.Duration) *crew {
@@ -35,39 +29,39 @@ func newCrew(t *testing.T, e *ensemble.Ensemble, n int, timeout time.Duration) *
 	for i := range n {
 		k := &kind{timeouts: [2]time.Duration{timeout, timeout}}
 		away, near := connect(t, e.Connect(), timeout, killedTick), connect(t, e.Connect(), timeout, killedTick)
-		p := &pair{trial: k.trial(fmt.Sprintf("/locks/killed/%v-%d", timeout, i), near)}
-		p.away = away
-		c.pairs = append(c.pairs, p)
+		tr := k.trial(fmt.Sprintf("/locks/killed/%v-%d", timeout, i), near)
+		tr.away = away
+		c.trials = append(c.trials, tr)
 	}
 	return c
 }
 
-func (p *pair) ids() [2]int64 { return [2]int64{p.away.SessionID(), p.near.SessionID()} }
+func (tr *trial) ids() [2]int64 { return [2]int64{tr.away.SessionID(), tr.near.SessionID()} }
 
 // survive has every lock held during fault and passed on after it. It returns how many
 // locks were lost, and for how long not all servers served. No lock may be granted before
 // from.
 func (c *crew) survive(name string, fault func() (from time.Time)) (lost int, outage time.Duration) {
-	for i, p := range c.pairs {
-		tr := p.kind.trial(p.path, p.near)
-		tr.name, tr.away = fmt.Sprintf("%s, T = %v, lock %d", name, tr.timeout, i), p.away
-		p.trial = tr
-		p.hold(c.t, nil)
-		p.sessions = p.ids()
+	for i, before := range c.trials {
+		tr := before.kind.trial(before.path, before.near)
+		tr.name, tr.away = fmt.Sprintf("%s, T = %v, lock %d", name, tr.timeout, i), before.away
+		c.trials[i] = tr
+		tr.hold(c.t, nil)
+		tr.sessions = tr.ids()
 	}
 	c.outage = 0
 	from := fault()
-	each(c.pairs, func(p *pair) {
-		p.kept = p.reconnected(c.t) && p.handOver(c.t)
-		ids := p.ids()
-		p.expect(c.t, !p.kept || ids == p.sessions,
-			"held throughout, and the sessions %#x are %#x", p.sessions, ids)
+	each(c.trials, func(tr *trial) {
+		tr.kept = tr.reconnected(c.t) && tr.handOver(c.t)
+		ids := tr.ids()
+		tr.expect(c.t, !tr.kept || ids == tr.sessions,
+			"held throughout, and the sessions %#x are %#x", tr.sessions, ids)
 	})
-	for _, p := range c.pairs {
-		if !p.kept {
+	for _, tr := range c.trials {
+		if !tr.kept {
 			lost++
 		}
-		p.expect(c.t, !p.granted.Before(from) || p.granted.IsZero(), "granted while there was no quorum")
+		tr.expect(c.t, !tr.granted.Before(from) || tr.granted.IsZero(), "granted while there was no quorum")
 	}
 	return lost, c.outage
 }

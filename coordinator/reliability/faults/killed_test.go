@@ -81,8 +81,8 @@ func TestServersAreKilled(t *testing.T) {
 		gone, _ := short.survive(fmt.Sprintf("no quorum for longer than T, %d", n), func() (back time.Time) {
 			_, others := leader(t, e)
 			short.kill(others...)
-			for _, p := range short.pairs {
-				happens(t, p.name+" is lost", func() bool { return !p.held.Valid() })
+			for _, tr := range short.trials {
+				happens(t, tr.name+" is lost", func() bool { return !tr.held.Valid() })
 			}
 			pause(t.Context(), brief/2)
 			back = time.Now()
@@ -91,7 +91,7 @@ func TestServersAreKilled(t *testing.T) {
 		})
 		lost += gone
 	}
-	want := rounds * len(short.pairs)
+	want := rounds * len(short.trials)
 	trials += want
 	eventstest.Expect(t, lost == want, "%d of %d locks lost without a quorum", lost, want)
 	reliability.Report(t, reliability.RowFault,

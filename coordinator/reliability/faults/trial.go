@@ -118,6 +118,7 @@ type trial struct {
 	path       string
 	timeout    time.Duration // of the holder's session
 	away, near *coordinator.Coordinator
+	sessions   [2]int64        // of away and near, if the fault must not end them
 	proxy      *ensemble.Proxy // between the holder and its server
 	second     *ensemble.Proxy // between the holder and another server; nil if it knows none
 	disturbed  bool            // the result proves nothing, because the machine was busy
