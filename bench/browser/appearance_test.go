@@ -24,7 +24,7 @@ var views = map[string]browser.View{
 // town is a scene with locks of every kind. It calls pause between two events.
 func (s *scene) town(pause func()) {
 	s.t.Helper()
-	queue := func(lock asking, names ...string) (all []*coordinator.Acquisition) {
+	queue := func(lock coordinator.Handle, names ...string) (all []*coordinator.Acquisition) {
 		for _, name := range names {
 			all = append(all, s.queue(lock, name)...)
 			pause()

@@ -1,7 +1,6 @@
 package browser_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"github.com/zkgrant/zkgrant/bench/internal/browser"
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/board"
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -111,14 +109,8 @@ func (s *scene) connect(options ...coordinator.Option) *coordinator.Coordinator 
 	return c
 }
 
-// asking is a handle of a lock.
-type asking interface {
-	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
-	Queue(ctx context.Context) ([]events.Contender, error)
-}
-
 // queue makes contenders request the lock, one after another.
-func (s *scene) queue(lock asking, names ...string) (all []*coordinator.Acquisition) {
+func (s *scene) queue(lock coordinator.Handle, names ...string) (all []*coordinator.Acquisition) {
 	s.t.Helper()
 	for _, name := range names {
 		before := s.length(lock)
@@ -128,7 +120,7 @@ func (s *scene) queue(lock asking, names ...string) (all []*coordinator.Acquisit
 	return all
 }
 
-func (s *scene) length(lock asking) int {
+func (s *scene) length(lock coordinator.Handle) int {
 	queue, err := lock.Queue(s.t.Context())
 	eventstest.Must(s.t, err)
 	return len(queue)

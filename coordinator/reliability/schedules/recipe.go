@@ -51,11 +51,7 @@ func (k *worker) side() side {
 	return alone
 }
 
-// handle is what every kind of lock can do.
-type handle interface {
-	Acquire(ctx context.Context, options ...coordinator.AcquireOption) *coordinator.Acquisition
-	Do(ctx context.Context, f func(context.Context, events.Grant) error, options ...coordinator.AcquireOption) error
-}
+type handle = coordinator.Handle
 
 func (l *life) lock(path string, s side) handle {
 	switch l.client.world.recipe {
