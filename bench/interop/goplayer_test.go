@@ -19,6 +19,7 @@ import (
 
 	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 	"github.com/zkgrant/zkgrant/events"
 )
 
@@ -27,13 +28,7 @@ import (
 const playEnv = "ZKGRANT_INTEROP_PLAYER"
 
 func TestMain(m *testing.M) {
-	if role := os.Getenv(playEnv); role != "" {
-		if err := play(context.Background(), family(role), os.Args[1:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	child.Job(playEnv, func(f string) error { return play(context.Background(), family(f), os.Args[1:]) })
 	status := m.Run()
 	if err := errors.Join(theArena.close(), goleak.Find()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

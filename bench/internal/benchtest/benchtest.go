@@ -3,7 +3,6 @@ package benchtest
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -11,6 +10,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 )
 
 // commandEnv, in its environment, makes the test binary the command itself.
@@ -19,13 +20,10 @@ const commandEnv = "ZKGRANT_TEST_COMMAND"
 // Main runs the tests of a command or, in a process started by Command, the command
 // itself. TestMain calls it.
 func Main(m *testing.M, run func(ctx context.Context, args []string, input io.Reader, output io.Writer) error) {
-	if os.Getenv(commandEnv) == "" {
-		goleak.VerifyTestMain(m)
-	}
-	if err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	child.Job(commandEnv, func(string) error {
+		return run(context.Background(), os.Args[1:], os.Stdin, os.Stdout)
+	})
+	goleak.VerifyTestMain(m)
 }
 
 // Command returns the test binary as the command.
