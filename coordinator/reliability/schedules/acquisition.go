@@ -43,30 +43,34 @@ func (r *record) failf(format string, args ...any) {
 	r.life.client.world.failf("%d of %s: "+format, append([]any{r.id, r.life.client.name}, args...)...)
 }
 
+// expect is failf unless the condition holds.
+func (r *record) expect(holds bool, format string, args ...any) {
+	if !holds {
+		r.failf(format, args...)
+	}
+}
+
 func (r *record) granted(grant events.Grant) {
 	if r.tenure != nil || r.released {
 		r.failf("granted again, or after Release: %+v", grant)
 		return
 	}
-	if grant.ID != r.id || grant.Path != r.path || !r.life.client.world.holds(r.path, grant.Node) || grant.Token == 0 {
-		r.failf("granted %+v, want the id %d, the path %s, a node that is there, and a token", grant, r.id, r.path)
-	}
-	if grant.Turn != 0 && r.life.client.world.recipe != cached {
-		r.failf("granted turn %d, want 0: the lock is not cached", grant.Turn)
-	}
-	if !r.life.client.isKazoos(grant.Node) {
-		r.failf("granted with the node %s, want a name of the form that the client has", grant.Node)
-	}
+	w := r.life.client.world
+	r.expect(grant.ID == r.id && grant.Path == r.path && w.holds(r.path, grant.Node) && grant.Token != 0,
+		"granted %+v, want the id %d, the path %s, a node that is there, and a token", grant, r.id, r.path)
+	r.expect(grant.Turn == 0 || w.recipe == cached, "granted turn %d, want 0: it is not cached", grant.Turn)
+	r.expect(r.life.client.isKazoos(grant.Node),
+		"granted with the node %s, want a name of the form that the client has", grant.Node)
 	r.tenure = newTenure(r.life, r.path, r.script.side, grant, r.born, r.a.Valid)
 	r.tenure.quick = r.script.late == 0
 	r.tenure.permits = r.script.permits
 	if r.writer != nil && r.writer.tookPlace(grant) {
 		r.tenure.root = r.writer.root
 		again := r.writer.side == r.script.side
-		r.life.client.world.count(map[bool]string{true: "granted again", false: "downgraded"}[again], 1)
-		if r.writer.grant.Token != grant.Token || again && r.writer.grant.Node != grant.Node {
-			r.failf("granted %+v inside of %+v, want the same token, and the same node unless it reads there", grant, r.writer.grant)
-		}
+		w.count(map[bool]string{true: "granted again", false: "downgraded"}[again], 1)
+		r.expect(r.writer.grant.Token == grant.Token && (!again || r.writer.grant.Node == grant.Node),
+			"granted %+v inside of %+v, want the same token, and the same node unless it reads there",
+			grant, r.writer.grant)
 	}
 	r.tenure.begin()
 	r.isKnown()
@@ -81,20 +85,16 @@ func (r *record) isKnown() {
 }
 
 func (r *record) lost(lost events.Lost) {
-	if r.a.Valid() {
-		r.failf("valid after the loss")
-	}
-	if r.loss != nil {
-		r.failf("lost again")
-	}
+	r.expect(!r.a.Valid(), "valid after the loss")
+	r.expect(r.loss == nil, "lost again")
 	r.loss = &lost
 	if r.tenure == nil {
 		r.failf("lost without a Grant: %+v", lost)
 		return
 	}
-	if lost.Token != r.tenure.grant.Token || lost.ID != r.id || !errors.As(lost.Err, new(*coordinator.LostError)) {
-		r.failf("lost %+v, want the id %d, the token %x and a LostError", lost, r.id, r.tenure.grant.Token)
-	}
+	token, is := r.tenure.grant.Token, errors.As(lost.Err, new(*coordinator.LostError))
+	r.expect(lost.Token == token && lost.ID == r.id && is,
+		"lost %+v, want the id %d, the token %x and a LostError", lost, r.id, token)
 	r.tenure.end("lost", lost.Reason)
 }
 
@@ -122,9 +122,8 @@ func (r *record) empty(when string) {
 		r.failf("%+v can be read %s, want nothing", grant, when)
 	default:
 	}
-	if r.a.Valid() || !r.a.Deadline().IsZero() {
-		r.failf("valid %s: %v, until %v; want false, and no deadline", when, r.a.Valid(), r.a.Deadline())
-	}
+	valid, until := r.a.Valid(), r.a.Deadline()
+	r.expect(!valid && until.IsZero(), "valid %s: %v, until %v; want neither", when, valid, until)
 }
 
 // done is called once Done is closed, which is the last thing to happen.
@@ -147,21 +146,16 @@ func (r *record) done() {
 	switch {
 	case errors.As(err, &lost):
 		w.count("ended: lost", 1)
-		if r.tenure != nil && r.loss == nil {
-			r.failf("ended with %v, and no Lost was read", err)
-		}
+		r.expect(r.tenure == nil || r.loss != nil, "ended with %v, and no Lost was read", err)
 	case r.loss != nil:
 		r.failf("ended with %v after a loss", err)
 	case errors.Is(err, coordinator.ErrClosed):
 		w.count("ended: closed", 1)
-		if r.life.closing.Load() == nil {
-			r.failf("closed, and the coordinator is not")
-		}
+		r.expect(r.life.closing.Load() != nil, "closed, and the coordinator is not")
 	case err == nil:
 		w.count("ended: released", 1)
-		if !r.released || r.tenure == nil {
-			r.failf("ended without an error, released %v, granted %v", r.released, r.tenure != nil)
-		}
+		granted := r.tenure != nil
+		r.expect(r.released && granted, "ended without an error, released %v, granted %v", r.released, granted)
 	case r.tenure != nil:
 		r.failf("held, and ended with %v", err)
 	case errors.Is(err, coordinator.ErrKind) && r.life.client.mayBeRefused():
@@ -170,9 +164,7 @@ func (r *record) done() {
 		w.count("ended: the place is gone", 1)
 	case errors.Is(err, coordinator.ErrNotAcquired):
 		w.count("ended: not acquired", 1)
-		if !r.released && !r.script.try {
-			r.failf("ended with %v", err)
-		}
+		r.expect(r.released || r.script.try, "ended with %v", err)
 	case errors.Is(err, coordinator.ErrTimeout) && r.script.maxWait > 0:
 		w.count("ended: timeout", 1)
 	case errors.Is(err, coordinator.ErrNoSession) && r.script.try:

@@ -136,12 +136,8 @@ func (c *client) stop() {
 	err := l.Close()
 	took := time.Since(start)
 	w.logf("%s: closed after %v: %v", c.name, took, err)
-	if took > c.timeout {
-		w.failf("%s: Close took %v, with a timeout of %v", c.name, took, c.timeout)
-	}
-	if err != nil && healthy {
-		w.failf("%s: Close, with nothing wrong: %v", c.name, err)
-	}
+	w.expect(took <= c.timeout, "%s: Close took %v, with a timeout of %v", c.name, took, c.timeout)
+	w.expect(err == nil || !healthy, "%s: Close, with nothing wrong: %v", c.name, err)
 	if l.read != nil {
 		<-l.read
 	}

@@ -121,9 +121,8 @@ func (w *world) judgeRecord(path string, all []fate) {
 		w.failf("%s: the record is %q", path, data)
 	}
 	for _, f := range all {
-		if f.side == alone && f.token >= token && clean(all, f.token) {
-			w.failf("%s: the holder of %s has released, and there is a record: %q", path, f.node, data)
-		}
+		w.expect(f.side != alone || f.token < token || !clean(all, f.token),
+			"%s: the holder of %s has released, and there is a record: %q", path, f.node, data)
 	}
 }
 
@@ -163,9 +162,8 @@ func (w *world) judgeTold(lock string, all []fate, f fate) {
 			before = max(before, g.token)
 		}
 	}
-	if crashedAt(all, before) {
-		w.failf("%s: the holder of %s was told of %+v, and %x crashed before", lock, f.node, told, before)
-	}
+	w.expect(!crashedAt(all, before),
+		"%s: the holder of %s was told of %+v, and %x crashed before", lock, f.node, told, before)
 }
 
 // crashedAt reports whether a holder with this token certainly crashed.

@@ -33,9 +33,8 @@ func (w *world) judgeRemoval(q zktest.Request) {
 	}
 	w.count("directories removed", 1)
 	earlier := func(asker int64) bool { return !slices.Contains(alive, asker) || w.oneClient(asker, q.Session) }
-	if !slices.Contains(d.askers, q.Session) && !slices.ContainsFunc(d.askers, earlier) {
-		w.failf("session %x removes %s, which one of the sessions %x has made", q.Session, q.Path, d.askers)
-	}
+	w.expect(slices.Contains(d.askers, q.Session) || slices.ContainsFunc(d.askers, earlier),
+		"session %x removes %s, which one of the sessions %x has made", q.Session, q.Path, d.askers)
 	if !w.healed() {
 		w.count("directories removed between faults", 1)
 	}

@@ -47,9 +47,8 @@ func (t *tenure) beginOthers() {
 	w := t.world()
 	for _, other := range t.others {
 		other.quick = t.quick
-		if path.Dir(other.grant.Node) != other.path || nameOf(other.grant.Node) != nameOf(t.grant.Node) {
-			w.failf("%s is no member's of %s", other.grant.Node, t.grant.Node)
-		}
+		member := path.Dir(other.grant.Node) == other.path && nameOf(other.grant.Node) == nameOf(t.grant.Node)
+		w.expect(member, "%s is no member's of %s", other.grant.Node, t.grant.Node)
 		w.mu.Lock()
 		before := slices.Clone(w.tenures[other.path])
 		w.tenures[other.path] = append(w.tenures[other.path], other)

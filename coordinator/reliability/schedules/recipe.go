@@ -201,8 +201,7 @@ func (r *record) askToWrite() {
 	case <-time.After(r.life.client.timeout):
 	}
 	// A worker that has lost the lock is like any other.
-	if err := a.Err(); r.a.Valid() && !errors.Is(err, coordinator.ErrDeadlock) {
-		r.failf("asked to write while it reads: %v", err)
-	}
+	err := a.Err()
+	r.expect(!r.a.Valid() || errors.Is(err, coordinator.ErrDeadlock), "asked to write while it reads: %v", err)
 	r.life.client.world.count("asked to write while it reads", 1)
 }

@@ -71,9 +71,7 @@ func (l *life) overdue(told events.Revoked) {
 	})
 	time.AfterFunc(max(0, time.Until(told.Deadline)), func() {
 		l.each(told.ID, func(r *record) {
-			if r.a.Valid() {
-				r.failf("valid, and was to be given back by %v", told.Deadline.Sub(w.begun))
-			}
+			r.expect(!r.a.Valid(), "valid, and was to be given back by %v", told.Deadline.Sub(w.begun))
 		})
 	})
 }

@@ -104,9 +104,7 @@ func (w *world) enters(q zktest.Request) {
 		return // it will be refused
 	}
 	for _, other := range w.srv.Children(path.Dir(place)) {
-		if sequence(other) < sequence(place) {
-			w.failf("%s enters before %s", place, other)
-		}
+		w.expect(sequence(other) >= sequence(place), "%s enters before %s", place, other)
 	}
 }
 

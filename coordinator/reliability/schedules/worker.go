@@ -285,10 +285,7 @@ func (k *worker) do(life *life, path string, s side) {
 	if t != nil {
 		w.fateOf(path, s, t.grant, t.how, err)
 	}
-	if t == nil && err == nil {
-		w.failf("Do did not call its function, and returned no error")
-	}
-	if t != nil && t.how == "lost" && (!errors.Is(err, failed) || !errors.As(err, new(*coordinator.LostError))) {
-		w.failf("Do returned %v after a loss", err)
-	}
+	w.expect(t != nil || err != nil, "Do did not call its function, and returned no error")
+	told := errors.Is(err, failed) && errors.As(err, new(*coordinator.LostError))
+	w.expect(t == nil || t.how != "lost" || told, "Do returned %v after a loss", err)
 }

@@ -192,9 +192,8 @@ func (w *world) settle() {
 		return
 	}
 	w.judgeLeft()
-	if n := w.srv.Watches(); n > 0 {
-		w.failf("%d watches left, and no node to watch", n)
-	}
+	n := w.srv.Watches()
+	w.expect(n == 0, "%d watches left, and no node to watch", n)
 	for _, c := range w.clients {
 		if l := c.get(); l != nil && (l.Nodes().Nodes != 0 || l.Nodes().Bytes != 0) {
 			w.failf("%s: no node is left, and %+v count", c.name, l.Nodes())
@@ -205,9 +204,8 @@ func (w *world) settle() {
 // judgeLeft fails if nodes of any contender are left.
 func (w *world) judgeLeft() {
 	for _, path := range w.paths {
-		if left := w.nodes(path); len(left) > 0 {
-			w.failf("nodes left: %v", left)
-		}
+		left := w.nodes(path)
+		w.expect(len(left) == 0, "nodes left: %v", left)
 	}
 }
 
@@ -219,9 +217,8 @@ func (w *world) farewell() {
 	w.judgeLeft()
 	time.Sleep(w.longest() + 2*w.tick)
 	synctest.Wait()
-	if n, m := len(w.srv.Sessions()), w.srv.Connections(); n+m > 0 {
-		w.failf("%d sessions and %d connections left", n, m)
-	}
+	n, m := len(w.srv.Sessions()), w.srv.Connections()
+	w.expect(n+m == 0, "%d sessions and %d connections left", n, m)
 	w.judgeOrder()
 	w.judgePasses()
 	if w.detects {
@@ -242,6 +239,13 @@ func (w *world) failf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failures = append(w.failures, fmt.Sprintf(format, args...))
+}
+
+// expect is failf unless the condition holds.
+func (w *world) expect(holds bool, format string, args ...any) {
+	if !holds {
+		w.failf(format, args...)
+	}
 }
 
 func (w *world) count(what string, n int) {
