@@ -358,8 +358,9 @@ func TestTheEndOfASessionCanBeRead(t *testing.T) {
 func TestAWithdrawnRequestHoldsUpNoOther(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv, ofNodes(4))
-		keep(t, c, 0)
-		keep(t, c, 1)
+		for i := range 2 {
+			keep(t, c.Mutex(budgetPath(i), coordinator.Cached()))
+		}
 		strike(srv, zktest.Fail(zktest.Throttled), isA(zktest.OpDelete))
 		three := c.Multi(c.Mutex(budgetPath(2)), c.Mutex(budgetPath(3)), c.Mutex(budgetPath(4)))
 		large := three.Acquire(t.Context())

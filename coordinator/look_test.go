@@ -242,6 +242,7 @@ func TestQueueEndsWithItsContextAndItsCoordinator(t *testing.T) {
 		arrange(srv)
 		start := time.Now()
 		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
 		for _, before := range []bool{false, true} {
 			result := looking(ctx, c.Mutex(lockPath))
 			cancel(impatient)
