@@ -19,19 +19,22 @@ const tick = 50 * time.Millisecond
 // context.Canceled.
 func Patient(most time.Duration) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(context.Background())
-	go func() {
-		ticker := time.NewTicker(tick)
-		defer ticker.Stop()
-		for range int(most / tick) {
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-		end(ErrNever)
-	}()
+	go count(ctx, int(most/tick), func() { end(ErrNever) })
 	return ctx, func() { end(context.Canceled) }
+}
+
+// count calls over after this many ticks, unless the context ends first.
+func count(ctx context.Context, ticks int, over func()) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for range ticks {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	over()
 }
 
 // Patiently returns a Patient context that ends with the test.
