@@ -120,7 +120,8 @@ $(GOLANGCI):
 # many locks and lost frames. They run under it only at full length.
 #
 # GOGC=400: the clients' large buffers keep the collector busy, and compilers take a sixth
-# less CPU time with it. There is enough memory. -count=1: Go's test cache does not know what a server has answered.
+# less CPU time with it. There is enough memory. -count=1: Go's test cache does not know
+# what a server has answered.
 FULL := $(filter 1,$(ZKGRANT_FULL))
 RACED = ./coordinator ./actors/... $$($(GO) list ./session/... | grep -v '/zktest/ensemble$$') ./coordinator/reliability/schedules
 MANY := HandoffDoesNotWaitForABurst|CloseOfManyLocks|ATryInAnOutage|ShareAListing
