@@ -437,14 +437,18 @@ func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coor
 		case after[2], open = <-nodeSeen:
 			look = node.Queue
 		}
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was interrupted
-		}
+		var err error
 		if !open {
-			if _, err := look(ctx); !errors.Is(err, coordinator.ErrKind) {
-				return cmp.Or(err, fmt.Errorf("%s could not be read", path))
-			}
+			_, err = look(ctx) // says why
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // it was interrupted, perhaps during the look
+		case open:
+		case errors.Is(err, coordinator.ErrKind):
 			nodeSeen = nil // the node at the path is the directory of a lock, not an unfair lock
+		default:
+			return cmp.Or(err, fmt.Errorf("%s could not be read", path))
 		}
 		for _, change := range changes(slices.Concat(before[:]...), slices.Concat(after[:]...)) {
 			if err := s.printChange(out, path, change); err != nil {
