@@ -184,7 +184,7 @@ func TestABoundRacesWithTheReaderOfAFeed(t *testing.T) {
 	var odds handicap
 	r := NewRig(t)
 	feed := actors.NewFeed()
-	for n := range eventstest.Amount(3000, 8000) {
+	for n := range 8000 {
 		r.Renew()
 		readily(r.Port, false)
 		r.Join(feed)
