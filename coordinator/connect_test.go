@@ -2,13 +2,10 @@ package coordinator_test
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"strings"
 	"sync"
@@ -115,23 +112,6 @@ func TestOptionsThatCannotBeEndConnect(t *testing.T) {
 	})
 }
 
-// certificate makes a certificate for the host, and a pool that trusts it.
-func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key := newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{host}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	eventstest.Must(t, err)
-	parsed, err := x509.ParseCertificate(der)
-	eventstest.Must(t, err)
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
-}
-
 // terminate accepts TLS connections and forwards their content to the server. It returns
 // its address.
 func terminate(t *testing.T, server string, cfg *tls.Config) string {
@@ -156,10 +136,10 @@ func terminate(t *testing.T, server string, cfg *tls.Config) string {
 // TestTheCauseOfAFailedConnectIsVisibleWithinOneDial, even if the second dial never ends.
 func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 	const host = "zk.example.com"
-	serverCert, trusted := certificate(t, host)
+	ours := eventstest.NewAuthority(t, host)
 	srv := zktest.Start(t)
-	secure := terminate(t, srv.Addr(), &tls.Config{Certificates: []tls.Certificate{serverCert}})
-	trusting := &tls.Config{RootCAs: trusted}
+	secure := terminate(t, srv.Addr(), &tls.Config{Certificates: []tls.Certificate{ours.Certificate}})
+	trusting := &tls.Config{RootCAs: ours.Pool()}
 	for what, c := range map[string]struct {
 		addr, host string
 		cfg        *tls.Config
@@ -178,7 +158,7 @@ func TestTheCauseOfAFailedConnectIsVisibleWithinOneDial(t *testing.T) {
 
 	// With the right config Connect succeeds, whether the host has the name or the caller
 	// sets it.
-	for at, cfg := range map[string]*tls.Config{host: trusting, "10.0.0.1": {RootCAs: trusted, ServerName: host}} {
+	for at, cfg := range map[string]*tls.Config{host: trusting, "10.0.0.1": {RootCAs: ours.Pool(), ServerName: host}} {
 		c, err := coordinator.Connect(t.Context(), at, coordinator.WithTLS(cfg), coordinator.WithDialer(dialTo(secure)))
 		eventstest.Must(t, err)
 		coordtest.Hold(t, c.Mutex(lockPath))

@@ -1,17 +1,9 @@
 package coordinator_test
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -34,16 +26,16 @@ import (
 // refuses a certificate.
 func TestRealMutualTLS(t *testing.T) {
 	eventstest.NeedsServers(t)
-	authority := newAuthority(t)
-	now := time.Now()
-	server := authority.issue(t, "server", now.Add(time.Hour))
+	const hour = time.Hour
+	authority := eventstest.NewAuthority(t, "authority")
+	server := authority.Issue(t, "server", -hour, hour)
 	addr, _ := tlsServer(t, authority, server, // 3.8 knows one of these, 3.9 the other
 		ensemble.Property("zookeeper.ssl.protocol", "TLSv1.3"), ensemble.Property("zookeeper.ssl.enabledProtocols", "TLSv1.2,TLSv1.3"))
 	proxy := ensemble.StartProxy(t, addr)
 	connect := func(certificate func() *tls.Certificate, version uint16) (*coordinator.Coordinator, error) {
 		return coordinator.Connect(coordtest.RealContext(t), proxy.Addr(), coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=bob"}}),
 			coordinator.WithTLS(&tls.Config{
-				MinVersion: tls.VersionTLS12, MaxVersion: version, RootCAs: authority.pool(),
+				MinVersion: tls.VersionTLS12, MaxVersion: version, RootCAs: authority.Pool(),
 				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate(), nil },
 			}))
 	}
@@ -56,13 +48,13 @@ func TestRealMutualTLS(t *testing.T) {
 	}
 	only := func(c *tls.Certificate) func() *tls.Certificate { return func() *tls.Certificate { return c } }
 
-	first, second := authority.issue(t, "bob", now.Add(time.Hour)), authority.issue(t, "bob", now.Add(time.Hour))
+	first, second := authority.Issue(t, "bob", -hour, hour), authority.Issue(t, "bob", -hour, hour)
 	var shown atomic.Pointer[tls.Certificate]
 	shown.Store(first)
 	var asked atomic.Int32
 	bob := open(func() *tls.Certificate { asked.Add(1); return shown.Load() })
 	held, _ := coordtest.HoldReal(t, bob.Mutex(lockPath))
-	ann := open(only(authority.issue(t, "ann", now.Add(time.Hour))))
+	ann := open(only(authority.Issue(t, "ann", -hour, hour)))
 	err := coordtest.EndOf(t, ann.Mutex(lockPath).Acquire(t.Context()))
 	expectError(t, err, coordinator.ErrNoAuth, "ann's acquisition of bob's lock")
 
@@ -73,14 +65,14 @@ func TestRealMutualTLS(t *testing.T) {
 	coordtest.NotLost(t, held)
 	coordtest.End(held)
 
-	stranger := newAuthority(t)
+	stranger := eventstest.NewAuthority(t, "stranger")
 	for name, c := range map[string]struct {
 		certificate *tls.Certificate
 		says        string
 	}{
-		"expired":  {authority.issue(t, "bob", now.Add(-time.Minute)), "the certificate of CN=bob, which expired at "},
-		"unknown":  {stranger.issue(t, "bob", now.Add(time.Hour)), "the certificate of CN=bob: "},
-		"early":    {authority.issue(t, "bob", now.Add(3*time.Hour)), "the certificate of CN=bob, which is not valid before "},
+		"expired":  {authority.Issue(t, "bob", -hour, -time.Minute), "the certificate of CN=bob, which expired at "},
+		"unknown":  {stranger.Issue(t, "bob", -hour, hour), "the certificate of CN=bob: "},
+		"early":    {authority.Issue(t, "bob", hour, 3*hour), "the certificate of CN=bob, which is not valid before "},
 		"not sent": {new(tls.Certificate), "a client without a certificate"},
 	} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
@@ -98,12 +90,12 @@ func TestRealMutualTLS(t *testing.T) {
 // accepts the versions of TLS in the table of docs/security.md.
 func TestRealTLSByDefault(t *testing.T) {
 	eventstest.NeedsServers(t)
-	authority, end := newAuthority(t), time.Now().Add(time.Hour)
-	addr, e := tlsServer(t, authority, authority.issue(t, "server", end))
-	own := []tls.Certificate{*authority.issue(t, "bob", end)}
+	authority := eventstest.NewAuthority(t, "authority")
+	addr, e := tlsServer(t, authority, authority.Issue(t, "server", -time.Hour, time.Hour))
+	own := []tls.Certificate{*authority.Issue(t, "bob", -time.Hour, time.Hour)}
 	var accepted []string
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		config := &tls.Config{MinVersion: version, MaxVersion: version, RootCAs: authority.pool(), Certificates: own}
+		config := &tls.Config{MinVersion: version, MaxVersion: version, RootCAs: authority.Pool(), Certificates: own}
 		conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", addr, config)
 		if err == nil {
 			eventstest.Must(t, conn.SetDeadline(time.Now().Add(time.Minute)))
@@ -128,72 +120,20 @@ func TestRealTLSByDefault(t *testing.T) {
 		want = append(want, tls.VersionName(tls.VersionTLS13))
 	}
 	expect(t, slices.Equal(accepted, want), "ZooKeeper %s accepts %v, want %v", release, accepted, want)
-	config := &tls.Config{RootCAs: authority.pool(), Certificates: own} //nolint:gosec // Go's defaults are what is tested
+	config := &tls.Config{RootCAs: authority.Pool(), Certificates: own} //nolint:gosec // Go's defaults are what is tested
 	coordtest.HoldReal(t, coordtest.ConnectReal(t, addr, coordinator.WithTLS(config)).Mutex(lockPath))
-}
-
-// authority issues certificates.
-type authority struct {
-	certificate *x509.Certificate
-	key         crypto.Signer
-	last        int64
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	a.key = newKey(t)
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	eventstest.Must(t, err)
-	a.certificate, err = x509.ParseCertificate(der)
-	eventstest.Must(t, err)
-	return a
-}
-
-func newKey(t *testing.T) crypto.Signer {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	eventstest.Must(t, err)
-	return key
-}
-
-func (a *authority) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(a.certificate)
-	return pool
-}
-
-// issue returns a certificate for either end, valid for two hours before until.
-func (a *authority) issue(t *testing.T, name string, until time.Time) *tls.Certificate {
-	t.Helper()
-	a.last++
-	key := newKey(t)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(1 + a.last), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-2 * time.Hour), NotAfter: until,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
-	}, a.certificate, key.Public(), a.key)
-	eventstest.Must(t, err)
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // tlsServer starts a server that speaks TLS and requires a certificate of the authority.
 // It returns the server's address.
-func tlsServer(t *testing.T, a *authority, certificate *tls.Certificate, more ...ensemble.Setting) (addr string, e *ensemble.Ensemble) {
+func tlsServer(t *testing.T, a *eventstest.Authority, certificate *tls.Certificate, more ...ensemble.Setting) (addr string, e *ensemble.Ensemble) {
 	t.Helper()
 	folder := t.TempDir()
-	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
-	eventstest.Must(t, err)
-	block := func(kind string, der []byte) string {
-		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
-	}
 	own, trusted := filepath.Join(folder, "server.pem"), filepath.Join(folder, "trusted.pem")
-	eventstest.Must(t, os.WriteFile(own, []byte(block("PRIVATE KEY", key)+block("CERTIFICATE", certificate.Certificate[0])), 0o600))
-	eventstest.Must(t, os.WriteFile(trusted, []byte(block("CERTIFICATE", a.certificate.Raw)), 0o600))
+	text, key := eventstest.PEM(t, certificate)
+	eventstest.Must(t, os.WriteFile(own, append(key, text...), 0o600))
+	text, _ = eventstest.PEM(t, &a.Certificate)
+	eventstest.Must(t, os.WriteFile(trusted, text, 0o600))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	eventstest.Must(t, err)
 	_, port, err := net.SplitHostPort(listener.Addr().String())

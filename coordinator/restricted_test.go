@@ -53,9 +53,9 @@ func TestInARestrictedRuntime(t *testing.T) {
 
 	// TLS works with the algorithms that are left.
 	const host = "zk.example.com"
-	serverCert, trusted := certificate(t, host)
-	secure := terminate(t, srv.Addr(), &tls.Config{Certificates: []tls.Certificate{serverCert}})
-	over, err := coordinator.Connect(t.Context(), host, coordinator.WithTLS(&tls.Config{RootCAs: trusted}), coordinator.WithDialer(dialTo(secure)))
+	ours := eventstest.NewAuthority(t, host)
+	secure := terminate(t, srv.Addr(), &tls.Config{Certificates: []tls.Certificate{ours.Certificate}})
+	over, err := coordinator.Connect(t.Context(), host, coordinator.WithTLS(&tls.Config{RootCAs: ours.Pool()}), coordinator.WithDialer(dialTo(secure)))
 	eventstest.Must(t, err)
 	eventstest.Check(t, over.Close())
 

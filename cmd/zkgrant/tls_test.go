@@ -3,15 +3,9 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -45,21 +38,9 @@ func newCertificate(t *testing.T) certificate {
 // renew replaces the files with a new certificate and key.
 func (c certificate) renew(t *testing.T) {
 	t.Helper()
-	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	eventstest.Must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "zk.example"}, DNSNames: []string{"zk.example"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, template, template, secret.Public(), secret)
-	eventstest.Must(t, err)
-	raw, err := x509.MarshalPKCS8PrivateKey(secret)
-	eventstest.Must(t, err)
-	for file, block := range map[string]*pem.Block{
-		c.cert: {Type: "CERTIFICATE", Bytes: signed}, c.key: {Type: "PRIVATE KEY", Bytes: raw},
-	} {
-		eventstest.Must(t, os.WriteFile(file+".new", pem.EncodeToMemory(block), 0o600))
+	cert, key := eventstest.PEM(t, &eventstest.NewAuthority(t, "zk.example").Certificate)
+	for file, text := range map[string][]byte{c.cert: cert, c.key: key} {
+		eventstest.Must(t, os.WriteFile(file+".new", text, 0o600))
 		eventstest.Must(t, os.Rename(file+".new", file))
 	}
 }

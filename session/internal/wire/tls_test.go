@@ -1,17 +1,11 @@
 package wire
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
-	"math/big"
+	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,60 +16,16 @@ import (
 
 func always(cfg *tls.Config) func() *tls.Config { return func() *tls.Config { return cfg } }
 
-// authority is a certificate that signs others.
-func authority(t *testing.T, name string) *tls.Certificate {
-	t.Helper()
-	return sign(t, nil, &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	})
-}
-
-// issue signs a certificate for a host, valid from and until these times relative to now.
-func issue(t *testing.T, by *tls.Certificate, name string, from, until time.Duration) tls.Certificate {
-	t.Helper()
-	return *sign(t, by, &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(until),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		DNSNames:    []string{name}, IPAddresses: []net.IP{net.ParseIP("fe80::1")},
-	})
-}
-
-// sign creates a certificate. Without an authority, it is self-signed.
-func sign(t *testing.T, by *tls.Certificate, template *x509.Certificate) *tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	eventstest.Must(t, err)
-	own := &tls.Certificate{PrivateKey: key, Leaf: template}
-	if by == nil {
-		by = own
-	}
-	template.SerialNumber = big.NewInt(1)
-	der, err := x509.CreateCertificate(rand.Reader, template, by.Leaf, &key.PublicKey, by.PrivateKey)
-	eventstest.Must(t, err)
-	own.Certificate = [][]byte{der}
-	own.Leaf, err = x509.ParseCertificate(der)
-	eventstest.Must(t, err)
-	return own
-}
-
-// trusted returns a pool with only the authority's certificate.
-func trusted(by *tls.Certificate) *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(by.Leaf)
-	return pool
-}
-
 // TestTLSKnowsAnAddressWithAZone: the zone is this machine's, and no certificate contains
 // it. Also, closing the connection writes nothing: a dead peer that accepts no more bytes
 // would block it.
 func TestTLSKnowsAnAddressWithAZone(t *testing.T) {
-	ours := authority(t, "ours")
-	own := []tls.Certificate{issue(t, ours, "zk.example.com", -time.Hour, time.Hour)}
+	ours := eventstest.NewAuthority(t, "ours")
+	own := []tls.Certificate{*ours.Issue(t, "zk.example.com", -time.Hour, time.Hour)}
 	f := &fakeServer{serve: func(_ int, c fakeConn) {
 		_, _ = tls.Server(c, &tls.Config{Certificates: own}).Read(make([]byte, 1)) // until the client hangs up
 	}}
-	cfg := &tls.Config{RootCAs: trusted(ours), MinVersion: tls.VersionTLS12}
+	cfg := &tls.Config{RootCAs: ours.Pool(), MinVersion: tls.VersionTLS12}
 	d := dialerOf(t, Events{}, Dialing{Dial: f.dial, TLS: always(cfg)})
 	conn, err := d.Dial("tcp", "[fe80::1%eth0]:2281", 0)
 	eventstest.Must(t, err)
@@ -91,10 +41,10 @@ func TestTLSKnowsAnAddressWithAZone(t *testing.T) {
 // TLS 1.2, the refusal replaces the handshake, and with TLS 1.3, the first answer.
 func TestARefusedCertificateIsTold(t *testing.T) {
 	const hour = time.Hour
-	ours := authority(t, "ours")
-	good, first := issue(t, ours, "good", -hour, hour), issue(t, authority(t, "strange"), "first", -hour, hour)
-	late, soon := issue(t, ours, "late", -2*hour, -hour), issue(t, ours, "soon", time.Minute, hour)
-	server, trusted := issue(t, ours, "zk.example.com", -hour, hour), trusted(ours)
+	ours := eventstest.NewAuthority(t, "ours")
+	good, first := *ours.Issue(t, "good", -hour, hour), *eventstest.NewAuthority(t, "strange").Issue(t, "first", -hour, hour)
+	late, soon := *ours.Issue(t, "late", -2*hour, -hour), *ours.Issue(t, "soon", time.Minute, hour)
+	server, trusted := *ours.Issue(t, "zk.example.com", -hour, hour), ours.Pool()
 	for name, c := range map[string]struct {
 		own  []tls.Certificate
 		says string // "": it is not refused
@@ -107,14 +57,16 @@ func TestARefusedCertificateIsTold(t *testing.T) {
 		"not valid as yet": {[]tls.Certificate{soon}, "the certificate of CN=soon, which is not valid before "},
 	} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-			f := &fakeServer{serve: func(_ int, far fakeConn) {
+			addr := eventstest.Serve(t, func(far net.Conn) {
 				conn := tls.Server(far, &tls.Config{
 					Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted,
 				})
-				_, _ = conn.Write([]byte{1}) // or the alert, which the client must report
-			}}
-			near, err := f.dial(t.Context(), "", "")
+				_, _ = conn.Write([]byte{1})    // or the alert, which the client must report
+				_, _ = io.Copy(io.Discard, far) // until the client hangs up
+			})
+			near, err := net.Dial("tcp", addr)
 			eventstest.Must(t, err)
+			eventstest.Must(t, near.SetDeadline(time.Now().Add(time.Minute)))
 			cfg := &tls.Config{Certificates: c.own, RootCAs: trusted, MaxVersion: version}
 			conn, err := secure(t.Context(), near, "zk.example.com:2281", cfg)
 			if err == nil {
@@ -123,7 +75,6 @@ func TestARefusedCertificateIsTold(t *testing.T) {
 			told := c.says == "" && err == nil || c.says != "" && errors.Is(err, ErrDenied) && strings.Contains(err.Error(), c.says)
 			expect(t, told, "%s, %s: %v; want %q", name, tls.VersionName(version), err, c.says)
 			eventstest.Check(t, near.Close())
-			f.wg.Wait()
 		}
 	}
 }
@@ -131,35 +82,26 @@ func TestARefusedCertificateIsTold(t *testing.T) {
 // A server that resets the connection after its refusal may make the client fail to write
 // the handshake. The refusal is reported anyway.
 func TestARefusalIsToldBehindAReset(t *testing.T) {
-	ours := authority(t, "ours")
-	client := issue(t, authority(t, "strange"), "app", -time.Hour, time.Hour)
+	ours := eventstest.NewAuthority(t, "ours")
+	client := *eventstest.NewAuthority(t, "strange").Issue(t, "app", -time.Hour, time.Hour)
 	server := &tls.Config{
-		Certificates: []tls.Certificate{issue(t, ours, "zk.example.com", -time.Hour, time.Hour)},
-		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: trusted(ours),
+		Certificates: []tls.Certificate{*ours.Issue(t, "zk.example.com", -time.Hour, time.Hour)},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: ours.Pool(),
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	eventstest.Must(t, err)
 	refused := make(chan struct{}, 1)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			socket, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			_ = tls.Server(socket, server).HandshakeContext(t.Context()) // refuses the client
-			eventstest.Check(t, socket.(*net.TCPConn).SetLinger(0))
-			eventstest.Check(t, socket.Close())
-			refused <- struct{}{}
-		}
+	addr := eventstest.Serve(t, func(socket net.Conn) {
+		_ = tls.Server(socket, server).HandshakeContext(t.Context()) // refuses the client
+		eventstest.Check(t, socket.(*net.TCPConn).SetLinger(0))
+		eventstest.Check(t, socket.Close())
+		refused <- struct{}{}
 	})
 	for range 20 {
 		denials := 0
 		d := dialerOf(t, Events{OnFailed: func(error) { denials++ }}, Dialing{TLS: always(&tls.Config{
-			RootCAs: trusted(ours), ServerName: "zk.example.com", MinVersion: tls.VersionTLS13,
+			RootCAs: ours.Pool(), ServerName: "zk.example.com", MinVersion: tls.VersionTLS13,
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &client, nil },
 		})})
-		conn, err := d.Dial("tcp", listener.Addr().String(), 0)
+		conn, err := d.Dial("tcp", addr, 0)
 		eventstest.Must(t, err)
 		eventstest.Receive(t, refused, "the refusal")
 		if _, err = conn.Write(append([]byte{0, 0, 0, 44}, make([]byte, 44)...)); err == nil {
@@ -169,6 +111,4 @@ func TestARefusalIsToldBehindAReset(t *testing.T) {
 			"%v, and %d denials are told; want ErrDenied, and one", err, denials)
 		_ = conn.Close() // it has ended already
 	}
-	eventstest.Check(t, listener.Close())
-	serving.Wait()
 }
