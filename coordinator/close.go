@@ -104,7 +104,7 @@ func (c *Coordinator) Shutdown(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { c.house.Stream.Close(0) })()
 	c.group.Close()
 	// Otherwise the callers' contexts would keep a closed coordinator in memory.
-	for _, house := range [...]*actors.House{&c.house, &c.terms} {
+	for _, house := range [...]*actors.House{&c.house, &c.elections} {
 		house.Close()
 	}
 	c.house.Stream.Part()

@@ -29,23 +29,23 @@ func (s State) String() string { return session.State(s).String() }
 // Coordinator shares one ZooKeeper session among locks. Its methods are safe for
 // concurrent use.
 type Coordinator struct {
-	cfg     session.Config
-	hooks   hookSet
-	group   *actors.Group
-	chroot  string // what every path is relative to; empty: the root
-	session *session.Session
-	house   actors.House
-	terms   actors.House // like house, for elections
-	keepers actors.House // for the nodes of cached locks; its stream has no reader
-	caches  *cache.Caches
-	caching atomic.Bool     // there is a Cached handle; without one, no cached node can be in the way
-	open    context.Context // ends when Close begins
-	shut    context.CancelFunc
-	live    live
-	waits   waitPath // of this coordinator, without a path
-	updates updates
-	ended   chan struct{} // closed when Close is done
-	left    error         // the error of Close, written before ended is closed
+	cfg       session.Config
+	hooks     hookSet
+	group     *actors.Group
+	chroot    string // what every path is relative to; empty: the root
+	session   *session.Session
+	house     actors.House
+	elections actors.House // like house, for elections
+	keepers   actors.House // for the nodes of cached locks; its stream has no reader
+	caches    *cache.Caches
+	caching   atomic.Bool     // there is a Cached handle; without one, no cached node can be in the way
+	open      context.Context // ends when Close begins
+	shut      context.CancelFunc
+	live      live
+	waits     waitPath // of this coordinator, without a path
+	updates   updates
+	ended     chan struct{} // closed when Close is done
+	left      error         // the error of Close, written before ended is closed
 
 	parted      chan struct{} // closed when Close has ended the session
 	unconfirmed bool          // no server has confirmed that; written before parted is closed

@@ -143,7 +143,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	}
 	house, what := &c.house, "lock requested"
 	if l.kind.leads {
-		house, what = &c.terms, "leadership requested"
+		house, what = &c.elections, "leadership requested"
 	}
 	if ce := c.cfg.Logger.Check(house.Level, what); ce != nil {
 		ce.Write(zap.String("path", l.path), zap.Uint64("id", a.id),

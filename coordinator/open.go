@@ -74,7 +74,7 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 			Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Level: zap.DebugLevel,
 			Time: s.Time,
 		},
-		terms: actors.House{
+		elections: actors.House{
 			Loop: s.Loop(), Stream: stream, Logger: cfg.Logger, Limit: limit, Elects: true,
 			Level: zap.InfoLevel,
 			Time:  s.Time,

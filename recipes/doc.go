@@ -49,12 +49,12 @@
 // that the node is its own, in Recovering or because the answer to its create was
 // incomplete, it goes through Claiming to Held, as in a queue.
 //
-// Try starts in Looking. Recovering follows a create whose reply was lost. A withdrawal
-// in Creating cancels the create (Cancel): if it was not sent, nothing was created, and
-// the acquisition is over. Advancing finds out whose turn it is once the node ahead is
-// gone. Lapsed is a lost lock under which a function may still be running: the node stays
-// until Withdrawn reports that the function has returned. A caller without a function
-// sends Withdrawn at once.
+// Try starts in Looking, except that of an unfair lock. Recovering follows a create whose
+// reply was lost. A withdrawal in Creating cancels the create (Cancel): if it was not
+// sent, nothing was created, and the acquisition is over. Advancing finds out whose turn
+// it is once the node ahead is gone. Lapsed is a lost lock under which a function may
+// still be running: the node stays until Withdrawn reports that the function has
+// returned. A caller without a function sends Withdrawn at once.
 //
 // A [Semaphore] has a queue like a mutex. Where a mutex would claim, or be granted by its
 // create alone, the first in a semaphore's queue takes another path:

@@ -15,8 +15,8 @@ import (
 
 // This file makes calls of the client for callers that wait, and follows their requests.
 
-// terms says how to make a call.
-type terms struct {
+// callOptions says how to make a call.
+type callOptions struct {
 	epoch  recipes.Epoch // only in this epoch; 0: in any
 	once   bool          // do not repeat it once it may have been executed
 	urgent urgency
@@ -32,12 +32,12 @@ type terms struct {
 // may still be running, but does not run again. If do could not complete, the error is
 // ErrClosed or, with an epoch, ErrEpochOver. With once, it may be ErrOutcomeUnknown,
 // wrapped with the cause.
-func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, error)) (T, error) {
+func call[T any](ctx context.Context, s *Session, o callOptions, do func(*client) (T, error)) (T, error) {
 	var answer, none T
 	if ctx.Err() != nil {
 		return none, context.Cause(ctx)
 	}
-	c := &callRequest{slot: slot{epoch: t.epoch}, terms: t, ctx: ctx, outcome: make(chan error, 1)}
+	c := &callRequest{slot: slot{epoch: o.epoch}, callOptions: o, ctx: ctx, outcome: make(chan error, 1)}
 	c.run = func(with *client) (err error) {
 		answer, err = do(with)
 		return err
@@ -59,7 +59,7 @@ func call[T any](ctx context.Context, s *Session, t terms, do func(*client) (T, 
 	// The request of a caller that gave up must not be made on the next connection.
 	if was == stageParked {
 		s.loop.Post(func() { s.drop(c) })
-	} else if t.once {
+	} else if o.once {
 		// It is in progress and may still be executed, so it must not be reported as
 		// undone.
 		return none, fmt.Errorf("%w: %w", ErrOutcomeUnknown, context.Cause(ctx))
@@ -82,7 +82,7 @@ const (
 // callRequest is the request of a call.
 type callRequest struct {
 	slot
-	terms
+	callOptions
 
 	ctx     context.Context // the caller's
 	run     func(*client) error
@@ -130,8 +130,8 @@ func (r *callRequest) refuse(s *Session) {
 }
 
 // tooLate returns the error of a call that was refused.
-func (t terms) tooLate() error {
-	if t.epoch != 0 {
+func (o callOptions) tooLate() error {
+	if o.epoch != 0 {
 		return ErrEpochOver
 	}
 	return ErrClosed

@@ -148,7 +148,7 @@ func (s *Session) Look(ctx context.Context, node string) ([]Found, error) {
 
 // look calls read, and returns the complete result or nothing.
 func look[T any](ctx context.Context, s *Session, read func(*client) ([]T, error)) ([]T, error) {
-	seen, err := call(ctx, s, terms{urgent: looking}, read)
+	seen, err := call(ctx, s, callOptions{urgent: looking}, read)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (t *Seat) Read(ctx context.Context, epoch recipes.Epoch, node string) (Node
 		return Node{}, err
 	}
 	s := t.session
-	return call(ctx, s, terms{epoch: epoch, urgent: handing}, func(c *client) (n Node, err error) {
+	return call(ctx, s, callOptions{epoch: epoch, urgent: handing}, func(c *client) (n Node, err error) {
 		if t.news.Load() {
 			// A sync would not do: a leader that was deposed without knowing it answers a
 			// sync, but no write.

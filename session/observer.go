@@ -171,7 +171,7 @@ func (w *follower[W, T]) run(ctx context.Context) {
 	defer w.over()
 	for again := true; again; {
 		var began time.Time
-		word, err := call(ctx, w.session, terms{urgent: observing}, func(c *client) (W, error) {
+		word, err := call(ctx, w.session, callOptions{urgent: observing}, func(c *client) (W, error) {
 			began = time.Now()
 			return w.subject.read(ctx, c)
 		})

@@ -176,7 +176,7 @@ var (
 func (s *Session) Revoke(ctx context.Context, dir string, grace time.Duration) error {
 	e := &eviction{session: s, dir: under(s.chroot, dir), grace: within(grace).grace}
 	e.seen, e.bounded = ctx.Value(seenKey{}).([]events.Contender)
-	targets, err := call(ctx, s, terms{urgent: observing}, e.holders)
+	targets, err := call(ctx, s, callOptions{urgent: observing}, e.holders)
 	if err != nil {
 		return err
 	}
@@ -356,7 +356,7 @@ func (t *target) follow(ctx context.Context) error {
 	defer t.leave()
 	var last <-chan time.Time
 	for again := true; again; again = t.wait(ctx, last) {
-		gone, err := call(ctx, t.session, terms{urgent: observing}, t.see)
+		gone, err := call(ctx, t.session, callOptions{urgent: observing}, t.see)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 			t.session.cfg.Logger.Warn("cannot send a holder the revocation request", t.zapNode(),
 				zap.Error(err))
@@ -510,7 +510,7 @@ func IsPermit(name string) bool {
 // not.
 func (s *Session) Remove(ctx context.Context, node string) error {
 	node = under(s.chroot, node)
-	_, err := call(ctx, s, terms{urgent: joining}, func(c *client) (struct{}, error) {
+	_, err := call(ctx, s, callOptions{urgent: joining}, func(c *client) (struct{}, error) {
 		err := c.conn.Delete(node, anyVersion)
 		if errors.Is(err, zk.ErrNoNode) {
 			err = nil

@@ -106,7 +106,7 @@ type single struct {
 	// Only the loop touches these.
 	known   bool      // according to the latest answer, the node is the seat's
 	writing int       // unanswered transactions that depend on the node
-	leaving []request // the delete, which waits for these transactions
+	deletes []request // the delete, which waits for these transactions
 }
 
 // permits is what a seat needs for a semaphore.
@@ -303,8 +303,8 @@ func (s *Session) unsend(t *Seat) {
 	}
 	// The delete is sent by itself, or another create joins it.
 	r.with.with = nil
-	if s.leaving[t.dir] == nil {
-		s.leaving[t.dir] = r.with
+	if s.joinable[t.dir] == nil {
+		s.joinable[t.dir] = r.with
 	}
 }
 

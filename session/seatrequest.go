@@ -166,10 +166,10 @@ func (r *seatRequest) enter(s *Session) {
 		// remove), so no create may join.
 		if e.Leads(t.layout, v) && (path.Dir(r.node) == t.dir || t.permits != nil) && !events.Late(r.node) {
 			r.leads = true
-			s.leaving[t.dir] = r
+			s.joinable[t.dir] = r
 		}
 	case recipes.OpCreate:
-		if parked := s.leaving[t.dir]; parked != nil && s.joins(r, parked) {
+		if parked := s.joinable[t.dir]; parked != nil && s.joins(r, parked) {
 			return
 		}
 	default:
@@ -190,7 +190,7 @@ func (s *Session) joins(r, parked *seatRequest) bool {
 		return false
 	}
 	parked.with, r.with = r, parked
-	delete(s.leaving, t.dir)
+	delete(s.joinable, t.dir)
 	return true
 }
 
@@ -202,8 +202,8 @@ func (r *seatRequest) onDequeue(s *Session) {
 		t.unsent = nil
 	}
 	if r.leads {
-		if s.leaving[t.dir] == r {
-			delete(s.leaving, t.dir)
+		if s.joinable[t.dir] == r {
+			delete(s.joinable, t.dir)
 		}
 		if create := r.with; create != nil {
 			create.onDequeue(s)

@@ -281,7 +281,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 		acl = s.cfg.ACL
 	}
 	node := path.Join(under(s.chroot, semaphore), SizeNode)
-	zxid, err := call(ctx, s, terms{urgent: joining},
+	zxid, err := call(ctx, s, callOptions{urgent: joining},
 		func(c *client) (int64, error) { return c.resize(node, size, acl) })
 	return zxid, otherKind(err)
 }

@@ -76,7 +76,7 @@ type Session struct {
 	pending   pending                 // the requests that wait to be made
 	quiet     chan<- struct{}         // closed when the last flight was answered; nil: Quiesce does not wait
 	last      bool                    // the last flight was sent: no more requests are
-	leaving   map[string]*seatRequest // unsent deletes that a create may join, by directory
+	joinable  map[string]*seatRequest // unsent deletes that a create may join, by directory
 	budget    budget.Budget           // for the session's nodes; see [seeker]
 	nodes     budget.Nodes            // created by users' transactions
 	roomless  []roomRequest           // the requests that wait for room in the budget, oldest first
@@ -108,7 +108,7 @@ func Open(servers Servers, cfg Config, group *actors.Group, news func(events.Eve
 		whoWeAre: credentials{source: cfg.Identities},
 		living:   map[*client]struct{}{},
 		holders:  map[*Seat]string{}, unwatched: map[*Seat]struct{}{}, next: map[*Seat]time.Time{},
-		deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, leaving: map[string]*seatRequest{},
+		deadlines: map[*Seat]deadline{}, delays: map[*Seat]*time.Timer{}, joinable: map[string]*seatRequest{},
 		budget: budget.New(cfg.NodeBudget),
 		view:   view{fill: Fill{Budget: cfg.NodeBudget}, renewed: make(chan struct{})},
 	}

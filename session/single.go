@@ -266,7 +266,7 @@ func (l *single) keeps(r *seatRequest) bool {
 	if r.op != recipes.OpDelete || l.writing == 0 {
 		return false
 	}
-	l.leaving = append(l.leaving, r)
+	l.deletes = append(l.deletes, r)
 	return true
 }
 
@@ -275,8 +275,8 @@ func (l *single) unrest(s *Session) {
 	if l.writing--; l.writing > 0 {
 		return
 	}
-	waiting := l.leaving
-	l.leaving = nil
+	waiting := l.deletes
+	l.deletes = nil
 	for _, r := range waiting {
 		s.take(r)
 	}

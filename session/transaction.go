@@ -58,7 +58,7 @@ func (t *Seat) Transact(
 	}
 	made := newTxn(all[len(guards):])
 	// The work under the lock is as urgent as the release that follows.
-	at := terms{epoch: epoch, once: true, urgent: handing, seat: t, txn: made}
+	at := callOptions{epoch: epoch, once: true, urgent: handing, seat: t, txn: made}
 	responses, err := call(ctx, s, at, func(c *client) ([]zk.MultiResponse, error) {
 		responses, err := c.transact(all, len(guards))
 		made.answered(responses, err)

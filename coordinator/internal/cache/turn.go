@@ -14,7 +14,7 @@ type turn struct {
 
 	of *Handle
 
-	// The mutex of all caches guards these.
+	// The mutex of all caches guards these. Deadline reads stay without it.
 	stay       *stay // the stay at which it waits or holds; nil: none
 	prev, next *turn // in the stay's queue
 	is         turnState
