@@ -152,7 +152,8 @@ func (w *walk) look(ctx context.Context, until time.Time) error {
 const mostRemembered = 4 << 10
 
 // remember keeps waiters with little data. Holders are not kept, because their data may
-// change.
+// change. A waiter that has become a holder meanwhile is shown once more with the data
+// that it waited with.
 func remember(known *session.Known, n inspected, locks []sighting) {
 	if known == nil {
 		return

@@ -279,6 +279,23 @@ func TestRevokeThatEndsWithoutItsHolder(t *testing.T) {
 	})
 }
 
+// TestRevokeEvictsNobodyOnceItHasReturned, even if an answer comes later.
+func TestRevokeEvictsNobodyOnceItHasReturned(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		theirs := lockPath + "/lock-0000000007"
+		stranger(t, srv)(theirs, "")
+		operator := coordtest.Connect(t, srv)
+		ctx := within(t, grace+patience+time.Second)
+		done := revoking(ctx, operator, grace)
+		synctest.Wait()
+		late := striking(srv, zktest.Delay(2*time.Second), of(operator.SessionID(), zktest.OpGetData))
+		expectError(t, <-done, context.DeadlineExceeded, "Revoke")
+		time.Sleep(time.Minute)
+		expect(t, late.Load() == 1 && srv.Exists(theirs),
+			"%d answers came late, and the node is there: %v; want one, and the node", late.Load(), srv.Exists(theirs))
+	})
+}
+
 func TestRevokeWithoutAConnectionLeavesNothing(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)

@@ -356,7 +356,9 @@ func (t *target) follow(ctx context.Context) error {
 	defer t.leave()
 	var last <-chan time.Time
 	for again := true; again; again = t.wait(ctx, last) {
-		gone, err := call(ctx, t.session, callOptions{urgent: observing}, t.see)
+		gone, err := call(ctx, t.session, callOptions{urgent: observing}, func(c *client) (bool, error) {
+			return t.see(ctx, c)
+		})
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 			t.session.cfg.Logger.Warn("cannot send a holder the revocation request", t.zapNode(),
 				zap.Error(err))
@@ -375,7 +377,10 @@ func (t *target) follow(ctx context.Context) error {
 // see checks whether the target is still there, and does what is due: it writes the
 // request to the node, or deletes the node when its time is up. Each round completes
 // that, finds one of the nodes gone, or finds that it was changed in the meantime.
-func (t *target) see(c *client) (gone bool, _ error) {
+//
+// The call returns at the end of ctx, perhaps in the middle of a round. From then on,
+// it sends no write and no delete.
+func (t *target) see(ctx context.Context, c *client) (gone bool, _ error) {
 	t.begin()
 	for range maxTries + len(t.nodes) {
 		if len(t.nodes) == 0 {
@@ -387,7 +392,9 @@ func (t *target) see(c *client) (gone bool, _ error) {
 		}
 		if err == nil {
 			t.born = node.stat.Czxid
-			err = t.deal(c, node.data, node.stat.Version)
+			if err = context.Cause(ctx); err == nil {
+				err = t.deal(c, node.data, node.stat.Version)
+			}
 		}
 		switch {
 		case errors.Is(err, zk.ErrBadVersion):

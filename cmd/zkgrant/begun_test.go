@@ -15,8 +15,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/zkgrant/zkgrant/cmd/zkgrant/internal/duty"
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -241,4 +243,28 @@ func TestTheNumberOfAGroupThatHasEnded(t *testing.T) {
 		"TERM does not reach what the command has left behind")
 	eventstest.Eventually(t, "it has ended", func() bool { return gone(t, left[0]) })
 	eventstest.Eventually(t, "nothing is left", command.empty)
+}
+
+// writer is an io.Writer.
+type writer func(p []byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// Whoever reads the Grant may have done its work before hold's write has returned. The
+// work has begun all the same. While a write is blocked, nobody has read the Grant.
+func TestAPrintedGrantIsBegun(t *testing.T) {
+	for took, want := range map[time.Duration]duty.End{time.Millisecond: duty.Done, time.Minute: duty.NotBegun} {
+		synctest.Test(t, func(t *testing.T) {
+			read := make(chan struct{})
+			work := newStay(nil, writer(func(p []byte) (int, error) {
+				close(read)
+				time.Sleep(took)
+				return len(p), nil
+			}), false)
+			eventstest.Must(t, work.start(events.Grant{}, "", terms{}))
+			<-read
+			eventstest.Equal(t, work.end(), want, "the end during a write of %v", took)
+			<-work.wrote
+		})
+	}
 }

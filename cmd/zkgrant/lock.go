@@ -195,8 +195,6 @@ func (w *wanted) acquisition(what string) []coordinator.AcquireOption {
 			host = "unknown host"
 		}
 		data = fmt.Sprintf("%s pid %d: %s", host, os.Getpid(), what)
-		const most = 1000 // a program's name may be longer than a node's data can be
-		data = data[:min(len(data), most)]
 	}
 	options := []coordinator.AcquireOption{coordinator.Data([]byte(data))}
 	if w.size > 0 {

@@ -427,7 +427,7 @@ func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coor
 	queueSeen, permitsSeen, nodeSeen := queue.Watch(ctx), permits.Watch(ctx), node.Watch(ctx)
 	var before, after [3][]events.Contender
 	for {
-		var open bool
+		var open, single bool
 		var look func(context.Context) ([]events.Contender, error)
 		select {
 		case after[0], open = <-queueSeen:
@@ -435,7 +435,7 @@ func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coor
 		case after[1], open = <-permitsSeen:
 			look = permits.Queue
 		case after[2], open = <-nodeSeen:
-			look = node.Queue
+			look, single = node.Queue, true
 		}
 		var err error
 		if !open {
@@ -447,6 +447,8 @@ func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coor
 		case open:
 		case errors.Is(err, coordinator.ErrKind):
 			nodeSeen = nil // the node at the path is the directory of a lock, not an unfair lock
+		case err == nil && single:
+			nodeSeen = node.Watch(ctx) // it was a directory, which is gone again
 		default:
 			return cmp.Or(err, fmt.Errorf("%s could not be read", path))
 		}

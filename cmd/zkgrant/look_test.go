@@ -14,8 +14,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -96,6 +98,45 @@ func testIdle(t *testing.T, g *rig) {
 	}
 	watch := g.until(", may be idle", "watch /idle/cached")
 	g.stop(watch, os.Interrupt, 0)
+}
+
+// TestWatchIsOvertaken while it asks why there cannot be an unfair lock at the path: the
+// directory of a lock is gone again, or watch is interrupted.
+func TestWatchIsOvertaken(t *testing.T) {
+	const path = "/locks/a"
+	for name, goesOn := range map[string]bool{"the directory is gone": true, "interrupted": false} {
+		eventstest.Bubble(t, func(t *testing.T) {
+			server := zktest.Start(t)
+			c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option())
+			eventstest.Must(t, err)
+			defer func() { eventstest.Check(t, c.Close()) }()
+			ctx, interrupt := context.WithCancel(t.Context())
+			var reads atomic.Int32
+			server.Intercept(func(r zktest.Request) zktest.Action {
+				if r.Op == zktest.OpGetData && r.Path == path && reads.Add(1) == 3 {
+					if goesOn {
+						eventstest.Check(t, server.Delete(path))
+					} else {
+						interrupt()
+					}
+				}
+				return zktest.Pass()
+			})
+			var out bytes.Buffer
+			watching := make(chan error, 1)
+			go func() { watching <- new(settings).watch(ctx, &out, c, path) }()
+			synctest.Wait()
+			eventstest.Must(t, server.Create(path, nil))
+			time.Sleep(5 * time.Second)
+			eventstest.Expect(t, reads.Load() >= 3 && len(watching) == 0 == goesOn,
+				"%s: after %d reads, %d watches have ended", name, reads.Load(), len(watching))
+			eventstest.Must(t, server.Create(path+"/lock-0000000000", []byte("first")))
+			time.Sleep(5 * time.Second)
+			interrupt()
+			eventstest.Must(t, <-watching)
+			eventstest.Equal(t, strings.Contains(out.String(), "  first  "), goesOn, "%s: watch prints the contender", name)
+		})
+	}
 }
 
 // answer is a page's response: the status, and the body or, if it has no end, the stream.

@@ -17,7 +17,6 @@ type update struct {
 	Root     string     `json:"root"`
 	Now      int64      `json:"now_ms"`
 	State    string     `json:"state"` // the session's state
-	Session  string     `json:"session,omitempty"`
 	Lease    *leaseView `json:"lease,omitempty"`
 	Seen     int64      `json:"seen_ms,omitempty"` // when the locks were seen; missing before the first time
 	Took     float64    `json:"took_ms"`
@@ -32,7 +31,7 @@ type update struct {
 // latest version.
 func (b *Board) update(version uint64) (u update, _ uint64) {
 	u = update{
-		Root: b.root, State: b.c.State().String(), Session: sessionText(b.c.SessionID()),
+		Root: b.root, State: b.c.State().String(),
 		Lease: b.lease.view(), Interval: b.pace().Milliseconds(),
 	}
 	b.mu.Lock()

@@ -127,7 +127,7 @@ func (h *Hook) OnEvent(event events.Event) {
 			a.note(event)
 		}
 	case events.Requeued:
-		if a := h.change(ev.ID, func(l *live) { l.ahead = 0 }); a != nil {
+		if a := h.change(ev.ID, func(*live) {}); a != nil {
 			a.note(event)
 			h.count(a, "requeued")
 		}
@@ -161,8 +161,11 @@ func (h *Hook) OnEvent(event events.Event) {
 		switch a := h.forget(ev.ID); {
 		case a == nil:
 		case a.holds:
-			end := endOf(a.ctx, ev.Err)
-			h.held(a, ev.Held, end, end, ev.Err)
+			end, held := endOf(a.ctx, ev.Err), ev.Held
+			if held == 0 { // the Grant was not taken, or released at once
+				held = time.Since(a.since)
+			}
+			h.held(a, held, end, end, ev.Err)
 		default:
 			outcome := words.Outcome(a.ctx, a.try, ev.Err)
 			h.acquired(a, time.Since(a.since), outcome, ev.Err)

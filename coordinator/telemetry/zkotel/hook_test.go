@@ -339,6 +339,22 @@ func TestOnlySampledSpansPay(t *testing.T) {
 		"an acquisition with 100 events takes %v allocations without sampling and %v with it", never, always)
 }
 
+// TestWhatNoEventSays: after a Requeued, the number of contenders ahead is the last one
+// known. A Grant that nobody took was held until its end.
+func TestWhatNoEventSays(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		p := newProbe()
+		p.OnAcquire(t.Context(), hooks.Acquire{ID: 1, Path: "/a", Kind: "mutex"})
+		p.OnEvent(events.Queued{ID: 1, Ahead: 2})
+		p.OnEvent(events.Requeued{ID: 1})
+		must(t, "requeued", p.metrics(t), map[string]float64{"queue.ahead lock=/a": 2})
+		p.OnEvent(events.Grant{ID: 1})
+		time.Sleep(time.Second)
+		p.OnEvent(events.Ended{ID: 1})
+		must(t, "ended", p.metrics(t), map[string]float64{"hold.duration.sum end=released kind=mutex lock=/a": 1})
+	})
+}
+
 // TestNamesOfYourOwn: spans still have the path.
 func TestNamesOfYourOwn(t *testing.T) {
 	p := newProbe(zkotel.WithLockLabel(func(string) string { return "tasks" }))

@@ -112,10 +112,10 @@ func (k *look) see(now time.Time, lock events.LockInfo) {
 	k.q.locks[at] = found
 }
 
-// fail takes in an error. If the root could not be read, the look has failed.
-func (k *look) fail(root bool) {
+// fail takes in an error. If it is not about one node, the look has failed.
+func (k *look) fail(whole bool) {
 	k.q.errors++
-	k.failed = k.failed || root
+	k.failed = k.failed || whole
 }
 
 // end takes in the duration of the look, and forgets locks that it has not shown. After a

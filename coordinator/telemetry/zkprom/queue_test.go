@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/zkgrant/zkgrant/coordinator"
@@ -31,9 +32,9 @@ func newWalks(options ...QueueOption) *walks {
 // sees plays a walk that sees these locks, and fails one that fails after them.
 func (w *walks) sees(all ...events.LockInfo) { w.walk(all).end(time.Second) }
 
-func (w *walks) fails(root bool, all ...events.LockInfo) {
+func (w *walks) fails(whole bool, all ...events.LockInfo) {
 	look := w.walk(all)
-	look.fail(root)
+	look.fail(whole)
 	look.end(time.Second)
 }
 
@@ -200,6 +201,26 @@ func TestAWalkThatHangsEnds(t *testing.T) {
 		q.Collect(make(chan prometheus.Metric, 100))
 		eventstest.Equal(t, time.Since(begun), time.Second, "the time of a scrape that may wait for a second")
 		time.Sleep(silence)
+	})
+}
+
+// TestALockThatMayNotBeReadHidesNoOther, even at the root.
+func TestALockThatMayNotBeReadHidesNoOther(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		eventstest.Must(t, server.Create("/locks/a/lock-0000000000", nil))
+		connect := func(options ...coordinator.Option) *coordinator.Coordinator {
+			c, err := coordinator.Connect(t.Context(), server.Addr(), append(options, server.Option())...)
+			eventstest.Must(t, err)
+			t.Cleanup(func() { eventstest.Check(t, c.Close()) })
+			return c
+		}
+		owner, c := connect(coordinator.WithAuth("digest", []byte("the:owner"))), connect()
+		held := owner.Mutex("/locks", coordinator.ACL(zk.DigestACL(zk.PermAll, "the", "owner"))).Acquire(t.Context())
+		<-held.Granted()
+		shown := exposed(t, NewQueues(c, "/locks"))
+		eventstest.Expect(t, shown["queue_held{unknown,/locks/a}=1"] && shown["queue_poll_errors_total=1"],
+			"exported are %v, want the other lock, and an error", shown)
 	})
 }
 

@@ -98,7 +98,7 @@ func (q *Queues) poll() {
 		case err == nil:
 			look.see(time.Now(), lock)
 		case lock.Seen.IsZero() || !lock.Seen.Before(began): // otherwise it was counted before
-			look.fail(lock.Path == q.root)
+			look.fail(lock.Seen.IsZero())
 		}
 		q.mu.Unlock()
 	}
