@@ -114,6 +114,17 @@ func TestResizeBesideAcquire(t *testing.T) {
 	})
 }
 
+// TestResizeWritesNothingOnceItHasReturned, even if an answer comes later.
+func TestResizeWritesNothingOnceItHasReturned(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 1)
+		strike(srv, zktest.Delay(2*time.Second), isA(zktest.OpMulti))
+		expectError(t, s.Resize(within(t, time.Second), 5), context.DeadlineExceeded, "Resize")
+		time.Sleep(time.Minute)
+		expect(t, !srv.Exists(semSize), "the size was written after Resize had returned")
+	})
+}
+
 // TestTheSizeThatWasWrittenLastCounts: after two concurrent calls of Resize, a handle
 // keeps the size that the servers have, even if the other call returns later.
 func TestTheSizeThatWasWrittenLastCounts(t *testing.T) {

@@ -16,8 +16,9 @@ import (
 // This file logs acquisitions that wait for a long time. A check every half session
 // timeout finds them. It stops while there are no acquisitions.
 
-// waitLines has the time at which the next line about a path is due. All coordinators of
-// a process share it, so that a path with waiters in several of them gets one line.
+// waitLines has the time at which the next line about a path is due. Coordinators with the
+// same logger and connect string share it, so that a path with waiters in several of them
+// gets one line.
 //
 //nolint:gochecknoglobals // a process has one log
 var waitLines = struct {
@@ -95,15 +96,19 @@ func (c *Coordinator) logWait(a *Acquisition, waited time.Duration, waiters int)
 	}
 	// A reader of the line needs to know who is ahead. That costs one read, at most once
 	// a minute per path.
-	if a.seat != nil && a.seat.Ahead() != "" {
+	node := ""
+	if a.seat != nil {
+		node = a.seat.Ahead() // once, because it may change meanwhile
+	}
+	if node != "" {
 		found, err := c.look(c.open, a.lock.path, func(ctx context.Context) ([]session.Found, error) {
-			return c.session.Look(ctx, a.seat.Ahead())
+			return c.session.Look(ctx, node)
 		})
 		switch {
 		case err != nil:
 			fields = append(fields, zap.Error(err))
 		case len(found) > 0:
-			by := contender(path.Dir(a.seat.Ahead()), found[0])
+			by := contender(path.Dir(node), found[0])
 			fields = append(fields, zap.String("node", by.Node),
 				zap.String("session", fmt.Sprintf("0x%x", uint64(by.Session))),
 				zap.Time("since", by.Since),

@@ -36,7 +36,7 @@ const (
 // client is one zk.Conn and everything that belongs to it: one session, one epoch, from
 // the first dial to the end of its last goroutine.
 type client struct {
-	// Set by connect, and never changed. Any goroutine may read these.
+	// Set by connect, and never changed. Any goroutine may read these, except listings.
 	session  *Session
 	epoch    recipes.Epoch
 	conn     *zk.Conn

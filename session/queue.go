@@ -491,7 +491,7 @@ func (s *Session) fullness(need budget.Load) error {
 			"request less, or raise WithNodeBudget as far as the servers can read", ErrSessionFull,
 			need.Bytes, s.budget.Limit())
 	}
-	return fmt.Errorf("%w: its %d nodes take %d of %d bytes, and this acquisition needs %d more: "+
+	return fmt.Errorf("%w: its %d nodes take %d of %d bytes, and this request needs %d more: "+
 		"release locks, spread them over several coordinators, or raise WithNodeBudget as far as the servers can read",
 		ErrSessionFull, used.Nodes, used.Bytes, s.budget.Limit(), need.Bytes)
 }

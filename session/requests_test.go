@@ -251,15 +251,39 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 }
 
 // TestRemove: a node is deleted whichever session owns it. A missing node is no error. A
-// refusal is an error.
+// refusal is an error. If the reply to the delete is lost, a later node with the same
+// name stays.
 func TestRemove(t *testing.T) {
 	inSession(t, func(r *rig) {
+		found := func(node string) session.Found {
+			all, err := r.Session.Look(r.Context(), node)
+			eventstest.Must(t, err)
+			return all[0]
+		}
 		node := lockDir + "/" + r.Seated().CreateNode(1).Text
+		old := found(node)
 		for range 2 {
-			eventstest.ErrorIs(t, r.Session.Remove(r.Context(), node), nil, "removing %s", node)
+			eventstest.ErrorIs(t, r.Session.Remove(r.Context(), lockDir, old), nil, "removing %s", node)
 		}
 		expect(t, !r.Server.Exists(node), "%s is there, want it removed", node)
 		r.Make("/full/child", "")
-		expect(t, r.Session.Remove(r.Context(), "/full") != nil, "a full node was removed, want a refusal")
+		expect(t, r.Session.Remove(r.Context(), "/", found("/full")) != nil, "a full node was removed, want a refusal")
+
+		r.Make("/one", "first")
+		first := found("/one")
+		lost := false
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
+			switch {
+			case q.Op == zktest.OpDelete && !lost:
+				lost = true
+				return zktest.CutAfter()
+			case q.Op == zktest.OpConnect:
+				eventstest.Check(t, r.Server.Create("/one", []byte("next")))
+			}
+			return zktest.Pass()
+		})
+		eventstest.ErrorIs(t, r.Session.Remove(r.Context(), "/", first), nil, "removing a node, whose reply is lost")
+		data, _ := r.Server.Data("/one")
+		expect(t, lost && string(data) == "next", "the reply is lost: %v; the node is %q, want the next one", lost, data)
 	})
 }

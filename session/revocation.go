@@ -393,7 +393,7 @@ func (t *target) see(ctx context.Context, c *client) (gone bool, _ error) {
 		if err == nil {
 			t.born = node.stat.Czxid
 			if err = context.Cause(ctx); err == nil {
-				err = t.deal(c, node.data, node.stat.Version)
+				err = t.deal(ctx, c, node.data, node.stat.Version)
 			}
 		}
 		switch {
@@ -419,13 +419,13 @@ func (t *target) see(ctx context.Context, c *client) (gone bool, _ error) {
 // A holder that knows our form may have overwritten the request before it read it. Then
 // its lease says nothing about what it knows. So whenever its data have changed, it is
 // not evicted until the lease that it may have had then has run out.
-func (t *target) deal(c *client, data []byte, version int32) error {
+func (t *target) deal(ctx context.Context, c *client, data []byte, version int32) error {
 	now := time.Now()
 	changed := t.ours && t.asked() && !t.evicting && version != t.version
 	if t.asked() && !now.Before(t.last) && !changed {
 		c.logger.Warn("evicting a holder that has not released the lock after a revocation request",
 			t.zapNode())
-		return t.remove(c, version)
+		return t.remove(ctx, c, version)
 	}
 	standing, rest := read(data)
 	t.timeout = max(t.timeout, timeoutIn(t.nodes[0], rest)) // others may overwrite it
@@ -481,7 +481,7 @@ func (w revocation) adds(standing revocation, asked bool) bool {
 
 // remove deletes the holder's nodes. Several permits are deleted in one transaction, or
 // one by one if some are gone already.
-func (t *target) remove(c *client, version int32) error {
+func (t *target) remove(ctx context.Context, c *client, version int32) error {
 	ops := make([]any, len(t.nodes))
 	for i, node := range t.nodes {
 		ops[i] = &zk.DeleteRequest{Path: node, Version: anyVersion}
@@ -492,7 +492,7 @@ func (t *target) remove(c *client, version int32) error {
 		t.nodes = t.nodes[:1]
 		return zk.ErrNoNode
 	}
-	if errors.Is(err, zk.ErrNoNode) && len(t.nodes) > 1 {
+	if errors.Is(err, zk.ErrNoNode) && len(t.nodes) > 1 && ctx.Err() == nil {
 		err = c.conn.Delete(t.nodes[0], version) // the others follow in later rounds
 		if err == nil {
 			t.evicting, err = true, zk.ErrNoNode
@@ -511,14 +511,22 @@ func IsPermit(name string) bool {
 	return len(name) > digits && strings.HasSuffix(name[:len(name)-digits], permitMarker)
 }
 
-// Remove deletes a node, whichever session owns it. A missing node is not an error. The
-// path does not include the chroot. A holder whose node is deleted may keep working at
-// the same time as the next holder, so call Remove only if an operator knows that it does
-// not.
-func (s *Session) Remove(ctx context.Context, node string) error {
-	node = under(s.chroot, node)
+// Remove deletes a node that was found in the directory, whichever session owns it. If it
+// is missing, or a later node has its name, that is not an error. The path does not
+// include the chroot. A holder whose node is deleted may keep working at the same time as
+// the next holder, so call Remove only if an operator knows that it does not.
+func (s *Session) Remove(ctx context.Context, dir string, found Found) error {
+	node := under(s.chroot, path.Join(dir, found.Name))
 	_, err := call(ctx, s, callOptions{urgent: joining}, func(c *client) (struct{}, error) {
-		err := c.conn.Delete(node, anyVersion)
+		// Look each time, because the reply to an earlier delete may be lost. Without the
+		// barrier, a lagging server may show the earlier node.
+		outcome, err := c.barrier(node)
+		if outcome == zkerr.Done {
+			var stat *zk.Stat
+			if _, stat, err = c.conn.Exists(node); err == nil && stat.Czxid == found.Stat.Czxid && ctx.Err() == nil {
+				err = c.conn.Delete(node, anyVersion)
+			}
+		}
 		if errors.Is(err, zk.ErrNoNode) {
 			err = nil
 		}

@@ -282,7 +282,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 	}
 	node := path.Join(under(s.chroot, semaphore), SizeNode)
 	zxid, err := call(ctx, s, callOptions{urgent: joining},
-		func(c *client) (int64, error) { return c.resize(node, size, acl) })
+		func(c *client) (int64, error) { return c.resize(ctx, node, size, acl) })
 	return zxid, otherKind(err)
 }
 
@@ -291,7 +291,7 @@ func (s *Session) Resize(ctx context.Context, semaphore string, size int32, acl 
 // room, so it learns of the new size, too. The size node itself is not watched: every
 // waiter would have to arm that watch, it would fire only at a resize, and it would stay
 // forever, because a client cannot remove a watch.
-func (c *client) resize(node string, size int32, acl []zk.ACL) (zxid int64, _ error) {
+func (c *client) resize(ctx context.Context, node string, size int32, acl []zk.ACL) (zxid int64, _ error) {
 	wake := path.Join(path.Dir(node), permitDir, wakingNode)
 	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
 	for range maxTries {
@@ -299,6 +299,9 @@ func (c *client) resize(node string, size int32, acl []zk.ACL) (zxid int64, _ er
 			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
 			&zk.DeleteRequest{Path: wake, Version: anyVersion})
 		outcome, failed, err := zkerr.ClassifyMulti(answers, err)
+		if err != nil && ctx.Err() != nil {
+			return 0, context.Cause(ctx) // the call has returned, so nothing more is written
+		}
 		// Without permits, there is no waiter to notify. Permits may appear between the
 		// read and the write, so read again.
 		if failed > 0 && outcome == zkerr.Refused {

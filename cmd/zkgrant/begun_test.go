@@ -256,11 +256,11 @@ func TestAPrintedGrantIsBegun(t *testing.T) {
 	for took, want := range map[time.Duration]duty.End{time.Millisecond: duty.Done, time.Minute: duty.NotBegun} {
 		synctest.Test(t, func(t *testing.T) {
 			read := make(chan struct{})
-			work := newStay(nil, writer(func(p []byte) (int, error) {
+			work := &stay{wrote: make(chan struct{}), out: writer(func(p []byte) (int, error) {
 				close(read)
 				time.Sleep(took)
 				return len(p), nil
-			}), false)
+			})}
 			eventstest.Must(t, work.start(events.Grant{}, "", terms{}))
 			<-read
 			eventstest.Equal(t, work.end(), want, "the end during a write of %v", took)

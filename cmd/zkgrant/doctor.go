@@ -81,8 +81,9 @@ func (s *settings) diagnose(ctx context.Context, root string, patience time.Dura
 	}
 	s.progress("checking %d servers", len(servers.Hosts))
 	defer s.hide()
-	p, begun := newProbe(cfg, patience), time.Now()
+	p := newProbe(cfg, patience)
 	o.Servers = each(servers.Hosts, func(addr string) doctor.Server { return p.examine(ctx, addr) })
+	begun := time.Now() // by now, each server has answered
 	if !slices.ContainsFunc(o.Servers, doctor.Server.Serves) {
 		found.print(ctx, doctor.Findings(o))
 		return fmt.Errorf("no session with %s", s.servers)

@@ -177,8 +177,9 @@ func (f *force) delete(ctx context.Context, s *settings, holders []events.Conten
 			if err != nil {
 				return fmt.Errorf("reading %s: %w", c.Node, err)
 			}
-			for _, node := range nodes {
-				if err := live.Remove(ctx, node); err != nil {
+			for _, found := range nodes {
+				node := path.Join(path.Dir(c.Node), found.Name)
+				if err := live.Remove(ctx, path.Dir(node), found); err != nil {
 					return fmt.Errorf("deleting %s: %w", node, err)
 				}
 				s.say(report{Event: "removed", Path: f.path, Node: node, Token: c.Token, loud: true, bad: true}, "deleted %s of %q", node, c.Data)
@@ -189,7 +190,7 @@ func (f *force) delete(ctx context.Context, s *settings, holders []events.Conten
 }
 
 // nodesOf returns the nodes that a holder still has: its own node, or all of its permits.
-func nodesOf(ctx context.Context, live *session.Session, c events.Contender) (nodes []string, err error) {
+func nodesOf(ctx context.Context, live *session.Session, c events.Contender) (nodes []session.Found, err error) {
 	var found []session.Found
 	if c.Permits > 0 {
 		found, err = live.ReadQueue(ctx, path.Dir(c.Node), func(name string) bool { return session.AttemptOf(name) == session.AttemptOf(c.Node) })
@@ -200,7 +201,7 @@ func nodesOf(ctx context.Context, live *session.Session, c events.Contender) (no
 		// The session may have released the node and created another one with the same
 		// name. A permit's token is not its zxid, but no later permit has its name.
 		if node.Stat.EphemeralOwner == c.Session && (c.Permits > 0 || node.Stat.Czxid == c.Token) {
-			nodes = append(nodes, path.Join(path.Dir(c.Node), node.Name))
+			nodes = append(nodes, node)
 		}
 	}
 	return nodes, err

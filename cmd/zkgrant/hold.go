@@ -131,8 +131,8 @@ func (s *stay) empty() bool {
 
 func (s *stay) left() []int { return nil }
 
-// printing is how long end waits for a write. Only a blocked one takes as long.
-const printing = 100 * time.Millisecond
+// printing is how long end waits for a write. Only a blocked write takes as long.
+const printing = 10 * time.Millisecond
 
 // end counts the work as begun once the Grant was printed. Until then nobody can know of
 // it. Whoever has read it may end the work before the write has returned here.

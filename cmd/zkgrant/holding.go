@@ -19,7 +19,8 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// work is what is done while the lock is held. Its methods do not block.
+// work is what is done while the lock is held. Its methods do not block, but end may take
+// a moment.
 type work interface {
 	// start begins the work. After an error, no work was done, unless it is a
 	// mayHaveBegunError.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -423,34 +422,39 @@ that come and go in between.`,
 // watch follows the lock at the path, whatever its kind: a queue, a semaphore, or the
 // single node of an unfair lock.
 func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coordinator, path string) error {
-	queue, permits, node := c.ReadWrite(path), c.Semaphore(path, 1), c.Unfair(path)
-	queueSeen, permitsSeen, nodeSeen := queue.Watch(ctx), permits.Watch(ctx), node.Watch(ctx)
-	var before, after [3][]events.Contender
+	forms := [...]interface {
+		Watch(ctx context.Context) <-chan []events.Contender
+		Queue(ctx context.Context) ([]events.Contender, error)
+	}{c.ReadWrite(path), c.Semaphore(path, 1), c.Unfair(path)}
+	var seen [len(forms)]<-chan []events.Contender
+	for i, form := range forms {
+		seen[i] = form.Watch(ctx)
+	}
+	var before, after [len(forms)][]events.Contender
 	for {
-		var open, single bool
-		var look func(context.Context) ([]events.Contender, error)
+		var i int
+		var open bool
 		select {
-		case after[0], open = <-queueSeen:
-			look = queue.Queue
-		case after[1], open = <-permitsSeen:
-			look = permits.Queue
-		case after[2], open = <-nodeSeen:
-			look, single = node.Queue, true
+		case after[0], open = <-seen[0]:
+		case after[1], open = <-seen[1]:
+			i = 1
+		case after[2], open = <-seen[2]:
+			i = 2
 		}
 		var err error
 		if !open {
-			_, err = look(ctx) // says why
+			_, err = forms[i].Queue(ctx) // says why
 		}
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // it was interrupted, perhaps during the look
 		case open:
 		case errors.Is(err, coordinator.ErrKind):
-			nodeSeen = nil // the node at the path is the directory of a lock, not an unfair lock
-		case err == nil && single:
-			nodeSeen = node.Watch(ctx) // it was a directory, which is gone again
+			seen[i] = nil // the node at the path is the directory of a lock, not an unfair lock
+		case err == nil:
+			seen[i] = forms[i].Watch(ctx) // the reason is gone, perhaps with the directory
 		default:
-			return cmp.Or(err, fmt.Errorf("%s could not be read", path))
+			return err
 		}
 		for _, change := range changes(slices.Concat(before[:]...), slices.Concat(after[:]...)) {
 			if err := s.printChange(out, path, change); err != nil {

@@ -67,14 +67,20 @@ func inParallel[T any](t *testing.T, cases map[string]T, part func(t *testing.T,
 	}
 }
 
+// nothing returns how long it takes to run a program that does nothing.
+func nothing(t *testing.T) time.Duration {
+	t.Helper()
+	began := time.Now()
+	eventstest.Must(t, exec.Command("true").Run())
+	return time.Since(began)
+}
+
 // brief is double, with sessions of a second. On a busy machine they are longer, or
 // processes that wait for a processor would lose their locks: a hundred times what it
 // takes to run a program that does nothing.
 func brief(t *testing.T) *rig {
 	t.Helper()
-	began := time.Now()
-	eventstest.Must(t, exec.Command("true").Run())
-	tick := max(100*time.Millisecond, 10*time.Since(began).Round(time.Millisecond))
+	tick := max(100*time.Millisecond, 10*nothing(t).Round(time.Millisecond))
 	g := double(t, zktest.Tick(tick))
 	g.env = append(g.env, fmt.Sprint("ZKGRANT_SESSION_TIMEOUT=", 10*tick), fmt.Sprint("ZKGRANT_TICK_TIME=", tick))
 	return g

@@ -41,6 +41,9 @@ func startSystemd(t *testing.T, work string, more ...string) *systemd {
 	eventstest.Must(t, err)
 	t.Cleanup(func() { eventstest.Check(t, os.RemoveAll(folder)) })
 	quicker := time.Duration(eventstest.Amount(5, 1))
+	if nothing(t) > 10*time.Millisecond { // a busy machine needs the times of the page
+		quicker = 1
+	}
 	g := double(t, zktest.Tick(500*time.Millisecond/quicker))
 	s := &systemd{g, filepath.Join(folder, "run"), filepath.Join(folder, "units"), quicker}
 	eventstest.Must(t, os.Mkdir(s.runtime, 0o700))

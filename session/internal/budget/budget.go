@@ -144,6 +144,8 @@ type Op struct {
 	Creates bool // an ephemeral node
 	Numbers bool // a sequential one: the server appends a number to its path
 	Deletes bool
+
+	undone bool // of a create: the same transaction deletes the node again
 }
 
 // Transaction is a transaction in progress.
@@ -177,6 +179,11 @@ func (n *Nodes) Begin(b *Budget, ops []Op) *Transaction {
 	t := &Transaction{session: b.session}
 	for _, o := range ops {
 		at := n.at[o.Path]
+		if o.Deletes {
+			for i := range t.ops {
+				t.ops[i].undone = t.ops[i].undone || t.ops[i].Creates && t.ops[i].Path == o.Path
+			}
+		}
 		switch {
 		case o.Deletes && at != nil && at.creates == 0:
 			t.ops, t.begun = append(t.ops, o), append(t.begun, at.latest)
@@ -238,7 +245,7 @@ func (n *Nodes) End(b *Budget, t *Transaction, outcome zkerr.Outcome, made []str
 		case o.Numbers:
 		case o.Creates:
 			at.creates--
-			at.exists = at.exists || done || maybe
+			at.exists = at.exists || done && !o.undone || maybe
 			if at.creates == 0 && !at.exists {
 				n.drop(b, o.Path)
 			}

@@ -259,3 +259,25 @@ func TestNumberedNodes(t *testing.T) {
 	n.End(&b, late, zkerr.Done, []string{"/n-0000000002"})
 	eventstest.Equal(t, b.Used, Load{}, "what counts in the next session")
 }
+
+// TestANodeThatItsTransactionDeletesIsGone, unless the same transaction creates it once
+// more, or its outcome is unknown.
+func TestANodeThatItsTransactionDeletesIsGone(t *testing.T) {
+	create, remove := Op{Path: "/a", Creates: true}, Op{Path: "/a", Deletes: true}
+	for _, test := range []struct {
+		ops     []Op
+		outcome zkerr.Outcome
+		left    int64
+	}{
+		{[]Op{create, remove}, zkerr.Done, 0},
+		{[]Op{create, remove, create}, zkerr.Done, 1},
+		{[]Op{create, remove, create, remove}, zkerr.Done, 0},
+		{[]Op{create, remove}, zkerr.Unknown, 1},
+		{[]Op{create, remove}, zkerr.Refused, 0},
+	} {
+		var nodes Nodes
+		b := New(1000)
+		nodes.End(&b, nodes.Begin(&b, test.ops), test.outcome, nil)
+		eventstest.Equal(t, b.Used.Nodes, test.left, "nodes that count after %v, %v", test.ops, test.outcome)
+	}
+}

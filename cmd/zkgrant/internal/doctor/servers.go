@@ -121,7 +121,11 @@ func ensemble(o Observation) (all []Finding) {
 	}
 	all = append(all, lags(o)...)
 	if len(all) == 0 && len(modes) > 0 {
-		bad(OK, "quorum", fmt.Sprintf("%d of %d servers are serving, with one leader and one version.", len(o.Servers)-unserved, len(o.Servers)), "")
+		with := ""
+		if len(leaders) == 1 && len(versions) == 1 {
+			with = ", with one leader and one version"
+		}
+		bad(OK, "quorum", fmt.Sprintf("%d of %d servers are serving%s.", len(o.Servers)-unserved, len(o.Servers), with), "")
 	}
 	return all
 }
