@@ -16,9 +16,9 @@ import (
 // This file logs acquisitions that wait for a long time. A check every half session
 // timeout finds them. It stops while there are no acquisitions.
 
-// waitLines has the time at which the next line about a path is due. Coordinators with the
-// same logger and connect string share it, so that a path with waiters in several of them
-// gets one line.
+// waitLines has the time at which the next line about a path is due. Coordinators with
+// the same logger and connect string share it, so that a path with waiters in several of
+// them gets one line.
 //
 //nolint:gochecknoglobals // a process has one log
 var waitLines = struct {

@@ -238,7 +238,7 @@ func (c *client) size(t *Seat) (size, version int32, _ error) {
 		if !errors.Is(err, zk.ErrNoNode) {
 			return 0, 0, err
 		}
-		if err := c.makeSize(node, t.permits.opinion, t.acl); err != nil {
+		if err := c.makeSize(context.Background(), node, t.permits.opinion, t.acl); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -256,11 +256,11 @@ func ParseSize(data []byte) int32 {
 }
 
 // makeSize creates the size node, and the semaphore's path, if they are missing.
-func (c *client) makeSize(node string, size int32, acl []zk.ACL) error {
+func (c *client) makeSize(ctx context.Context, node string, size int32, acl []zk.ACL) error {
 	text := []byte(strconv.Itoa(int(size)))
 	_, err := c.conn.Create(node, text, zk.FlagPersistent, acl)
-	if errors.Is(err, zk.ErrNoNode) {
-		if err := c.makeParents(path.Dir(node), nil, acl, false); err != nil {
+	if errors.Is(err, zk.ErrNoNode) && ctx.Err() == nil {
+		if err := c.makeParents(path.Dir(node), nil, acl, false); err != nil || ctx.Err() != nil {
 			return err
 		}
 		_, err = c.conn.Create(node, text, zk.FlagPersistent, acl)
@@ -295,12 +295,15 @@ func (c *client) resize(ctx context.Context, node string, size int32, acl []zk.A
 	wake := path.Join(path.Dir(node), permitDir, wakingNode)
 	set := &zk.SetDataRequest{Path: node, Data: []byte(strconv.Itoa(int(size))), Version: anyVersion}
 	for range maxTries {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx) // the call has returned, so nothing more is written
+		}
 		answers, err := c.conn.Multi(set,
 			&zk.CreateRequest{Path: wake, Acl: acl, Flags: zk.FlagEphemeral},
 			&zk.DeleteRequest{Path: wake, Version: anyVersion})
 		outcome, failed, err := zkerr.ClassifyMulti(answers, err)
 		if err != nil && ctx.Err() != nil {
-			return 0, context.Cause(ctx) // the call has returned, so nothing more is written
+			return 0, context.Cause(ctx)
 		}
 		// Without permits, there is no waiter to notify. Permits may appear between the
 		// read and the write, so read again.
@@ -313,7 +316,7 @@ func (c *client) resize(ctx context.Context, node string, size int32, acl []zk.A
 		}
 		switch {
 		case failed == 0 && errors.Is(err, zk.ErrNoNode):
-			if err := c.makeSize(node, size, acl); err != nil {
+			if err := c.makeSize(ctx, node, size, acl); err != nil {
 				return 0, err
 			}
 		case err != nil:

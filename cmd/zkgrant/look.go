@@ -453,6 +453,7 @@ func (s *settings) watch(ctx context.Context, out io.Writer, c *coordinator.Coor
 			seen[i] = nil // the node at the path is the directory of a lock, not an unfair lock
 		case err == nil:
 			seen[i] = forms[i].Watch(ctx) // the reason is gone, perhaps with the directory
+			after[i] = before[i]          // until it says more
 		default:
 			return err
 		}

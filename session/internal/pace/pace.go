@@ -12,8 +12,8 @@ import (
 const tick = 10 * time.Millisecond
 
 // Limiter assigns the times at which reads may be sent. It allows no more per second than
-// its rate plus a tenth, or one, which an idle process may send at once. The zero value
-// has no limit.
+// its rate plus a tenth of it, at least one; an idle process may send these extra ones at
+// once. The zero value has no limit.
 type Limiter struct {
 	mu   sync.Mutex
 	rate int       // reads per second; 0: no limit

@@ -122,7 +122,7 @@ func ensemble(o Observation) (all []Finding) {
 	all = append(all, lags(o)...)
 	if len(all) == 0 && len(modes) > 0 {
 		with := ""
-		if len(leaders) == 1 && len(versions) == 1 {
+		if len(leaders) == 1 && len(versions) == 1 && silent == 0 {
 			with = ", with one leader and one version"
 		}
 		bad(OK, "quorum", fmt.Sprintf("%d of %d servers are serving%s.", len(o.Servers)-unserved, len(o.Servers), with), "")
