@@ -250,9 +250,9 @@ func TestPastRequestsDoNotWaitBehindADiscard(t *testing.T) {
 	})
 }
 
-// TestRemove: a node is deleted whichever session owns it. A missing node is no error. A
-// refusal is an error. If the reply to the delete is lost, a later node with the same
-// name stays.
+// TestRemove: a node is deleted whichever session owns it. A missing node is no error,
+// even one that goes just before the delete. A refusal is an error. If the reply to the
+// delete is lost, a later node with the same name stays.
 func TestRemove(t *testing.T) {
 	inSession(t, func(r *rig) {
 		found := func(node string) session.Found {
@@ -268,6 +268,15 @@ func TestRemove(t *testing.T) {
 		expect(t, !r.Server.Exists(node), "%s is there, want it removed", node)
 		r.Make("/full/child", "")
 		expect(t, r.Session.Remove(r.Context(), "/", found("/full")) != nil, "a full node was removed, want a refusal")
+
+		r.Make("/gone", "")
+		r.Server.Intercept(func(q zktest.Request) zktest.Action {
+			if q.Op == zktest.OpDelete {
+				eventstest.Check(t, r.Server.Delete("/gone"))
+			}
+			return zktest.Pass()
+		})
+		eventstest.ErrorIs(t, r.Session.Remove(r.Context(), "/", found("/gone")), nil, "removing a node that goes")
 
 		r.Make("/one", "first")
 		first := found("/one")
