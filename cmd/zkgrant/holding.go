@@ -126,7 +126,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	news := c.Events(ctx) // subscribe before the first event
-	began := time.Now() // before the acquisition begins, whose MaxWait counts from then
+	began := time.Now()   // before the acquisition begins, whose MaxWait counts from then
 	h := &holding{
 		wanted: w, job: job, lock: lock.Acquire(ctx, w.acquisition(what)...), began: began,
 		wake: time.NewTimer(time.Second), clock: sinceBoot,
