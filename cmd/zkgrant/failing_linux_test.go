@@ -68,7 +68,7 @@ func TestASignalThatReachesOnlySome(t *testing.T) {
 }
 
 // The same, and the lock is lost: zkgrant reports that, and does not start another
-// command.
+// command. On a busy machine it may be too late for TERM.
 func TestASignalThatReachesOnlySomeAndALoss(t *testing.T) {
 	t.Parallel()
 	lines := map[string]string{"run": "run ", "elect": "elect --again "}
@@ -87,7 +87,7 @@ func TestASignalThatReachesOnlySomeAndALoss(t *testing.T) {
 		g.Mute(holder, false)
 		run.Exits(codeLost)
 		both := fmt.Sprint(min(leader, climber), " ", max(leader, climber))
-		run.Must(t, "cannot send SIGTERM to processes ", "cannot send SIGKILL to processes ",
+		run.Must(t, "cannot send SIGKILL to processes ",
 			"KILL has not ended processes "+both+", which may keep running")
 		prints(t, run.String(), "was killed", false)
 	})
