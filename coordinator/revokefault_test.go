@@ -279,8 +279,8 @@ func TestRevokeThatEndsWithoutItsHolder(t *testing.T) {
 	})
 }
 
-// TestRevokeEvictsNobodyOnceItHasReturned, even if the answer to its last read comes
-// later, or that to a transaction that was to delete all permits, of which one is gone.
+// TestRevokeEvictsNobodyOnceItHasReturned: the answer to its last read may come later, or
+// the one to the transaction that deletes all permits, which fails because one is gone.
 func TestRevokeEvictsNobodyOnceItHasReturned(t *testing.T) {
 	const permit = lockPath + "/leases/_c_4f1c0a52-7c39-810e-9a3c-d2b1c5a7e9f0-lease-000000000"
 	forEach(t, map[string][]string{
