@@ -70,8 +70,8 @@ func (c *Coordinator) whileOpen(ctx context.Context, read func(context.Context) 
 
 // Events returns every event of every lock of this coordinator from now on, in order,
 // until ctx ends or Close. Each acquisition sends at most one Grant, at most one Lost,
-// then exactly one Ended; none is dropped before Close. Other events are coalesced for a slow
-// reader. Reading takes no Grant, unlike in a [Group].
+// then exactly one Ended; none is dropped before Close. Other events are coalesced for a
+// slow reader. Reading takes no Grant, unlike in a [Group].
 func (c *Coordinator) Events(ctx context.Context) <-chan events.Event {
 	return c.house.Stream.Subscribe(ctx)
 }

@@ -250,13 +250,13 @@ type writer func(p []byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// Whoever reads the Grant may have done its work before hold's write has returned. The
-// work has begun all the same. While a write is blocked, nobody has read the Grant.
+// The reader of the Grant may have done its work before hold's write has returned. The
+// work has begun all the same. While a write is blocked, the Grant was not read.
 func TestAPrintedGrantIsBegun(t *testing.T) {
 	for took, want := range map[time.Duration]duty.End{time.Millisecond: duty.Done, time.Minute: duty.NotBegun} {
 		synctest.Test(t, func(t *testing.T) {
 			read := make(chan struct{})
-			work := &stay{wrote: make(chan struct{}), out: writer(func(p []byte) (int, error) {
+			work := &stay{told: make(chan struct{}), out: writer(func(p []byte) (int, error) {
 				close(read)
 				time.Sleep(took)
 				return len(p), nil
@@ -264,7 +264,7 @@ func TestAPrintedGrantIsBegun(t *testing.T) {
 			eventstest.Must(t, work.start(events.Grant{}, "", terms{}))
 			<-read
 			eventstest.Equal(t, work.end(), want, "the end during a write of %v", took)
-			<-work.wrote
+			<-work.told
 		})
 	}
 }

@@ -54,13 +54,12 @@ type stay struct {
 	over   chan struct{}
 	yield  func()        // closes asked, once
 	finish func()        // closes both, once
-	wrote  chan struct{} // closed when the Grant was printed, or could not be
-	told   atomic.Bool   // it was printed
+	told   chan struct{} // closed once the Grant was printed
 	failed atomic.Bool
 }
 
 func newStay(c *console, out io.Writer, leads bool) *stay {
-	s := &stay{console: c, out: out, leads: leads, asked: make(chan struct{}), over: make(chan struct{}), wrote: make(chan struct{})}
+	s := &stay{console: c, out: out, leads: leads, asked: make(chan struct{}), over: make(chan struct{}), told: make(chan struct{})}
 	s.yield = sync.OnceFunc(func() { close(s.asked) })
 	s.finish = sync.OnceFunc(func() { close(s.over); s.yield() })
 	if null, err := os.Stat(os.DevNull); err == nil {
@@ -79,14 +78,13 @@ func newStay(c *console, out io.Writer, leads bool) *stay {
 // all.
 func (s *stay) start(grant events.Grant, kind string, _ terms) error {
 	go func() {
-		defer close(s.wrote)
 		if err := object(s.out, granted(grant, kind)); err != nil {
 			s.say(report{Event: "failed", Error: err.Error(), loud: true, bad: true}, "cannot print the grant: %v", err)
 			s.failed.Store(true)
 			s.finish()
 			return
 		}
-		s.told.Store(true)
+		close(s.told)
 	}()
 	return nil
 }
@@ -131,20 +129,19 @@ func (s *stay) empty() bool {
 
 func (s *stay) left() []int { return nil }
 
-// printing is how long end waits for a write. Only a blocked write takes as long.
+// printing is how long end waits for a write. Only one that is blocked, or has failed,
+// takes as long.
 const printing = 10 * time.Millisecond
 
 // end counts the work as begun once the Grant was printed. Until then nobody can know of
-// it. Whoever has read it may end the work before the write has returned here.
+// it. Its reader may end the work before the write has returned here.
 func (s *stay) end() duty.End {
 	select {
-	case <-s.wrote:
-	case <-time.After(printing):
-	}
-	if s.told.Load() {
+	case <-s.told:
 		return duty.Done
+	case <-time.After(printing):
+		return duty.NotBegun
 	}
-	return duty.NotBegun
 }
 
 func (s *stay) code() int {
