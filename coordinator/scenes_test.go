@@ -27,7 +27,7 @@ func TestCrashScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/cr
 func TestRevokeScenes(t *testing.T)    { coordtest.Scenes(t, "testdata/scenes/revoke") }
 func TestSemaphoreScenes(t *testing.T) { coordtest.Scenes(t, "testdata/scenes/semaphore.txt") }
 func TestReadWriteScenes(t *testing.T) { coordtest.Scenes(t, "testdata/scenes/readwrite.txt") }
-func TestMultiScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/multi.txt") }
+func TestMultiScenes(t *testing.T)     { coordtest.Scenes(t, "testdata/scenes/multi") }
 func TestUnfairScenes(t *testing.T)    { coordtest.Scenes(t, "testdata/scenes/unfair") }
 func TestElectionScenes(t *testing.T)  { coordtest.Scenes(t, "testdata/scenes/election.txt") }
 func TestObserverScenes(t *testing.T)  { coordtest.Scenes(t, "testdata/scenes/observe.txt") }
