@@ -30,7 +30,7 @@ var (
 
 // Hold waits for the lock and returns it with its Grant taken. If ctx ends first, it
 // returns the cause at once and withdraws in the background. Its other errors are those
-// of [Acquisition.Err]. Only Release, a loss or Close ends the returned lock.
+// of [Acquisition.Err]. Only Release, Abandon, a loss or Close ends it.
 func (l *Lock) Hold(ctx context.Context, options ...AcquireOption) (*Acquisition, error) {
 	return hold(ctx, l, options)
 }
