@@ -367,6 +367,23 @@ func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 	})
 }
 
+// TestTheEndsOfThisProcessAreShownOnce, also those of an earlier session.
+func TestTheEndsOfThisProcessAreShownOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
+		hold(t, c, "/locks/a", "ann")
+		acquire(t, c, "/locks/a", "bob")
+		p := visit(boardOf(t, c), false)
+		defer p.leave()
+		time.Sleep(3 * time.Second)
+		eventstest.Must(t, server.Expire(c.SessionID()))
+		time.Sleep(10 * time.Second)
+		eventstest.Equal(t, p.shows(), "/locks/a: bob*", "in the next session")
+		got := p.timeline()
+		eventstest.Expect(t, strings.Count(got, "own lost") == 1 && !strings.Contains(got, "left"),
+			"the timeline is %s, want one loss and nobody who left", got)
+	})
+}
+
 func TestALeaseIsShownWhileItLasts(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) {
 		lease := new(Lease)

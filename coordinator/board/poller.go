@@ -150,8 +150,12 @@ func due(began, ended time.Time, interval time.Duration) time.Time {
 func (b *Board) listen(ctx context.Context) {
 	for event := range b.c.Events(ctx) {
 		if m, ok := ownMoment(event); ok {
-			m.At = time.Now().UnixMilli()
-			b.tell(func(s *state) { s.add(m) })
+			now := time.Now()
+			m.At = now.UnixMilli()
+			b.tell(func(s *state) {
+				s.noteOutage(event, now)
+				s.add(m)
+			})
 		}
 	}
 	if ctx.Err() == nil {

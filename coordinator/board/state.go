@@ -32,7 +32,8 @@ const (
 // every change after the last number that it has.
 type state struct {
 	version uint64
-	own     int64 // this process's session
+	own     int64          // this process's session
+	mine    map[int64]bool // all sessions that this process had
 	locks   map[place]*known
 	watched map[place]*watched
 	order   []*known // in the order of the tree
@@ -48,6 +49,8 @@ type state struct {
 	took   time.Duration // how long the latest complete look took
 	pace   time.Duration // from the beginning of the latest look to the beginning of the next one
 	failed string        // why the latest look failed
+	cut    time.Time     // when the latest outage began
+	back   time.Time     // when the connection was back; before cut: it is not yet
 }
 
 // place distinguishes locks: a queue and a semaphore may share a path.
@@ -88,7 +91,9 @@ type departure struct {
 }
 
 func newState() state {
-	return state{blank: true, locks: map[place]*known{}, watched: map[place]*watched{}}
+	return state{
+		blank: true, mine: map[int64]bool{}, locks: map[place]*known{}, watched: map[place]*watched{},
+	}
 }
 
 // drop forgets the locks. The next look has nothing to compare with.
@@ -112,6 +117,7 @@ func (s *state) fail(err error, now time.Time) { s.looked, s.failed = now, err.E
 // apply takes in the result of a look: it records what is new, changed or gone, and adds
 // the corresponding moments.
 func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
+	s.mine[own] = true
 	s.version++
 	look := s.version // moments get their own numbers
 	fresh := s.seen.IsZero()
@@ -131,7 +137,7 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 		}
 		s.lose(at, look)
 		if !away {
-			s.changed(at.path, own, k.info.Contenders, nil, ended)
+			s.changed(at.path, k.info.Contenders, nil, ended)
 		}
 	}
 	if s.whole {
@@ -141,7 +147,7 @@ func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
 }
 
 // see takes in a sighting of a lock at a version, and adds the corresponding moments,
-// unless it is blind: there was no look for a long time.
+// unless it is blind: the latest one before was long ago.
 func (s *state) see(f sighting, version uint64, own int64, now time.Time, blind bool) *known {
 	at := placeOf(f.info)
 	k := s.locks[at]
@@ -157,7 +163,7 @@ func (s *state) see(f sighting, version uint64, own int64, now time.Time, blind 
 	k.held = heldSince(k.held, before, k.info.Contenders, now, blind)
 	k.version, k.lane = version, encode(k.view(own, mostInLane))
 	if !blind && f.err == nil {
-		s.changed(f.info.Path, own, before, f.info.Contenders, now)
+		s.changed(f.info.Path, before, f.info.Contenders, now)
 	}
 	return k
 }

@@ -41,13 +41,26 @@ func (s *state) add(m moment) {
 
 // changed adds the moments between two looks at a queue. This process's own grants and
 // ends come from its events, and are not added twice.
-func (s *state) changed(path string, own int64, before, after []events.Contender, now time.Time) {
+func (s *state) changed(path string, before, after []events.Contender, now time.Time) {
 	for _, c := range changes(before, after) {
-		mine := own != 0 && c.Session == own
+		mine := c.Session != 0 && s.mine[c.Session]
 		if mine && c.what != "queued" {
 			continue
 		}
 		s.add(moment{At: now.UnixMilli(), What: c.what, Path: path, Who: string(c.Data), Own: mine})
+	}
+}
+
+// noteOutage records the beginning or the end of an outage.
+func (s *state) noteOutage(event events.Event, now time.Time) {
+	switch event.(type) {
+	case events.Suspended, events.SessionExpired:
+		if !s.cut.After(s.back) { // otherwise it has begun already
+			s.cut = now
+		}
+	case events.Connected, events.Resumed:
+		s.back = now
+	default:
 	}
 }
 

@@ -95,18 +95,32 @@ func (s *state) hear(w *watched, info events.LockInfo, queue []events.Contender,
 	if info.Kind != events.LockUnfair { // the watch of an unfair lock reads the data again
 		f.carry(w.seen)
 	}
+	blind := s.missedBy(w, now)
 	w.asOf, w.seen = now, f
+	s.mine[own] = true
 	s.version++
 	switch k := s.locks[at]; {
 	case !f.empty():
-		if k = s.see(f, s.version, own, now, false); !slices.Contains(s.order, k) {
+		if k = s.see(f, s.version, own, now, blind); !slices.Contains(s.order, k) {
 			s.order = append(s.order, k)
 		}
 	case k != nil:
 		s.order = slices.DeleteFunc(s.order, func(other *known) bool { return other == k })
 		s.lose(at, s.version)
-		s.changed(at.path, own, k.info.Contenders, nil, now)
+		if !blind {
+			s.changed(at.path, k.info.Contenders, nil, now)
+		}
 	}
+}
+
+// missedBy reports whether a report of a watch may be about changes during a long outage:
+// it is the first one after it. It may arrive before the event that ends the outage.
+func (s *state) missedBy(w *watched, now time.Time) bool {
+	end := s.back
+	if s.cut.After(end) {
+		end = now
+	}
+	return !s.cut.IsZero() && end.Sub(s.cut) > patience && w.asOf.Before(end) && now.Sub(end) < patience
 }
 
 // carry takes over the data of contenders that were seen before.

@@ -59,6 +59,36 @@ func TestALockThatWasFoundIsWatched(t *testing.T) {
 	})
 }
 
+// TestGrantsDuringAnOutageWereNotSeen: after it, the watches report them first, but not
+// when they were.
+func TestGrantsDuringAnOutageWereNotSeen(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) {
+		other, c := connect(t, server), connect(t, server)
+		ann := acquire(t, other, "/locks/a", "ann")
+		acquire(t, other, "/locks/a", "bob")
+		cid := acquire(t, other, "/locks/c", "cid")
+		p := visit(boardOf(t, c), false)
+		defer p.leave()
+		time.Sleep(5 * time.Second)
+		server.Mute(c.SessionID(), true)
+		time.Sleep(time.Second)
+		ann.Release()
+		cid.Release()
+		time.Sleep(time.Minute)
+		server.Mute(c.SessionID(), false)
+		time.Sleep(time.Minute)
+		eventstest.Equal(t, p.shows(), "/locks/a: bob*", "after an outage")
+		eventstest.Expect(t, p.locks["/locks/a"].Contenders[0].Held == nil, "its grant was seen at %v, want unknown",
+			p.locks["/locks/a"].Contenders[0].Held)
+		for _, not := range []string{"granted", "left"} {
+			eventstest.Expect(t, !strings.Contains(p.timeline(), not), "the timeline has %q: %s", not, p.timeline())
+		}
+		acquire(t, other, "/locks/a", "dan")
+		time.Sleep(5 * time.Second)
+		eventstest.Contains(t, p.timeline(), "queued dan", "the timeline afterwards")
+	})
+}
+
 // TestAWatchedLockIsReadNowAndThen, because a watch reports neither a holder's new data
 // nor locks below the path.
 func TestAWatchedLockIsReadNowAndThen(t *testing.T) {
