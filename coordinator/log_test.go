@@ -159,6 +159,25 @@ func TestTheLaterLoggerCounts(t *testing.T) {
 	})
 }
 
+// TestTheLevelOfALogMayChange: each line is logged once, and long waits are logged, also
+// if the logger took no such lines at first.
+func TestTheLevelOfALogMayChange(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		log, level := &eventstest.Screen{}, &slog.LevelVar{}
+		level.Set(slog.LevelError)
+		c := coordtest.Connect(t, srv,
+			coordinator.WithSlog(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})))
+		level.Set(slog.LevelDebug)
+		coordtest.Hold(t, c.Mutex(lockPath))
+		c.Mutex(lockPath).Acquire(t.Context())
+		time.Sleep(2 * timeoutOfAll)
+		for _, line := range []string{"lock granted", "lock queued", "still waiting for the lock"} {
+			n := strings.Count(log.String(), line)
+			expect(t, n == 1, "%q is logged %d times, want once:\n%s", line, n, log)
+		}
+	})
+}
+
 // TestALongWaitIsLogged: one line per path for all waiters there, at T and then ever less
 // often, with one read per line, and none while the server turns requests away.
 func TestALongWaitIsLogged(t *testing.T) {

@@ -44,23 +44,25 @@ func limited(logger *zap.Logger) *zap.Logger {
 		return logger
 	}
 	return logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		above, err := zapcore.NewIncreaseLevelCore(core, zapcore.InfoLevel)
-		if err != nil { // the core's own level is higher
-			above = core
-		}
-		return zapcore.NewTee(debugOnly{core},
-			zapcore.NewSamplerWithOptions(above, time.Second, linesPerSecond, oneInSoMany))
+		return zapcore.NewTee(part{core, true},
+			zapcore.NewSamplerWithOptions(part{core, false}, time.Second, linesPerSecond, oneInSoMany))
 	}))
 }
 
-// debugOnly is a core without its higher levels.
-type debugOnly struct{ zapcore.Core }
+// part is either the Debug level of a core or the levels above it. The core's own level
+// may change at any time.
+type part struct {
+	zapcore.Core
+	debug bool
+}
 
 // Enabled reports whether the core takes the level.
-func (c debugOnly) Enabled(l zapcore.Level) bool { return l < zapcore.InfoLevel && c.Core.Enabled(l) }
+func (c part) Enabled(l zapcore.Level) bool {
+	return l < zapcore.InfoLevel == c.debug && c.Core.Enabled(l)
+}
 
 // Check adds the core to those that write the entry.
-func (c debugOnly) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+func (c part) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if !c.Enabled(e.Level) {
 		return ce
 	}
@@ -68,7 +70,7 @@ func (c debugOnly) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 }
 
 // With returns the core with the fields added.
-func (c debugOnly) With(fields []zapcore.Field) zapcore.Core { return debugOnly{c.Core.With(fields)} }
+func (c part) With(fields []zapcore.Field) zapcore.Core { return part{c.Core.With(fields), c.debug} }
 
 // WithSlog is [WithLogger] for a [slog.Handler]; the later option counts.
 func WithSlog(handler slog.Handler) Option {

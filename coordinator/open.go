@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/coordinator/internal/cache"
@@ -87,7 +88,7 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 		live:   live{paths: map[string]*Acquisition{}}, parted: make(chan struct{}), ended: make(chan struct{}),
 		waits: waitPath{log: log, servers: servers},
 	}
-	if cfg.Logger.Core().Enabled(zap.InfoLevel) {
+	if log.Core() != zapcore.NewNopCore() {
 		c.live.watch = c.watchWaits
 	}
 	return c, nil

@@ -55,6 +55,9 @@ func (c *Coordinator) watchWaits() {
 // timeout. The line is about the first of them in the queue.
 func (c *Coordinator) logWaits() {
 	all, again := c.live.waiters(c.cfg.Timeout)
+	if !c.cfg.Logger.Core().Enabled(zap.InfoLevel) { // for now: the level may change
+		all = nil
+	}
 	// One line per path, not per waiter: a thousand waiters would flood the log.
 	first, count := map[string]*Acquisition{}, map[string]int{}
 	for _, a := range all {
