@@ -587,7 +587,9 @@ func (s *Session) restored(c *client) {
 // predecessor left requests unanswered.
 func (s *Session) vouched(c *client, server string, err error) {
 	defer s.finish(c)
-	if outcome, _ := zkerr.Classify(err); outcome == zkerr.Unknown {
+	// Any answer has settled the debt, even one with a code that says nothing about the
+	// request.
+	if outcome, _ := zkerr.Classify(err); outcome == zkerr.Unknown && c.stuck() {
 		return // another connection follows
 	}
 	if c.phase.Load() == phaseSuspended && c.conn.State() == zk.StateHasSession {

@@ -477,6 +477,19 @@ func TestAStuckServerIsNoConnection(t *testing.T) {
 			t.Errorf("when requests are answered again the seat is told %+v, want one Reconnected", told)
 		}
 	})
+	// The first answer may have a code that does not say whether the request was executed.
+	inSession(t, func(r *rig) {
+		s := r.Seated()
+		r.Either(isA(zktest.OpPing, zktest.OpConnect), zktest.Pass(), zktest.Swallow())
+		s.Do(recipes.Create{Epoch: 1, Attempt: 1})
+		time.Sleep(time.Minute)
+		s.Fresh()
+		r.Times(1, zktest.Fail(-5), isA(zktest.OpExists))
+		time.Sleep(sessionTimeout)
+		if told := s.Fresh(); count[recipes.Reconnected](told) != 1 {
+			t.Errorf("after such an answer the seat is told %+v, want one Reconnected", told)
+		}
+	})
 }
 
 // leaving is a connection that reports when it is closed.

@@ -100,7 +100,7 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 	eventstest.Must(t, err)
 	w.login = newLogin(until, nil)
 	defer w.login.cancel()
-	_, err = w.request(handshakeFrame(0), time.Now())
+	_, err = w.request(handshakeFrame(7), time.Now())
 	eventstest.Must(t, err)
 	if err = w.login.begin(s, "zk:2181"); err == nil {
 		read = make([]byte, len(grantFrame(0, 0)))

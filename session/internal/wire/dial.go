@@ -493,7 +493,10 @@ func (d *Dialer) Failed() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.current != nil {
-		if life, good := d.current.lifetime(); life > 0 && !good {
+		switch life, good := d.current.lifetime(); {
+		case good:
+			return 0
+		case life > 0:
 			return d.failures + 1
 		}
 	}

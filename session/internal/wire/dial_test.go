@@ -51,6 +51,16 @@ func TestBackoffIsForgottenAfterALiveConnection(t *testing.T) {
 	})
 }
 
+// TestFailuresBeforeAGoodConnection do not delay the client of the next session.
+func TestFailuresBeforeAGoodConnection(t *testing.T) {
+	for lives, want := range map[time.Duration]int{time.Millisecond: 6, testTimeout: 0} {
+		p := established(t, Events{})
+		p.established = p.established.Add(-lives)
+		d := &Dialer{link: p.link, current: p.wire, failures: 5}
+		eventstest.Equal(t, d.Failed(), want, "failures after a connection of %v", lives)
+	}
+}
+
 func TestBackoffBounds(t *testing.T) {
 	rng := testRand()
 	for _, most := range []time.Duration{backoffMax, 20 * time.Second} {

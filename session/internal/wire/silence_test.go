@@ -126,6 +126,26 @@ func TestSinceWhenAServerOwesAnAnswer(t *testing.T) {
 	})
 }
 
+// TestWhatSettlesADebt of an earlier connection: an answer, or a pong if no request waits.
+func TestWhatSettlesADebt(t *testing.T) {
+	p := established(t, Events{})
+	owes := func(want bool, when string) {
+		t.Helper()
+		eventstest.Equal(t, !p.link.Owing().IsZero(), want, "an answer is owed %s", when)
+	}
+	p.link.leaveDebt(time.Now())
+	p.noteOut(requestFrame(1, opcode.Delete))
+	p.noteOut(requestFrame(xidPing, opcode.Ping))
+	p.noteIn(replyFrame(xidPing, 0))
+	owes(true, "after a pong before the answer to a request")
+	p.noteIn(replyFrame(1, 0))
+	owes(false, "after the answer")
+	p.link.leaveDebt(time.Now())
+	p.noteOut(requestFrame(xidPing, opcode.Ping))
+	p.noteIn(replyFrame(xidPing, 0))
+	owes(false, "after a pong while no request waits")
+}
+
 // TestForHowLongARequestWaits: nine tenths of the timeout, and at least as long as it
 // takes to read what has arrived.
 func TestForHowLongARequestWaits(t *testing.T) {

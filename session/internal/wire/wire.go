@@ -486,11 +486,14 @@ func (w *wire) received() {
 		w.order = slices.Delete(w.order, 0, answered)
 	}
 	reported := !w.ended.IsZero() // a hook was already called for it, without an answer
+	waits := len(w.order) > 0
 	w.mu.Unlock()
 	if !found {
 		return
 	}
-	if s.op != opcode.Ping {
+	// A stuck server may still answer pings. That shows something only if no request waits:
+	// the one that was left unanswered was not repeated, perhaps because its caller gave up.
+	if s.op != opcode.Ping || !waits {
 		w.link.settle()
 	}
 	zxid := int64At(w.head[:], 4)
@@ -525,6 +528,8 @@ func (w *wire) greeted(answer []byte) error {
 		return fmt.Errorf("%w: answered before it was asked", errHandshakeMalformed)
 	case id != 0 && asked != 0 && id != asked:
 		return fmt.Errorf("%w: asked for 0x%x, got 0x%x", errSessionReplaced, uint64(asked), uint64(id))
+	case id == 0 && asked == 0:
+		return fmt.Errorf("%w: no session", errHandshakeMalformed)
 	case password > len(answer)-minHandshakeReply:
 		// The client would allocate that much before it checks that the bytes are there.
 		return fmt.Errorf("%w: a password of %d bytes", errHandshakeMalformed, password)
