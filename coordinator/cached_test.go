@@ -461,6 +461,21 @@ func TestATryGetsALockThatIsCachedElsewhereAndIdle(t *testing.T) {
 	}
 }
 
+// TestATryWithoutAConnectionEnds in time, although it waited for an idle node.
+func TestATryWithoutAConnectionEnds(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		coordtest.Hold(t, kept(t, coordtest.Connect(t, srv)))
+		a := coordtest.Connect(t, srv).Mutex(lockPath).Acquire(t.Context(), coordinator.Try())
+		time.Sleep(10 * time.Millisecond)
+		srv.Down(true)
+		began := time.Now()
+		<-a.Done()
+		expectError(t, a.Err(), coordinator.ErrNotAcquired, "a try of a lock that is held elsewhere")
+		expect(t, time.Since(began) <= 50*time.Millisecond, "it ends %v after the connection was lost, want 50 ms at most", time.Since(began))
+		srv.Down(false)
+	})
+}
+
 // TestACachedLockIsEnteredAgain with the holder's node and turn, until the last release.
 func TestACachedLockIsEnteredAgain(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {

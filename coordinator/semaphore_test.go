@@ -90,6 +90,19 @@ func TestNoMorePermitsThanThereAre(t *testing.T) {
 	})
 }
 
+// TestAContextThatCarriesAPermitTwice counts it once, as when a function under Do uses
+// the Context of its own acquisition.
+func TestAContextThatCarriesAPermitTwice(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		s := coordtest.Connect(t, srv).Semaphore(semPath, 2)
+		one, _ := coordtest.Hold(t, s)
+		two := s.Acquire(one.Context(one.Context(t.Context())))
+		coordtest.Soon(t, two)
+		three := s.Acquire(one.Context(two.Context(one.Context(t.Context()))))
+		expectError(t, three.Err(), coordinator.ErrDeadlock, "a third of two permits")
+	})
+}
+
 // TestResizeBesideAcquire: an acquisition concurrent with Resize, from the same handle,
 // is not refused for its size. A Resize also works after the servers have lost all data
 // and restarted their transaction numbers.

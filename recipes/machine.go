@@ -263,6 +263,7 @@ type permits struct {
 	changed  bool  // news came before the answer to the survey in progress
 	unproven bool  // the latest request may have created permits that must be given back
 	doubted  bool  // the survey's answer may be from another connection than the news that we are first
+	counted  bool  // ours are among too many already
 }
 
 // fail ends the acquisition for the given reason, before a Grant.
@@ -284,6 +285,9 @@ func (m *Machine) release() []Effect {
 	m.floor = m.waited && m.rule.Exclusive() && m.leads()
 	m.state = Releasing
 	m.listing = listing{}
+	if !m.up { // nothing is held, and the servers may not answer for a long time
+		return m.finish(m.remove())
+	}
 	return m.remove()
 }
 

@@ -24,6 +24,10 @@ var (
 	reading = named(events.KindRead, 2)
 	twin    = named(events.KindRead, 5)
 
+	// idle is the node of a cached lock, which may be idle.
+	idle, _    = events.ParseName("_c_00000000-0000-8400-8000-000000000000-lock-0000000003")
+	behindIdle = Listed{Epoch: 1, Queue: []events.Name{idle, ours}, Own: ownNode}
+
 	// One contender more than is remembered is ahead.
 	behindMany = Listed{Epoch: 1, Queue: []events.Name{ahead3, ours, ahead4, contender(0), contender(1), contender(2)}, Own: ownNode}
 	opened     = Opened{Epoch: 1, Session: 77}
@@ -128,6 +132,13 @@ func situations() cases {
 	s.from("waiting, expired", "waiting", Expired{})
 
 	s["trying"] = []Input{opened, Started{Try: true}, Listed{Epoch: 1}, Created{Epoch: 1, Node: ours}}
+	s["trying, behind an idle node"] = []Input{
+		opened, Started{Try: true}, Listed{Epoch: 1, Queue: []events.Name{idle}}, Created{Epoch: 1, Node: ours}, behindIdle,
+	}
+	s.from("trying, behind an idle node, no connection", "trying, behind an idle node", Suspended{})
+	s.from("trying, listing again", "trying, behind an idle node, no connection", Reconnected{})
+	s.from("trying, listing late", "trying, listing again", Paused{1})
+	s.from("trying, busy", "trying, behind an idle node", Paused{1})
 	s.from("lapsed", "held", LeaseRanOut{})
 	s.from("lapsed, as it was to be back", "held, to be back by 7", Overdue{7})
 	s.from("lapsed after waiting", "held after waiting", LeaseRanOut{})
@@ -193,6 +204,15 @@ func TestMachineTransitions(t *testing.T) {
 		{"waiting", Withdrawn{Why: WhyTimeout}, Releasing, "delete #5"},
 		{"waiting, no connection", Withdrawn{Why: WhyContext}, Releasing, `delete #5, END "context ended"`},
 		{"waiting, expired", reopened, Creating, "create attempt 2"},
+
+		{"trying, behind an idle node", Paused{1}, Releasing, "delete #5"},
+		{"trying, behind an idle node, no connection", Paused{1}, Releasing, `delete #5, END "busy"`},
+		{"trying, busy", Suspended{}, Releasing, `END "busy"`},
+		{"trying, busy", Withdrawn{Why: WhyNoSession}, Releasing, `END "busy"`},
+		{"trying, busy", Withdrawn{Why: WhyReleased}, Releasing, ""},
+		{"trying, listing again", Paused{1}, Listing, ""},
+		{"trying, listing late", behindIdle, Releasing, "delete #5"},
+		{"trying, listing late", first, Claiming, "claim #5"},
 
 		{"advancing", Advanced{1, true, true, true}, Held, "GRANT #5 token 500"},
 		{"advancing", Advanced{2, true, false, true}, Advancing, ""},

@@ -177,11 +177,20 @@ func (m *Machine) permitsFound(own Own, inUse int32) []Effect {
 	switch {
 	case m.why != 0:
 		return m.release()
-	case inUse > m.permits.size:
+	case inUse > m.permits.size && m.permits.counted:
 		return m.giveWay()
+	case inUse > m.permits.size:
+		return m.recount()
 	default:
 		return m.claim()
 	}
+}
+
+// recount looks once more if more permits are in use than there are: another contender
+// may be about to give some back.
+func (m *Machine) recount() []Effect {
+	m.permits.counted = true
+	return m.recover()
 }
 
 // enteredAtOnce handles permits that were taken without a place in the queue.

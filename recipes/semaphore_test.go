@@ -63,6 +63,7 @@ func semaphoreSituations() cases {
 	s.from("trying, full", "trying, surveying", noRoom)
 	s.from("trying, entering", "trying, surveying", room)
 	s.from("trying, crowded", "trying, entering", crowded)
+	s.from("crowded", "entering", crowded)
 	s.from("found among the permits", "entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true})
 	s.from("held", "entering", gotIn)
 	s.from("entered too late", "entering", Entered{Epoch: 1, Permits: ownPermits})
@@ -132,7 +133,8 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"entering, withdrawn", crowded, Releasing, "delete leases/a-0000000007"},
 		{"trying, crowded", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Releasing, "delete leases/a-0000000007"},
 		{"trying, crowded", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 4}, Claiming, "claim leases/a-0000000007"},
-		{"entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Creating, "discard leases/a-0000000007, create attempt 2, REQUEUED"},
+		{"entering, unknown", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Recovering, "barrier, list"},
+		{"crowded", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Creating, "discard leases/a-0000000007, create attempt 2, REQUEUED"},
 		{"entering, unknown, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true, InUse: 5}, Releasing, "delete leases/a-0000000007"},
 		{"entering", Gone{1, ours}, Entering, ""}, // perhaps by its own transaction
 		{"entering", gotIn, Held, "GRANT leases/a-0000000007 token 500"},

@@ -332,6 +332,9 @@ func (m *Machine) stepListing(in Input) []Effect {
 		return m.fail(WhyRefused)
 	case Unknown:
 		return m.list()
+	case Paused:
+		m.patient = false // the answer says whether the idle node is gone
+		return nil
 	default:
 		return stray(in)
 	}
@@ -565,7 +568,7 @@ func (m *Machine) surveyed(in Surveyed) []Effect {
 		return m.fail(why)
 	case room:
 		floor := m.waited && m.leads()
-		m.state, m.permits.unproven = Entering, false
+		m.state, m.permits.unproven, m.permits.counted = Entering, false, false
 		s, _ := m.rule.(Semaphore)
 		return []Effect{Enter{Epoch: m.epoch, Node: m.own.Name, Permits: s.Permits, Version: in.Version,
 			Floor: floor}}
@@ -606,8 +609,8 @@ func (m *Machine) stepEntering(in Input) []Effect {
 		switch {
 		case m.why != 0:
 			return m.release()
-		case in.InUse > m.permits.size: // another contender may be about to release some
-			return m.recover()
+		case in.InUse > m.permits.size:
+			return m.recount()
 		default:
 			return m.enter(in.Fresh)
 		}
@@ -682,6 +685,9 @@ func (m *Machine) stepReleasing(in Input) []Effect {
 // in progress will say which nodes exist, it waits for that first.
 func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 	if m.why != 0 && m.state != Lapsed || m.state == Over {
+		if in.Why == WhyNoSession {
+			return m.finish(nil) // it is ending already, and the servers do not answer
+		}
 		return nil
 	}
 	if m.detect {
