@@ -159,10 +159,11 @@ func (l *Lock) init(cfg Config, drive driver) {
 
 // Want holds the options of a request.
 type Want struct {
-	Try    bool // end rather than wait for another contender
-	Keep   bool // a function holds the lock, from when it reads the Grant until Withdraw
-	Strict bool // treat a lost connection as a loss
-	Detect bool // report a previous holder that did not release
+	Try       bool // end rather than wait for another contender
+	Downgrade bool // the reader takes the place of its own writer, the only contender ahead
+	Keep      bool // a function holds the lock, from when it reads the Grant until Withdraw
+	Strict    bool // treat a lost connection as a loss
+	Detect    bool // report a previous holder that did not release
 }
 
 // Start requests the lock. It waits until ctx ends, and no longer than maxWait unless
@@ -190,7 +191,8 @@ func (l *Lock) Start(ctx context.Context, maxWait time.Duration, want Want) {
 		l.rarely().timer = time.AfterFunc(maxWait, func() { l.drive.hand(bound) })
 	}
 	l.mu.Unlock()
-	started := recipes.Started{Try: want.Try, Strict: want.Strict, Detect: want.Detect}
+	// A downgrade never waits for another contender, but a Try would find the writer ahead.
+	started := recipes.Started{Try: want.Try && !want.Downgrade, Strict: want.Strict, Detect: want.Detect}
 	l.drive.hand(message{input: started, open: ctx.Err() == nil})
 }
 
@@ -417,13 +419,14 @@ func (l *Lock) forfeit(e recipes.Lose) (report func()) {
 	runs, in := l.running, l.withdrawal(recipes.WhyLost)
 	return func() {
 		// The state has changed already, so a reader of Lost finds Valid false.
-		l.logLoss(lost)
 		tell()
 		l.mu.Lock()
 		if l.losing {
 			l.publishLoss(lost)
 		}
 		l.mu.Unlock()
+		// Not earlier, because a logger may be slow, and the caller has little time.
+		l.logLoss(lost)
 		if !runs { // otherwise Withdraw reports the end of the function
 			l.drive.hand(message{input: in})
 		}

@@ -150,6 +150,13 @@ func (l *Lock) Ending() error {
 	return l.err
 }
 
+// TakenAway reports whether the lock was lost or Close ended it, rather than its caller.
+func (l *Lock) TakenAway() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reason != 0 || l.withdrawn == recipes.WhyClosed
+}
+
 // OnEnd calls f once, as soon as the lock is not held and never will be again, or
 // immediately if that is already the case. f receives what Err will return, or would
 // return had the Grant been taken. f must not block. cancel unregisters f.

@@ -81,8 +81,9 @@ func (a *Acquisition) ReleaseAndWait(ctx context.Context) error {
 	// yet.
 	end := a.actor.Ending()
 	// After a loss there is nothing to wait for, because a refused release is not
-	// reported.
-	if lost := (*LostError)(nil); errors.As(end, &lost) || errors.Is(end, ErrClosed) {
+	// reported. The error does not show whose loss it is: a waiter whose context ends
+	// with another lock has that lock's.
+	if a.actor.TakenAway() {
 		return end
 	}
 	pending := func(cause error) error {
@@ -283,6 +284,16 @@ type owner struct {
 	next        *owner
 }
 
+// carries reports whether the chain has the acquisition.
+func (o *owner) carries(a *Acquisition) bool {
+	for ; o != nil; o = o.next {
+		if o.acquisition == a {
+			return true
+		}
+	}
+	return false
+}
+
 type ownerKey struct{}
 
 func ownerOf(ctx context.Context) *owner {
@@ -311,7 +322,9 @@ func (l *Lock) standing(ctx context.Context) (owners []*Acquisition, writer *ses
 			return nil, nil, fmt.Errorf("%w: %s is used as %s in this context, not as %s",
 				ErrKind, l.path, at.usedAs(), l.usedAs())
 		case held.lock.permits() > 0 && permits > 0: // they add up
-			permits += int64(held.lock.permits())
+			if !o.next.carries(held) { // a context may carry it more than once
+				permits += int64(held.lock.permits())
+			}
 		case l.cfg.reentrant && held.lock.rule == l.rule:
 			owners = append(owners, held)
 		case writer != nil || deadlock != nil: // the innermost holder has decided

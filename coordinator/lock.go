@@ -157,10 +157,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		owners, writer, err = l.standing(ctx)
 	}
 	if err == nil && writer != nil {
-		// A reader in its own writer's place waits for no other contender, and a Try
-		// would find the writer ahead. The create also contains the path of the writer's
-		// node.
-		cfg.try = false
+		// The create also contains the path of the writer's node.
 		if size := l.size + len(cfg.data) + len(c.chroot) + len(l.path); size+overhead > session.MaxRequest {
 			err = l.tooLarge(cfg, size)
 		}
@@ -207,7 +204,7 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 		l.evictCached() //nolint:contextcheck // it may start a watch, which lasts as long as the lock is held
 	}
 	a.actor.Start(ctx, cfg.maxWait, actors.Want{
-		Try: cfg.try, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect,
+		Try: cfg.try, Downgrade: writer != nil, Keep: cfg.keep, Strict: c.cfg.LossOnSuspend, Detect: l.cfg.detect,
 	})
 	if cfg.feed != nil && a.isDone() {
 		c.live.leave(a) // the group was closed and released it before it entered

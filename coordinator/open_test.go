@@ -105,8 +105,9 @@ func TestATryIsBounded(t *testing.T) {
 			coordtest.Case(t, fmt.Sprint("mute ", mute, ", T ", timeout), func(t *testing.T, srv *zktest.Server) {
 				srv.Down(!mute)
 				c := opened(t, srv.Addr(), srv.Option(), coordinator.WithSessionTimeout(timeout))
+				writer := c.ReadWrite("/downgrade").Write().Acquire(t.Context())
 				if mute {
-					eventstest.Must(t, c.Ready(t.Context()))
+					coordtest.Soon(t, writer)
 					srv.MuteAll(true)
 				}
 				why := errors.New("too late")
@@ -131,6 +132,10 @@ func TestATryIsBounded(t *testing.T) {
 				kinds["crash"] = c.Mutex("/crash", coordinator.DetectCrash())
 				for _, kind := range kinds {
 					ends(kind.Acquire(t.Context(), try), bound, coordinator.ErrNoSession)
+				}
+				if mute { // a reader in the place of a writer, which need not wait for others
+					inside := context.WithoutCancel(writer.Context(t.Context()))
+					ends(c.ReadWrite("/downgrade").Read().Acquire(inside, try), bound, coordinator.ErrNoSession)
 				}
 				ends(l.Acquire(ctx, try), time.Second, why)
 				ends(l.Acquire(t.Context(), try, late), bound+time.Second,

@@ -109,6 +109,20 @@ func TestReleaseAndWait(t *testing.T) {
 		<-lost.Lost()
 		expectError(t, lost.ReleaseAndWait(t.Context()), coordinator.ErrNodeRemoved, "a lost lock")
 
+		// A waiter that ends with another lock is not lost: it has a node to delete.
+		held, _ = coordtest.Hold(t, other.Mutex(lockPath))
+		lost, grant = coordtest.Hold(t, c.Mutex("/outer"))
+		waits = c.Mutex(lockPath).Acquire(lost.Context(t.Context()))
+		synctest.Wait()
+		expect(t, len(srv.Children(lockPath)) == 2, "there are %v, want a holder and a waiter", srv.Children(lockPath))
+		strike(srv, zktest.Delay(time.Second), isA(zktest.OpDelete, zktest.OpMulti))
+		eventstest.Must(t, srv.Delete(grant.Node))
+		<-lost.Lost()
+		synctest.Wait() // its context ends the wait
+		expectError(t, waits.ReleaseAndWait(t.Context()), coordinator.ErrNodeRemoved, "one that waits under a lost lock")
+		expect(t, len(srv.Children(lockPath)) == 1, "that waiter has left %v there, want the holder's node", srv.Children(lockPath))
+		eventstest.Must(t, held.ReleaseAndWait(t.Context()))
+
 		outer, _ := coordtest.Hold(t, c.Mutex(lockPath, coordinator.Reentrant()))
 		inner := c.Mutex(lockPath, coordinator.Reentrant()).Acquire(outer.Context(t.Context()))
 		coordtest.Soon(t, inner)
