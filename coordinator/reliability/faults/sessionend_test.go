@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -107,24 +106,9 @@ func fullCoordinator(
 	t *testing.T, e *ensemble.Ensemble, prefix string, length int, options []coordinator.Option, more ...coordinator.Option,
 ) *coordinator.Coordinator {
 	t.Helper()
-	ctx := patiently(t)
-	c, err := coordinator.Connect(ctx, e.Connect(), append(more, options...)...)
-	eventstest.Must(t, err)
-	t.Cleanup(func() { _ = c.Close() }) // it may have crashed
-	const hands = 64
-	var all sync.WaitGroup
-	for hand := range hands {
-		all.Go(func() {
-			for i := hand; ; i += hands {
-				path := fmt.Sprintf("%s%0*d", prefix, length-len(prefix), i)
-				if _, err := c.Mutex(path).Acquire(ctx).Wait(ctx); err != nil {
-					eventstest.ErrorIs(t, err, coordinator.ErrSessionFull, "no grant of %s", path)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
+	c := filled(t, e, append(more, options...), func(c *coordinator.Coordinator, i int) (coordinator.Handle, []coordinator.AcquireOption) {
+		return c.Mutex(fmt.Sprintf("%s%0*d", prefix, length-len(prefix), i)), nil
+	})
 	if now := c.Nodes(); now.Budget-now.Bytes >= length+60 {
 		t.Errorf("the session refuses nodes, and is not full: %+v", now)
 	}
@@ -135,18 +119,38 @@ func fullCoordinator(
 // longest names, at a short path.
 func fullOfPermits(t *testing.T, e *ensemble.Ensemble, options []coordinator.Option) *coordinator.Coordinator {
 	t.Helper()
+	const each = 20
+	return filled(t, e, options, func(c *coordinator.Coordinator, i int) (coordinator.Handle, []coordinator.AcquireOption) {
+		return c.Semaphore(fmt.Sprint("/p", i), each), []coordinator.AcquireOption{coordinator.Permits(each)}
+	})
+}
+
+// filled returns a coordinator that holds as many of these locks as fit. It acquires many
+// at once, because each takes a write to every server's disk.
+func filled(
+	t *testing.T, e *ensemble.Ensemble, options []coordinator.Option,
+	lock func(c *coordinator.Coordinator, i int) (coordinator.Handle, []coordinator.AcquireOption),
+) *coordinator.Coordinator {
+	t.Helper()
 	ctx := patiently(t)
 	c, err := coordinator.Connect(ctx, e.Connect(), options...)
 	eventstest.Must(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	const each = 20
-	for i := 0; ; i++ {
-		_, err := c.Semaphore(fmt.Sprint("/p", i), each).Acquire(ctx, coordinator.Permits(each)).Wait(ctx)
-		if errors.Is(err, coordinator.ErrSessionFull) {
-			return c
-		}
-		eventstest.Must(t, err)
+	t.Cleanup(func() { _ = c.Close() }) // it may have crashed
+	const hands = 64
+	var all sync.WaitGroup
+	for hand := range hands {
+		all.Go(func() {
+			for i := hand; ; i += hands {
+				l, options := lock(c, i)
+				if _, err := l.Acquire(ctx, options...).Wait(ctx); err != nil {
+					eventstest.ErrorIs(t, err, coordinator.ErrSessionFull, "no grant of lock %d", i)
+					return
+				}
+			}
+		})
 	}
+	all.Wait()
+	return c
 }
 
 // anEndTooLarge ends a session as large as servers can read, and one that is one byte
