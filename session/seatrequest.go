@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"path"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -250,7 +251,7 @@ func (r *seatRequest) run(c *client) (in recipes.Input, err error) {
 		}
 	case recipes.Watch:
 		t.drop(c, r.before)
-		if t.single != nil && c.watches.Subscribed(t.single.node, t) {
+		if t.single != nil && slices.Contains(c.watches.Subscribers(t.single.node), t) {
 			return nil, nil // the watch of the last look is still armed
 		}
 		return c.watch(t, e)

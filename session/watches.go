@@ -236,7 +236,7 @@ func (r *rearm) admit(s *Session) { s.pending.add(r) }
 func (r *rearm) urgency() urgency { return handing }
 
 func (r *rearm) do(c *client) (func(*Session), error) {
-	if !c.watches.Wanted(r.node) {
+	if len(c.watches.Subscribers(r.node)) == 0 {
 		return func(*Session) {}, nil
 	}
 	_, err := c.follow(ofNode, r.node, nil)

@@ -194,20 +194,6 @@ func (s *Set[S, V]) Drop(path string, who S) {
 	s.keep(path, p)
 }
 
-// Subscribed reports whether the subscriber has subscribed to a path.
-func (s *Set[S, V]) Subscribed(path string, who S) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Contains(s.paths[path].subscribers, who)
-}
-
-// Wanted reports whether a path has subscribers.
-func (s *Set[S, V]) Wanted(path string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.paths[path].subscribers) > 0
-}
-
 // Subscribers returns the subscribers of a path.
 func (s *Set[S, V]) Subscribers(path string) []S {
 	s.mu.Lock()
