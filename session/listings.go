@@ -226,7 +226,7 @@ func (r *seatRequest) discardMade(s *Session) {
 		}
 		for _, name := range found.queue {
 			if strings.HasPrefix(name.Text, head(name.Kind, r.guid)) {
-				s.take(removalOf(below(r.wants.dirs[i], name.Text)))
+				s.take(&removal{node: below(r.wants.dirs[i], name.Text)})
 			}
 		}
 	}
@@ -234,7 +234,7 @@ func (r *seatRequest) discardMade(s *Session) {
 	if t := r.seat; t.permits != nil {
 		for _, node := range t.nodes(t.ownNode()) {
 			if strings.HasPrefix(node, path.Join(t.permits.dir, head(0, r.guid))) {
-				s.take(removalOf(node))
+				s.take(&removal{node: node})
 			}
 		}
 	}

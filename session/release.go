@@ -161,21 +161,15 @@ func (j *jointDelete) do(c *client) (func(*Session), error) {
 type removal struct {
 	slot
 
-	node    string
-	load    budget.Load
-	counted bool
-	debt    budget.Debt // the node counts in the budget until it is known to be gone
-}
-
-func removalOf(node string) *removal {
-	return &removal{node: node, load: budget.Node(len(path.Dir(node)), len(node))}
+	node string
+	debt budget.Debt // the node counts in the budget until it is known to be gone
 }
 
 // admit counts the node in the budget. It may belong to this session, and its seat may
 // have queued up again with another node.
 func (r *removal) admit(s *Session) {
-	if !r.counted {
-		r.debt, r.counted = s.budget.Remove(r.load), true
+	if r.debt == (budget.Debt{}) {
+		r.debt = s.budget.Remove(budget.Node(len(path.Dir(r.node)), len(r.node)))
 		s.showFill()
 	}
 	s.pending.add(r)
@@ -184,31 +178,20 @@ func (r *removal) admit(s *Session) {
 func (r *removal) urgency() urgency { return handing }
 
 func (r *removal) do(c *client) (func(*Session), error) {
-	again, gone := c.discard(r.node)
+	outcome, err := zkerr.Classify(c.conn.Delete(r.node, anyVersion))
+	gone := outcome == zkerr.Done || errors.Is(err, zk.ErrNoNode)
+	if outcome.Settled() && !gone {
+		c.logger.Error("could not delete a node that no acquisition uses", zap.String("node", r.node),
+			zap.Error(err))
+	}
 	return func(s *Session) {
-		if again {
+		if !outcome.Settled() {
 			s.again(c, r)
 			return
 		}
 		s.budget.Removed(r.debt, gone)
 		s.roomMade()
 	}, nil
-}
-
-// discard deletes a node. It reports whether to try again, and whether the node is known
-// to be gone.
-func (c *client) discard(node string) (again, gone bool) {
-	outcome, err := zkerr.Classify(c.conn.Delete(node, anyVersion))
-	switch {
-	case outcome == zkerr.Done || errors.Is(err, zk.ErrNoNode):
-		return false, true
-	case !outcome.Settled():
-		return true, false
-	default:
-		c.logger.Error("could not delete a node that no acquisition uses", zap.String("node", node),
-			zap.Error(err))
-		return false, false
-	}
 }
 
 // renewDirectory deletes a directory whose numbers are almost used up, together with the

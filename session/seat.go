@@ -229,7 +229,7 @@ func (t *Seat) discard(e recipes.Discard) {
 		return
 	}
 	for _, node := range t.nodes(t.at(e.Node)) {
-		t.session.take(removalOf(node))
+		t.session.take(&removal{node: node})
 	}
 }
 
