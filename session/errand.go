@@ -166,8 +166,12 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 		// The directories created above now have nodes, so they must not be deleted as
 		// bare ones.
 		if dirs != nil && a.Result == recipes.ResultDone {
-			filled := dirs
-			t.session.loop.Post(func() { t.session.filled(filled) })
+			filled, s := dirs, t.session
+			s.loop.Post(func() {
+				for _, dir := range filled {
+					s.leftovers.Filled(dir)
+				}
+			})
 		}
 		m := c.means(t, x, p, a)
 		if a.Result != recipes.ResultDone {

@@ -38,32 +38,14 @@ const mostBare = 64
 func (s *Session) madeContainer(dir string, czxid int64) {
 	if strings.HasPrefix(dir, s.chroot+"/") {
 		s.leftovers.Made(dir, czxid, time.Now())
-		if s.leftovers.timer == nil {
-			s.scheduleCleanup()
-		}
-	}
-}
-
-// filled notes that directories that were just created have nodes.
-func (s *Session) filled(dirs []string) {
-	for _, dir := range dirs {
-		s.leftovers.Filled(dir)
-	}
-}
-
-// leftBehind notes that a seat no longer has nodes in its directories.
-func (s *Session) leftBehind(t *Seat) {
-	now := time.Now()
-	t.eachDir(func(dir string) { s.leftovers.Left(dir, now) })
-	if s.leftovers.timer == nil {
 		s.scheduleCleanup()
 	}
 }
 
-// scheduleCleanup sets the timer for the next directory. It is called only while no timer
-// is set: a directory added later never becomes due earlier.
+// scheduleCleanup sets the timer for the next directory, unless it is set: a directory
+// added later never becomes due earlier.
 func (s *Session) scheduleCleanup() {
-	if s.closing {
+	if s.closing || s.leftovers.timer != nil {
 		return
 	}
 	if wait, ok := s.leftovers.Wait(time.Now()); ok {
@@ -104,9 +86,7 @@ func (r *cleanup) do(c *client) (func(*Session), error) {
 	fate, err := c.removeLeftover(r.Leftover)
 	return func(s *Session) {
 		s.leftovers.Ended(r.Leftover, fate, time.Now())
-		if s.leftovers.timer == nil {
-			s.scheduleCleanup()
-		}
+		s.scheduleCleanup()
 	}, err
 }
 

@@ -184,7 +184,9 @@ func (t *Seat) Close() {
 	t.mu.Unlock()
 
 	if !s.leftovers.Empty() {
-		s.leftBehind(t)
+		now := time.Now()
+		t.eachDir(func(dir string) { s.leftovers.Left(dir, now) })
+		s.scheduleCleanup()
 	}
 }
 
