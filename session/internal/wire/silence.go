@@ -86,10 +86,10 @@ const (
 // quarters of the patience are used up: an answer that takes no longer than the previous
 // write has usually arrived by then.
 func (q Silence) Next(now time.Time) (Move, time.Duration) {
-	left, ok := q.left(now)
-	ahead := q.patience(now) / 4
+	patience := q.patience(now)
+	left, ahead := q.Since.Add(patience).Sub(now), patience/4
 	switch {
-	case !ok:
+	case q.Since.IsZero() || patience >= ClientPatience(q.Timeout):
 		return MoveNone, 0
 	case q.Others == OthersUnknown && left <= ahead:
 		return MoveAsk, max(left, 0)
@@ -100,18 +100,8 @@ func (q Silence) Next(now time.Time) (Move, time.Duration) {
 	case q.Others == OthersServe:
 		return MoveHangUp, 0
 	default:
-		return MoveWait, q.patience(now) // an answer of another server triggers the next look
+		return MoveWait, patience // an answer of another server triggers the next look
 	}
-}
-
-// left returns how much longer to wait for the answer; at 0 or less, the session hangs
-// up. ok is false if nothing is owed, or if hanging up is left to the client.
-func (q Silence) left(now time.Time) (wait time.Duration, ok bool) {
-	patience := q.patience(now)
-	if q.Since.IsZero() || patience >= ClientPatience(q.Timeout) {
-		return 0, false
-	}
-	return q.Since.Add(patience).Sub(now), true
 }
 
 // patience returns how long a silence is tolerated.
