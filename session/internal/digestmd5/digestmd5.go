@@ -4,6 +4,7 @@
 package digestmd5
 
 import (
+	"bytes"
 	"crypto/md5" //nolint:gosec // the mechanism asks for it
 	"encoding/hex"
 	"errors"
@@ -67,16 +68,7 @@ func text(s string) []byte {
 	return latin
 }
 
-func join(parts ...[]byte) []byte {
-	var all []byte
-	for i, p := range parts {
-		if i > 0 {
-			all = append(all, ':')
-		}
-		all = append(all, p...)
-	}
-	return all
-}
+func join(parts ...[]byte) []byte { return bytes.Join(parts, []byte{':'}) }
 
 func hash(b []byte) string {
 	sum := md5.Sum(b) //nolint:gosec // as above
