@@ -541,17 +541,18 @@ func (t *Seat) token(own string) int64 {
 	return t.born
 }
 
-// follow sets the other node to watch, and returns the previous one.
-func (t *Seat) follow(pred string) (before string) {
+// follow sets the other node to watch. It returns the previous one, and the zxid that
+// created that one, or 0.
+func (t *Seat) follow(pred string) (before string, czxid int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return ""
+		return "", 0
 	}
-	if before = t.pred; before != pred {
+	if before, czxid = t.pred, t.ahead; before != pred {
 		t.pred, t.ahead = pred, 0
 	}
-	return before
+	return before, czxid
 }
 
 // Ahead returns the path of the node that a waiter watches, or "". Any goroutine may call
@@ -572,16 +573,6 @@ func (t *Seat) sawPred(pred string, czxid int64) {
 	if t.pred == pred {
 		t.ahead = czxid
 	}
-}
-
-// sawAhead returns the zxid that created the node if it is the watched one, or 0.
-func (t *Seat) sawAhead(node string) int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.pred != node {
-		return 0
-	}
-	return t.ahead
 }
 
 // want subscribes the seat to its own node, unless it has another one or none by now. It

@@ -26,8 +26,8 @@ func TestALateListingDoesNotTakeTheInterestAway(t *testing.T) {
 func TestTheLaterWatchCounts(t *testing.T) {
 	c := &client{}
 	s := &Seat{content: &content{}}
-	first := s.follow("/dir/a")
-	second := s.follow("/dir/b")
+	first, _ := s.follow("/dir/a")
+	second, _ := s.follow("/dir/b")
 	expect(t, first == "" && second == "/dir/a",
 		"the watches took the place of %q and %q, want none and /dir/a", first, second)
 	s.drop(c, second)

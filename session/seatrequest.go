@@ -71,11 +71,11 @@ func (t *Seat) ask(effect recipes.Effect) *seatRequest {
 		// precedes the listing.
 		r.wants = &listNeeds{dirs: dirs, barrier: e.Barrier && len(dirs) > 0}
 	case recipes.Watch:
-		r.before = t.follow(t.at(e.Node))
+		r.before, _ = t.follow(t.at(e.Node))
 	case recipes.Advance:
-		// Read before follow is called, which forgets that zxid.
-		r.past = t.sawAhead(t.at(e.Past))
-		r.before = t.follow(t.at(e.Next))
+		if r.before, r.past = t.follow(t.at(e.Next)); r.before != t.at(e.Past) {
+			r.past = 0 // of another node
+		}
 	case recipes.Enter:
 		_, r.guid = t.attempted()
 	}
