@@ -40,7 +40,7 @@ type followers[W, T any] struct {
 	paced   bool // at most one read per probe interval
 
 	mu  sync.Mutex
-	all map[QueuePlace]*follower[W, T]
+	all map[QueuePlace]*follower[W, T] // those that have observers
 }
 
 // observer may follow several places, and receives their words together.
@@ -123,7 +123,7 @@ func (f *followers[W, T]) end(o *observer[W, T]) {
 			func(of observation[W, T]) bool { return of.observer == o })
 		if len(w.observers) == 0 {
 			w.end()
-			w.remove()
+			delete(f.all, w.at)
 		}
 	}
 }
@@ -225,15 +225,6 @@ func (w *follower[W, T]) over() {
 	defer w.of.mu.Unlock()
 	for _, o := range slices.Clone(w.observers) {
 		w.of.end(o.observer)
-	}
-	w.remove()
-}
-
-// remove removes the follower from the map, unless another one has replaced it. It is
-// called with mu held.
-func (w *follower[W, T]) remove() {
-	if w.of.all[w.at] == w {
-		delete(w.of.all, w.at)
 	}
 }
 
