@@ -398,9 +398,6 @@ const (
 	mostAnswer = 4 << 10
 )
 
-// errServesNot reports a server that would not accept a session.
-var errServesNot = errors.New("it does not serve")
-
 // Ask reports whether a server other than the current one says that it serves, and if so
 // makes it the next one to dial. A session asks before it hangs up on a silent server: if
 // no other server answers, or all are as slow, hanging up costs time that the lease
@@ -456,7 +453,7 @@ func (d *Dialer) ask(ctx context.Context, s server) error {
 	}
 	answer, _ := io.ReadAll(io.LimitReader(conn, mostAnswer)) // an incomplete answer is good enough
 	if !says(answer) {
-		return errServesNot
+		return errors.New("it does not serve") // it would not accept a session
 	}
 	return nil
 }

@@ -32,10 +32,7 @@ type Identity struct {
 // own.
 var ErrDenied = errors.New("authentication failed")
 
-var (
-	errRefused         = errors.New("the server refuses the name or the proof")
-	errIdentityRefused = errors.New("the server refuses it, or has no such scheme")
-)
+var errRefused = errors.New("the server refuses the name or the proof")
 
 // exchangeError reports why an exchange failed. If the exchange had begun, the server has
 // already renewed the session.
@@ -114,7 +111,7 @@ func (l *login) prove(w io.Writer, r io.Reader) error {
 		body = appendBytes(body, id.Auth)
 		if _, err := roundTrip(w, r, opcode.Auth, body); err != nil {
 			if errors.Is(err, errRefused) { // servers do not say which of the two it is
-				err = errIdentityRefused
+				err = errors.New("the server refuses it, or has no such scheme")
 			}
 			if id.Scheme == "ensemble" && isEnd(err) { // a server with another name does not answer
 				err = fmt.Errorf("%w (one of: the server is of another ensemble; the connection was lost)",

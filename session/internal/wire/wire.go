@@ -826,10 +826,7 @@ func int64At(b []byte, at int) int64 { return int64(binary.BigEndian.Uint64(b[at
 // The rest of the file puts into words why a server may have ended a connection, because
 // servers give no reason.
 
-var (
-	errEnded       = errors.New("the server, or something on the way to it, closed the connection")
-	errEndedAtOnce = errors.New("the connection was closed as soon as it was made")
-)
+var errEnded = errors.New("the server, or something on the way to it, closed the connection")
 
 // Two reasons why a connection may end as soon as it begins.
 const (
@@ -860,7 +857,8 @@ func endedAtOnce(err error) error {
 	if !isEnd(err) {
 		return err
 	}
-	return fmt.Errorf("%w: %w (one of: %s; %s)", errEndedAtOnce, err, noRoom, nobodyThere)
+	return fmt.Errorf("the connection was closed as soon as it was made: %w (one of: %s; %s)",
+		err, noRoom, nobodyThere)
 }
 
 // explain adds to err every reason that a server may have, because none can be singled
