@@ -65,17 +65,6 @@ func (c *client) advance(t *Seat, e recipes.Advance, past int64, warm bool) (in 
 	return in, err
 }
 
-// advanceKnown returns the answer to an advance for a warm session that need not read the
-// floor, or nil.
-func (c *client) advanceKnown(t *Seat, e recipes.Advance) recipes.Input {
-	a := recipes.Handoff{}.Knows(c.dirs.isFree(t.dir, e.Past.Text, e.Next.Text)).Claims()
-	if a.Wants(recipes.PartFloor) {
-		return nil
-	}
-	advanced, _ := a.Answer(e.Epoch)
-	return advanced
-}
-
 // readDirectory reads the directory's data.
 func (c *client) readDirectory(dir string) (recipes.DirectoryData, error) {
 	data, stat, err := c.conn.Get(dir)

@@ -166,10 +166,12 @@ func (s *Session) isKnown(r *seatRequest) bool {
 		return false
 	}
 	var in recipes.Input = recipes.Claimed{Epoch: r.epoch}
-	if advance, is := r.effect.(recipes.Advance); is {
-		if in = c.advanceKnown(r.seat, advance); in == nil {
+	if e, is := r.effect.(recipes.Advance); is {
+		a := recipes.Handoff{}.Knows(c.dirs.isFree(r.seat.dir, e.Past.Text, e.Next.Text)).Claims()
+		if a.Wants(recipes.PartFloor) {
 			return false // the directory's data must be read
 		}
+		in, _ = a.Answer(r.epoch)
 	}
 	// No answer precedes this Grant, so the client may connect to a server with an older
 	// state; see Seat.news.
