@@ -683,20 +683,14 @@ func (c *client) onFailed(err error) {
 	}
 }
 
-// rewatch arms the watch on a path again for its subscribers. Like the next two methods,
-// it does not block.
+// rewatch arms the watch on a path again for its subscribers. It does not block.
 func (c *client) rewatch(path string) {
 	c.session.submit(&rearm{slot: slot{epoch: c.epoch}, node: path})
 }
 
-// verify finds out whether the seat's node still exists.
+// verify finds out whether the seat's node still exists. It does not block.
 func (c *client) verify(t *Seat) {
 	c.session.submit(&verification{slot: slot{epoch: c.epoch}, seat: t})
-}
-
-// revocationRequested passes a revocation request on to the owner of the node.
-func (c *client) revocationRequested(node string, revocation revocationRead) {
-	c.session.loop.Post(func() { c.session.passRevocation(c, node, revocation) })
 }
 
 // An outage is logged only if it lasts.

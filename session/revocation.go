@@ -29,12 +29,6 @@ import (
 // first. A holder whose node is not marked as revocable (see [events.MarkRevocable])
 // receives the request without a deadline.
 
-// revocationRead is a revocation request as read from a node.
-type revocationRead struct {
-	czxid int64          // of the node that was read
-	by    recipes.Moment // the earliest deadline read so far; 0: none
-}
-
 // onNodeData handles the data returned by the read that armed the node's watch, and
 // reports a revocation request in them.
 func (c *client) onNodeData(node string, data []byte, stat *zk.Stat) {
@@ -47,7 +41,7 @@ func (c *client) onNodeData(node string, data []byte, stat *zk.Stat) {
 	if w.bounded && events.HasMark(node, events.MarkRevocable) {
 		by = actors.MomentOf(c.clock.now().Add(w.grace))
 	}
-	c.revocationRequested(node, revocationRead{czxid: stat.Czxid, by: c.noteRevocation(node, by)})
+	c.passRevocation(node, stat.Czxid, c.noteRevocation(node, by))
 }
 
 // noteRevocation notes a revocation request and its deadline, from the read that armed
@@ -102,19 +96,23 @@ func (s *Session) repeatRequest(c *client, seat *Seat, own events.Name) {
 	}
 }
 
-// passRevocation passes the request on to all subscribers of the node; machines of other
-// seats ignore it. No request is missed, because the data are read whenever the watch is
-// armed, and changing them fires it.
+// passRevocation passes a request that was read on to all subscribers of the node;
+// machines of other seats ignore it. by is the earliest deadline read so far, or 0. No
+// request is missed, because the data are read whenever the watch is armed, and changing
+// them fires it.
 //
 // A lock's single node may have been replaced by the time this is delivered; czxid
 // identifies the one that was read.
-func (s *Session) passRevocation(c *client, node string, revocation revocationRead) {
-	for _, seat := range c.watches.Subscribers(node) {
-		if seat.single != nil && seat.token(node) != revocation.czxid {
-			continue
+func (c *client) passRevocation(node string, czxid int64, by recipes.Moment) {
+	s := c.session
+	s.loop.Post(func() {
+		for _, seat := range c.watches.Subscribers(node) {
+			if seat.single != nil && seat.token(node) != czxid {
+				continue
+			}
+			s.tell(seat, recipes.RevocationRequested{Epoch: c.epoch, Node: seat.name(node), By: by}, nil)
 		}
-		s.tell(seat, recipes.RevocationRequested{Epoch: c.epoch, Node: seat.name(node), By: revocation.by}, nil)
-	}
+	})
 }
 
 // deadline is when a lock must be released, after a revocation request.

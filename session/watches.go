@@ -103,7 +103,7 @@ func (c *client) follow(of aspect, node string, t *Seat) (snapshot, error) {
 	if s.armed {
 		c.onNodeData(node, s.data, s.stat)
 	} else if by, requested := c.requestIn(node); requested {
-		c.revocationRequested(node, revocationRead{czxid: s.stat.Czxid, by: by})
+		c.passRevocation(node, s.stat.Czxid, by)
 	}
 	c.found(node, t, s.stat)
 	return s, nil
