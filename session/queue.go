@@ -267,7 +267,8 @@ type slot struct {
 
 func (p *slot) where() *slot { return p }
 
-// These do nothing, for requests that do not need them.
+// These are the defaults of a request.
+func (*slot) urgency() urgency   { return handing }
 func (*slot) onDequeue(*Session) {}
 func (*slot) refuse(*Session)    {}
 

@@ -116,8 +116,6 @@ func (r *seatRequest) gatherDeletes(s *Session) request {
 
 func (j *jointDelete) admit(s *Session) { s.pending.add(j) }
 
-func (j *jointDelete) urgency() urgency { return handing }
-
 func (j *jointDelete) refuse(s *Session) {
 	for _, r := range j.of {
 		r.refuse(s)
@@ -174,8 +172,6 @@ func (r *removal) admit(s *Session) {
 	}
 	s.pending.add(r)
 }
-
-func (r *removal) urgency() urgency { return handing }
 
 func (r *removal) do(c *client) (func(*Session), error) {
 	outcome, err := zkerr.Classify(c.conn.Delete(r.node, anyVersion))

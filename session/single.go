@@ -172,8 +172,6 @@ func (v *verification) admit(s *Session) {
 	}
 }
 
-func (v *verification) urgency() urgency { return handing }
-
 func (v *verification) do(c *client) (func(*Session), error) {
 	node, err := c.follow(ofNode, v.seat.single.node, v.seat)
 	outcome, err := zkerr.Classify(err)

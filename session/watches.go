@@ -233,8 +233,6 @@ type rearm struct {
 
 func (r *rearm) admit(s *Session) { s.pending.add(r) }
 
-func (r *rearm) urgency() urgency { return handing }
-
 func (r *rearm) do(c *client) (func(*Session), error) {
 	if len(c.watches.Subscribers(r.node)) == 0 {
 		return func(*Session) {}, nil
