@@ -628,8 +628,9 @@ func (c *client) onAnswered(a wire.Answer) {
 	// The lease counts from when the request was sent: the servers may have renewed the
 	// session that early.
 	if c.lease.Answered(a.Sent, a.Answered, a.Op, a.Err, a.Timeout) {
-		// The lease had run out, and another session may have acted on that.
-		s.loop.Post(func() { s.renewedLate(c) })
+		// It was renewed too late: the lease had run out, and a caller may have seen that,
+		// or another session may have acted on it.
+		s.postFor(c, func() { s.ranOut(c) })
 	}
 	if s.cfg.OnLease != nil {
 		if deadline := c.lease.Deadline(); !deadline.Equal(c.shown) {

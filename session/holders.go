@@ -250,8 +250,11 @@ func (s *Session) cover(c *client) {
 	}
 }
 
-// ranOut sends LeaseRanOut to all holders, which then no longer hold.
+// ranOut sends LeaseRanOut to all holders, if there are any. Then they no longer hold.
 func (s *Session) ranOut(c *client) {
+	if len(s.holders) == 0 {
+		return
+	}
 	c.logger.Warn("lease ran out; every held lock counts as lost", zapSession(c),
 		zap.Int("holders", len(s.holders)))
 	if s.cfg.OnLease != nil {
@@ -259,14 +262,6 @@ func (s *Session) ranOut(c *client) {
 	}
 	for seat := range s.holders {
 		s.tell(seat, recipes.LeaseRanOut{}, nil)
-	}
-}
-
-// renewedLate ends all holds because the lease was renewed too late: they were invalid
-// for a moment, and a caller may have seen that.
-func (s *Session) renewedLate(c *client) {
-	if !c.isOver() && len(s.holders) > 0 {
-		s.ranOut(c)
 	}
 }
 
@@ -286,9 +281,7 @@ func (s *Session) tend(c *client) {
 	case !now.Before(c.lease.Deadline()):
 		c.pacer = nil
 		clear(s.next)
-		if len(s.holders) > 0 {
-			s.ranOut(c)
-		}
+		s.ranOut(c)
 		return
 	}
 	s.cover(c)
