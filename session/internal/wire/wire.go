@@ -50,13 +50,6 @@ var (
 // its data.
 var ErrRefused = errors.New("handshake refused")
 
-// refusedError is an error in which errors.Is finds ErrRefused. It has the text of the
-// wrapped error.
-type refusedError struct{ error }
-
-func (r refusedError) Unwrap() error        { return r.error }
-func (r refusedError) Is(target error) bool { return target == ErrRefused }
-
 const (
 	xidEvent int32 = -1 // a watch event, which answers no request
 	xidPing  int32 = -2
@@ -682,11 +675,12 @@ func (w *wire) lose(err error) error {
 	case ours:
 		return err
 	case handshaking && (errors.As(err, &failed) || errors.Is(err, ErrDenied)):
-		err = refusedError{err}
+		err = zkerr.Sentinel(err.Error(), err, ErrRefused)
 	case handshaking && errors.Is(err, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("%w: %w", errHandshakeTimeout, err)
 	case handshaking:
-		err = refusedError{e.explain(err)}
+		err = e.explain(err)
+		err = zkerr.Sentinel(err.Error(), err, ErrRefused)
 	default:
 		err = e.explain(err)
 	}
