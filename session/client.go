@@ -471,7 +471,11 @@ func (s *Session) happened(c *client, ev zk.Event) {
 		if c.watches.Changed(ev.Path) {
 			c.rewatch(ev.Path)
 		}
-		s.rewritten(c, ev.Path)
+		// Whether a lock's single node was also replaced becomes known when its owner
+		// watches it again (see found), but not if the owner no longer holds the lock.
+		if t := c.owners.of(ev.Path); t != nil {
+			t.single.uncertain.Store(true)
+		}
 		s.tellChanged(c, ofData.key(ev.Path), false)
 	case zk.EventNodeChildrenChanged, zk.EventNodeCreated:
 		s.tellChanged(c, ofChildren.key(ev.Path), false)

@@ -64,7 +64,12 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 	data, stat, err := c.read(t, !t.single.glance || e.Attempt != 0)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		c.missing(t)
+		t.single.holder.Store(nil)
+		// If another seat of the session believes that it owns the node, that seat must
+		// check.
+		if other := c.owners.of(node); other != nil && other != t {
+			c.verify(other)
+		}
 		return recipes.Listed{Epoch: e.Epoch}, nil
 	case err != nil:
 		return unanswered(e.Epoch, recipes.OpList, err)
@@ -88,15 +93,6 @@ func (c *client) look(t *Seat, e recipes.List) (recipes.Input, error) {
 		Data: slices.Clone(UserData(node, data)), Kind: events.KindUnfair, Holding: true,
 	})
 	return listed, nil
-}
-
-// missing is called when a seat has found no node, so it has none itself. If another seat
-// of the session believes that it owns the node, that seat must check.
-func (c *client) missing(t *Seat) {
-	t.single.holder.Store(nil)
-	if other := c.owners.of(t.single.node); other != nil && other != t {
-		c.verify(other)
-	}
 }
 
 // read reads the node, and watches it if requested.
@@ -224,15 +220,6 @@ func (s *Session) isPast(c *client, t *Seat) bool {
 	}
 	s.take(&verification{slot: slot{epoch: c.epoch}, seat: t})
 	return true
-}
-
-// rewritten notes that the data of a node have changed. Whether the node was also
-// replaced becomes known when its owner watches it again (see found), but not if the
-// owner no longer holds the lock.
-func (s *Session) rewritten(c *client, node string) {
-	if t := c.owners.of(node); t != nil {
-		t.single.uncertain.Store(true)
-	}
 }
 
 // noteCertain notes that an answer has shown the node to be the seat's. An answer from an
