@@ -48,19 +48,15 @@ func (t *Seat) Transact(
 	if t.permits != nil {
 		nodes = t.nodes(nodes[0]) // those of all its permits
 	}
-	guards := make([]any, 0, len(nodes))
-	for _, node := range nodes {
-		guards = append(guards, &zk.CheckVersionRequest{Path: node, Version: anyVersion})
-	}
-	all, err := s.assemble(guards, ops)
+	all, err := s.assemble(nodes, ops)
 	if err != nil {
 		return nil, err
 	}
-	made := newTxn(all[len(guards):])
+	made := newTxn(all[len(nodes):])
 	// The work under the lock is as urgent as the release that follows.
 	at := callOptions{epoch: epoch, once: true, urgent: handing, seat: t, txn: made}
 	responses, err := call(ctx, s, at, func(c *client) ([]zk.MultiResponse, error) {
-		responses, err := c.transact(all, len(guards))
+		responses, err := c.transact(all, len(nodes))
 		made.answered(responses, err)
 		return responses, err
 	})
@@ -90,22 +86,20 @@ func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 	return responses[guards:], err
 }
 
-// assemble checks the operations, appends them to the guards, and prefixes their paths
-// with the chroot. It does not modify the caller's operations, and copies everything in
+// assemble checks the operations, prefixes their paths with the chroot, and puts a guard
+// for each of the nodes before them. It does not modify the caller's operations, and copies everything in
 // them:
 //
 //  1. A transaction is in progress, in the client's queue.
 //  2. Its ctx ends, and the caller continues and changes its data.
 //  3. Only now does the client write the transaction to the wire.
-func (s *Session) assemble(guards, ops []any) ([]any, error) {
+func (s *Session) assemble(nodes []string, ops []any) ([]any, error) {
 	const each = 64 // more than an operation takes in addition to its texts
-	size := 0
-	for _, guard := range guards {
-		if g, ok := guard.(*zk.CheckVersionRequest); ok {
-			size += each + len(g.Path)
-		}
+	size, all := 0, make([]any, 0, len(nodes)+len(ops))
+	for _, node := range nodes {
+		size += each + len(node)
+		all = append(all, &zk.CheckVersionRequest{Path: node, Version: anyVersion})
 	}
-	all := slices.Clone(guards)
 	for i, op := range ops {
 		moved, extent, err := rooted(s.chroot, op)
 		if err != nil {
