@@ -109,7 +109,7 @@ func (s *Session) prove(c *client, r *seatRequest, in recipes.Input) {
 		// session. Then a claim sent one window later is a proof, whereas one sent at
 		// once is not. So the machine gets the answer after the window, and claims again.
 		if !fresh && !claim.Held && !c.isOver() {
-			time.AfterFunc(c.lease.Window(), func() { t.answer(in, nil) })
+			time.AfterFunc(c.lease.State().Window, func() { t.answer(in, nil) })
 			return
 		}
 	}

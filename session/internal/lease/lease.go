@@ -152,13 +152,14 @@ type State struct {
 	Written time.Time     // when the newest answered write, or the handshake, was sent
 	Heard   time.Time     // when the newest answered request was sent; zero: nothing was answered
 	Took    time.Duration // how long the newest answered write took; 0: none was answered
+	Window  time.Duration // how long after an answer a write must be sent to prove it
 }
 
 // State returns the current state.
 func (l *Lease) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return State{Written: l.written, Heard: l.heard, Took: l.took}
+	return State{Written: l.written, Heard: l.heard, Took: l.took, Window: l.window}
 }
 
 // Deadline returns the time until which the session counts as alive, or the zero time if
@@ -170,13 +171,6 @@ func (l *Lease) Deadline() time.Time {
 		return time.Time{}
 	}
 	return l.base.Add(l.life)
-}
-
-// Window returns how long after an answer a write must be sent to prove it.
-func (l *Lease) Window() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.window
 }
 
 // window returns the time after which the leader has certainly asked: half a tick, plus
