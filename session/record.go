@@ -237,13 +237,6 @@ func (t *Seat) takingOver(h holding, own string) []byte {
 	return h.bytes()
 }
 
-// delay notifies a seat when its lock-delay is over. By then, the seat may have another
-// one, whose timer must not be stopped.
-func (s *Session) delay(seat *Seat, pause recipes.Pause) {
-	s.stopDelay(seat)
-	s.delays[seat] = time.AfterFunc(pause.For, func() { seat.answer(recipes.Paused{Epoch: pause.Epoch}, nil) })
-}
-
 // stopDelay stops the timer of a seat's latest lock-delay.
 func (s *Session) stopDelay(seat *Seat) {
 	if timer, ok := s.delays[seat]; ok {

@@ -128,10 +128,8 @@ type deadline struct {
 func (s *Session) startDeadline(seat *Seat, by recipes.Moment) {
 	s.stopDeadline(seat)
 	at := actors.TimeOf(by)
-	overdue := func() {
-		s.tell(seat, recipes.Overdue{By: by}, nil)
-	}
-	s.deadlines[seat] = deadline{at, time.AfterFunc(at.Sub(s.clock.now()), func() { s.loop.Post(overdue) })}
+	over := func() { seat.answer(recipes.Overdue{By: by}, nil) }
+	s.deadlines[seat] = deadline{at, time.AfterFunc(at.Sub(s.clock.now()), over)}
 }
 
 // resetDeadlines sets the pending timers again, because they are late after a suspend.

@@ -248,17 +248,19 @@ func (t *Seat) Deadline(epoch recipes.Epoch) time.Time {
 // pause posts Paused after the given time, after a random time, or once an idle node
 // would have been given up. It needs no connection.
 func (t *Seat) pause(e recipes.Pause) {
-	if e.For > 0 {
-		t.session.delay(t, e)
+	s := t.session
+	over := func() { t.answer(recipes.Paused{Epoch: e.Epoch}, nil) }
+	if e.For > 0 { // a lock-delay
+		s.stopDelay(t)
+		// When it is over, the seat may have another one, whose timer must not be stopped.
+		s.delays[t] = time.AfterFunc(e.For, over)
 		return
 	}
 	wait := rand.N(pauseBound(e.Attempt))
 	if e.Yield {
-		wait = t.session.yieldTime()
+		wait = s.yieldTime()
 	}
-	time.AfterFunc(wait, func() {
-		t.answer(recipes.Paused{Epoch: e.Epoch}, nil)
-	})
+	time.AfterFunc(wait, over)
 }
 
 // pauseBound returns the maximum of a random pause. The first attempt does not increase
