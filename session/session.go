@@ -405,7 +405,10 @@ func (s *Session) Seat(p Place) *Seat {
 		t.layout, t.single = recipes.LayoutNode, &single{node: t.dir, glance: p.Try}
 		t.dir = path.Dir(t.dir)
 	case p.Size > 0:
-		t.permits, t.several = newPermits(t.dir, p.Size, p.Permits), &ownNodes{}
+		t.permits, t.several = &permits{
+			root: t.dir, dir: path.Join(t.dir, permitDir), size: path.Join(t.dir, SizeNode),
+			opinion: p.Size, wanted: p.Permits,
+		}, &ownNodes{}
 		t.dir = path.Join(t.dir, queueDir)
 	case p.In != nil:
 		t.layout = recipes.LayoutPlace
@@ -422,13 +425,6 @@ func (s *Session) Seat(p Place) *Seat {
 	}
 	t.brief = size < mostOfIt
 	return t
-}
-
-func newPermits(root string, opinion, wanted int32) *permits {
-	return &permits{
-		root: root, dir: path.Join(root, permitDir), size: path.Join(root, SizeNode), opinion: opinion,
-		wanted: wanted,
-	}
 }
 
 // dataOf returns the data of a node. When kazoo lists contenders, it omits nodes without
