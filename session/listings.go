@@ -76,7 +76,10 @@ func (s *Session) join(dir string, r *seatRequest) {
 	case l.waits != nil:
 		l.now = append(l.now, r)
 		l.turn = l.turn || r.turn
-		s.pending.hasten(l)
+		if l.urgency() < l.lane { // it has become more urgent
+			s.pending.remove(l)
+			s.pending.add(l)
+		}
 	default:
 		l.later = append(l.later, r)
 	}

@@ -286,14 +286,6 @@ func (q *pending) add(r request) {
 	l.last = p
 }
 
-// hasten moves a waiting request that has become more urgent to its new lane.
-func (q *pending) hasten(r request) {
-	if p := r.where(); p.waits != nil && r.urgency() < p.lane {
-		q.remove(r)
-		q.add(r)
-	}
-}
-
 // remove removes a request from its lane. It returns false if the request is not waiting.
 func (q *pending) remove(r request) bool {
 	p := r.where()
