@@ -376,27 +376,24 @@ func (s *Session) outwait(c *client, now time.Time, wait time.Duration) time.Dur
 //nolint:contextcheck,nolintlint // no caller waits for it; the linter heeds this at the callers
 func (s *Session) askOthers(c *client) {
 	ctx, cancel := context.WithTimeout(context.Background(), wire.ClientPatience(c.link.Timeout()))
-	since := c.silence
+	since := c.silence // identifies the silence in which they are asked
 	c.others, c.stopAsking = wire.OthersAsked, cancel
 	s.group.Go(func() {
 		defer cancel()
 		serves := c.dialer.Ask(ctx)
-		s.postFor(c, func() { s.othersAsked(c, since, serves) })
+		s.postFor(c, func() {
+			if c.phase.Load() != phaseUp || !since.Equal(c.silence) {
+				return
+			}
+			if !serves {
+				c.logger.Warn("server does not answer, nor does another one; waiting", zapSession(c),
+					zapServer(c))
+				return
+			}
+			c.others = wire.OthersServe
+			if c.pacer != nil {
+				s.pace(c, 0)
+			}
+		})
 	})
-}
-
-// othersAsked handles the other servers' answers. since identifies the silence in which
-// they were asked.
-func (s *Session) othersAsked(c *client, since time.Time, serves bool) {
-	if c.phase.Load() != phaseUp || !since.Equal(c.silence) {
-		return
-	}
-	if !serves {
-		c.logger.Warn("server does not answer, nor does another one; waiting", zapSession(c), zapServer(c))
-		return
-	}
-	c.others = wire.OthersServe
-	if c.pacer != nil {
-		s.pace(c, 0)
-	}
 }
