@@ -478,15 +478,15 @@ func (s *Session) leaveRoom(r request) {
 }
 
 func (s *Session) fullness(need budget.Load) error {
-	used := s.budget.Used
-	if need.Bytes > s.budget.Limit() {
+	used, limit := s.budget.Used, s.cfg.NodeBudget
+	if need.Bytes > int64(limit) {
 		return fmt.Errorf("%w: one request needs %d bytes for its nodes, and the budget is %d: "+
 			"request less, or raise WithNodeBudget as far as the servers can read", ErrSessionFull,
-			need.Bytes, s.budget.Limit())
+			need.Bytes, limit)
 	}
 	return fmt.Errorf("%w: its %d nodes take %d of %d bytes, and this request needs %d more: "+
 		"release locks, spread them over several coordinators, or raise WithNodeBudget as far as the servers can read",
-		ErrSessionFull, used.Nodes, used.Bytes, s.budget.Limit(), need.Bytes)
+		ErrSessionFull, used.Nodes, used.Bytes, limit, need.Bytes)
 }
 
 // Fill reports how much of the budget is used.

@@ -47,9 +47,6 @@ type Budget struct {
 // New returns an empty budget.
 func New(limit int) Budget { return Budget{limit: int64(limit)} }
 
-// Limit returns the maximum number of bytes.
-func (b *Budget) Limit() int64 { return b.limit }
-
 // Fits reports whether there is room for more now.
 func (b *Budget) Fits(more Load) bool { return b.Used.Bytes+more.Bytes <= b.limit }
 
