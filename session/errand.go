@@ -215,7 +215,7 @@ func (c *client) carryOut(t *Seat, x *recipes.Errand) (recipes.Input, error) {
 			}
 		case recipes.ThenApart:
 			if x.Op == recipes.OpDelete {
-				return c.removeApart(t, x, x.Nodes)
+				return c.removeApart(t, x)
 			}
 			// In one transaction, unless one of them is gone: others would see a part of
 			// them until the last one is deleted.
@@ -368,12 +368,10 @@ func (c *client) makeParentsOf(t *Seat, dir string, member int) (made []string, 
 	return []string{dir}, c.makeParents(dir, data, t.acl, t.kind.Kazoo())
 }
 
-// removeApart deletes the nodes one by one.
-func (c *client) removeApart(
-	t *Seat, x *recipes.Errand, nodes []string,
-) (refused recipes.Input, refusal error) {
-	for i := range nodes {
-		one := &recipes.Errand{Op: recipes.OpDelete, Epoch: x.Epoch, Nodes: nodes[i : i+1]}
+// removeApart deletes the errand's nodes one by one.
+func (c *client) removeApart(t *Seat, x *recipes.Errand) (refused recipes.Input, refusal error) {
+	for i := range x.Nodes {
+		one := &recipes.Errand{Op: recipes.OpDelete, Epoch: x.Epoch, Nodes: x.Nodes[i : i+1]}
 		switch in, err := c.carryOut(t, one); in.(type) {
 		case recipes.Unknown:
 			return in, err // all of it is repeated, whatever the other answers are
