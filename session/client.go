@@ -763,9 +763,7 @@ func (s *Session) endClient(c *client) {
 		c.hangUp()
 		s.loop.Post(func() {
 			delete(s.living, c)
-			if s.closing {
-				s.checkClosed()
-			}
+			s.checkClosed()
 		})
 	})
 }

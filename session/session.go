@@ -327,10 +327,9 @@ func (s *Session) Quiesce(ctx context.Context) {
 	}
 }
 
-// checkClosed completes Close once no client is left. It is called while the session is
-// closing.
+// checkClosed completes Close, if the session is closing, once no client is left.
 func (s *Session) checkClosed() {
-	if len(s.living) == 0 {
+	if s.closing && len(s.living) == 0 {
 		close(s.closed)
 	}
 }
