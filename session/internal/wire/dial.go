@@ -112,17 +112,10 @@ func NewDialer(l *Link, cfg Dialing) *Dialer {
 // client's timeout (always 1 s). After Stop, it returns a [farewell].
 func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	d.attempts.Add(1)
-	// The client does not close its connection after the session has expired.
 	d.mu.Lock()
 	w := d.current
 	d.current = nil
-	d.mu.Unlock()
-	if w != nil {
-		_ = w.Close() // if closing a socket fails, nothing can be done about it
-	}
-
 	// The back-off. d.err shows a denial only until the next attempt.
-	d.mu.Lock()
 	if w != nil {
 		if _, good := w.lifetime(); good {
 			d.failures = 0
@@ -135,6 +128,10 @@ func (d *Dialer) Dial(network, addr string, _ time.Duration) (net.Conn, error) {
 		most = max(most, d.link.Timeout()/2)
 	}
 	d.mu.Unlock()
+	// The client does not close its connection after the session has expired.
+	if w != nil {
+		_ = w.Close() // if closing a socket fails, nothing can be done about it
+	}
 	if failures > 0 && d.ctx.Err() == nil {
 		timer := time.NewTimer(backoff(failures, most, d.cfg.Rng))
 		defer timer.Stop()
