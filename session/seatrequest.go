@@ -364,10 +364,8 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 // marked returns an answer to a claim with the claim's Held, and any other answer as it
 // is; see [recipes.Claim.Marks].
 func (r *seatRequest) marked(in recipes.Input) recipes.Input {
-	if claim, is := r.effect.(recipes.Claim); is {
-		return claim.Marks(in)
-	}
-	return in
+	claim, _ := r.effect.(recipes.Claim) // the zero value marks nothing
+	return claim.Marks(in)
 }
 
 // makeAgain queues a create that a server turned away, after a pause. Nothing was
