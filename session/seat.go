@@ -390,8 +390,16 @@ func (t *Seat) at(name events.Name) string {
 	}
 }
 
-// nameOf is the inverse of at.
-func (t *Seat) nameOf(node string) events.Name {
+// name is the inverse of at, except that it returns the name of the first one for permits
+// and for the nodes of a multi-lock, which the machine knows by that name.
+func (t *Seat) name(node string) events.Name {
+	if t.several != nil {
+		t.mu.Lock()
+		if own := t.several.nodes; slices.Contains(own, node) {
+			node = own[0]
+		}
+		t.mu.Unlock()
+	}
 	name := events.Name{Text: path.Base(node)}
 	if t.permits != nil && path.Dir(node) == t.permits.dir {
 		name.Text = recipes.PermitName(node)
@@ -402,19 +410,6 @@ func (t *Seat) nameOf(node string) events.Name {
 		}
 	}
 	return name
-}
-
-// name returns the name by which the machine knows a node. For permits and the nodes of a
-// multi-lock, that is the name of the first one.
-func (t *Seat) name(node string) events.Name {
-	if t.several != nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if own := t.several.nodes; slices.Contains(own, node) {
-			node = own[0]
-		}
-	}
-	return t.nameOf(node)
 }
 
 // blame adds to an error the member of a multi-lock whose node or directory it concerns.

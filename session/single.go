@@ -193,7 +193,7 @@ func (v *verification) isDue() bool {
 
 // lostSingle notifies the seat that its node is gone.
 func (s *Session) lostSingle(c *client, t *Seat) {
-	gone := recipes.Gone{Epoch: c.epoch, Node: t.nameOf(t.single.node)}
+	gone := recipes.Gone{Epoch: c.epoch, Node: t.name(t.single.node)}
 	c.owners.heard(t, gone)
 	s.noteNodeGone(t)
 	s.tell(t, gone, nil)
