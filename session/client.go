@@ -297,25 +297,22 @@ func longTick(asked, granted, assumed time.Duration) (tick time.Duration) {
 }
 
 // compareTimeout warns if the servers changed the requested session timeout, and if that
-// implies a longer tickTime. It returns the result of longTick.
-func (s *Session) compareTimeout(c *client) (long time.Duration) {
+// implies a longer tickTime.
+func (s *Session) compareTimeout(c *client) {
 	asked, granted := s.cfg.Timeout.Truncate(time.Millisecond), c.link.Timeout() // rounded as in a request
-	if asked == granted {
+	switch {
+	case asked == granted:
 		s.clamped = 0
-		return 0
-	}
-	assumed := lease.Tick(s.cfg.Tick, granted)
-	long = longTick(asked, granted, assumed)
-	if granted != s.clamped {
+	case granted != s.clamped:
 		s.clamped = granted
 		c.logger.Warn("the servers have changed the session timeout", zapSession(c),
 			zap.Duration("asked", asked), zap.Duration("granted", granted), zapServer(c))
-		if long > 0 {
+		if long := s.LongTick(); long > 0 {
 			c.logger.Warn("the servers' tickTime seems longer than WithTickTime says, so a loss may be reported too late", zapSession(c),
-				zap.Duration("tickTime", long), zap.Duration("assumed", assumed), zapServer(c))
+				zap.Duration("tickTime", long), zap.Duration("assumed", lease.Tick(s.cfg.Tick, granted)),
+				zapServer(c))
 		}
 	}
-	return long
 }
 
 // suspend notifies the seats that the connection is gone.
@@ -568,9 +565,10 @@ func (s *Session) announce(c *client) {
 	s.show(c)
 	c.logger.Info("session established", zapSession(c), zap.Duration("timeout", c.link.Timeout()),
 		zapServer(c))
-	long := s.compareTimeout(c)
+	s.compareTimeout(c)
 	s.news(events.Connected{
-		Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server(), LongTick: long,
+		Session: c.link.Session(), Timeout: c.link.Timeout(), Server: c.conn.Server(),
+		LongTick: s.LongTick(),
 	})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
 	s.renew()
