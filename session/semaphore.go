@@ -44,7 +44,7 @@ const (
 func (c *client) inUse(t *Seat, watch bool) (int32, error) {
 	node := t.permits.dir
 	if watch {
-		s, err := c.readW(ofChildren, node, lookout{t})
+		s, err := c.readW(ofChildren, node, t)
 		if errors.Is(err, zk.ErrNoNode) {
 			return 0, nil
 		}

@@ -129,45 +129,39 @@ func (c *client) watch(t *Seat, e recipes.Watch) (recipes.Input, error) {
 	return in, err
 }
 
-// subscribe subscribes the seat to the node, unless it no longer follows the node:
-// requests run in separate goroutines and may overtake each other. A nil seat subscribes
-// to nothing.
-func (t *Seat) subscribe(c *client, _ aspect, node string) (arm bool, ticket watch.Ticket) {
+// subscribe subscribes the seat to any change of a directory, unless it has left, or to
+// the end of a node, unless it no longer follows that: requests run in separate
+// goroutines and may overtake each other. A nil seat subscribes to nothing.
+func (t *Seat) subscribe(c *client, of aspect, path string) (arm bool, ticket watch.Ticket) {
 	if t == nil {
-		return c.watches.Ask(node, nil)
+		return c.watches.Ask(path, nil)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	arm, ticket = c.watches.Ask(node, t)
-	t.forget(c, node)
+	switch {
+	case of != ofChildren:
+		arm, ticket = c.watches.Ask(path, t)
+		t.forget(c, path)
+	case t.closed:
+		arm, ticket = c.looks.Ask(path, nil)
+	default:
+		arm, ticket = c.looks.Ask(path, t)
+	}
 	return arm, ticket
 }
 
-// answered ends the subscription if the watch could not be armed. The seat learns of that
-// from the answer to its request.
-func (t *Seat) answered(c *client, _ aspect, node string, ticket watch.Ticket, armed bool) {
-	c.watches.Answered(node, ticket, armed)
+// answered ends the subscription to a node if the watch could not be armed. The seat
+// learns of that from the answer to its request. The subscription to a directory is kept,
+// because every other reader arms the watch itself.
+func (t *Seat) answered(c *client, of aspect, path string, ticket watch.Ticket, armed bool) {
+	if of == ofChildren {
+		c.looks.Answered(path, ticket, armed)
+		return
+	}
+	c.watches.Answered(path, ticket, armed)
 	if !armed && t != nil {
-		c.watches.Drop(node, t)
+		c.watches.Drop(path, t)
 	}
-}
-
-// lookout is a seat that must be notified of any change of a directory.
-type lookout struct{ *Seat }
-
-// subscribe subscribes the seat, unless it has left.
-func (l lookout) subscribe(c *client, _ aspect, dir string) (arm bool, ticket watch.Ticket) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return c.looks.Ask(dir, nil)
-	}
-	return c.looks.Ask(dir, l.Seat)
-}
-
-// answered keeps the subscription, because every other reader arms the watch itself.
-func (lookout) answered(c *client, _ aspect, dir string, ticket watch.Ticket, armed bool) {
-	c.looks.Answered(dir, ticket, armed)
 }
 
 // lookAgain makes the machine look.
@@ -359,7 +353,7 @@ func (c *client) arm(t *Seat, e recipes.Arm) (recipes.Input, error) {
 	var own sync.WaitGroup
 	var missing error
 	own.Go(func() { _, missing = c.follow(ofNode, t.at(e.Node), t) })
-	dir, err := c.readW(ofChildren, t.dir, lookout{t})
+	dir, err := c.readW(ofChildren, t.dir, t)
 	own.Wait()
 	if errors.Is(err, zk.ErrNoNode) {
 		err = nil // then the seat's node is missing, too
