@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"math"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -80,70 +81,21 @@ func (c *client) readDirectory(dir string) (recipes.DirectoryData, error) {
 // keep a server busy, and delay the probes of all its sessions, for longer than a lease
 // lasts.
 
-// mostChecked limits the bytes of one transaction's checks, to far less than a server
-// accepts in a request.
-const mostChecked = 64 << 10
-
 // jointClaim is a transaction with the claims of several holders; see
 // [recipes.JointVerdict].
-type jointClaim struct {
-	slot
+type jointClaim struct{ joint }
 
-	of    []claimOf
-	bytes int
-}
+var _ joiner = (*jointClaim)(nil)
 
-// claimOf is a claim and the nodes that it checks.
-type claimOf struct {
-	*seatRequest
-
-	nodes []string
-}
-
-var _ request = (*jointClaim)(nil)
-
-// add adds a claim of a holder, if there is room.
+// add adds a claim of a holder, unless it does not know all its nodes.
 func (j *jointClaim) add(r *seatRequest) bool {
-	const each = 32 // more than a check takes in addition to its path
 	nodes, incomplete := r.seat.claimed(r.epoch, r.node)
-	bytes := 0
-	for _, node := range nodes {
-		bytes += each + len(node)
-	}
-	full := len(j.of) > 0 && j.bytes+bytes > mostChecked
-	if incomplete != nil || full {
-		return false
-	}
-	j.of, j.bytes = append(j.of, claimOf{r, nodes}), j.bytes+bytes
-	return true
+	return incomplete == nil && j.addNodes(r, nodes, math.MaxInt)
 }
 
 func (j *jointClaim) admit(s *Session) { s.pending.add(j) }
 
-// gatherClaims returns the request to make for a claim that was just removed from the
-// queue: joined with the claims of holders that wait after it, if possible.
-func (r *seatRequest) gatherClaims(s *Session) request {
-	joint := &jointClaim{slot: slot{epoch: r.epoch}}
-	if !joint.add(r) {
-		return r
-	}
-	for {
-		next, ok := s.pending.first(proving).(*seatRequest)
-		if !ok || next.epoch != r.epoch || !joint.add(next) {
-			return joint
-		}
-		s.pending.remove(next)
-		next.onDequeue(s)
-	}
-}
-
 func (j *jointClaim) urgency() urgency { return proving }
-
-func (j *jointClaim) refuse(s *Session) {
-	for _, r := range j.of {
-		r.refuse(s)
-	}
-}
 
 func (j *jointClaim) do(c *client) (func(*Session), error) {
 	var checks []any
@@ -179,7 +131,7 @@ func (j *jointClaim) do(c *client) (func(*Session), error) {
 // Claims that the answer does not settle are sent again, in two halves, so that even if
 // many nodes are gone, all are found within a few round trips.
 func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
-	var rest []claimOf
+	var rest []joined
 	for i, r := range j.of {
 		switch recipes.JointVerdict(i, bad) {
 		case recipes.VerdictProven:
@@ -191,10 +143,10 @@ func (j *jointClaim) split(s *Session, c *client, bad int, err error) {
 			rest = append(rest, r)
 		}
 	}
-	for _, half := range [...][]claimOf{rest[:len(rest)/2], rest[len(rest)/2:]} {
+	for _, half := range [...][]joined{rest[:len(rest)/2], rest[len(rest)/2:]} {
 		if len(half) == 0 {
 			continue
 		}
-		s.take(&jointClaim{slot: slot{epoch: j.epoch}, of: half})
+		s.take(&jointClaim{joint{slot: slot{epoch: j.epoch}, of: half}})
 	}
 }

@@ -116,9 +116,9 @@ func (s *Session) pump() {
 		of, own := r.(*seatRequest)
 		switch {
 		case own && of.lane == proving: // claims of holders share transactions
-			r = of.gatherClaims(s)
+			r = s.gather(of, &jointClaim{})
 		case own && of.leads && s.quiet != nil && s.overfull(): // and deletes from the last batches
-			r = of.gatherDeletes(s)
+			r = s.gather(of, &jointDelete{})
 		}
 		s.pending.count(r, 1)
 		c.inflight++

@@ -62,71 +62,28 @@ func (c *client) oneByOne(old, next *seatRequest) (left, entered pairReply, _ er
 	return left, entered, errors.Join(left.err, entered.err)
 }
 
-// mostDeletes and mostDeleted limit the deletes of one transaction, in nodes and in
-// bytes.
-const (
-	mostDeletes = 128
-	mostDeleted = 64 << 10
-)
+// mostDeletes limits the nodes that one transaction deletes.
+const mostDeletes = 128
 
 // jointDelete is a transaction that deletes several nodes. It is for the last flights of
 // a session that has more nodes than its end may list, and little time left; see
 // [Session.Quiesce].
-type jointDelete struct {
-	slot
+type jointDelete struct{ joint }
 
-	of    []*seatRequest
-	nodes [][]string // of each
-	count int        // of them together
-	bytes int
-}
+var _ joiner = (*jointDelete)(nil)
 
-var _ request = (*jointDelete)(nil)
-
-// add adds a delete, unless a create has joined it or there is no room.
+// add adds a delete that leaves no floor, unless a create has joined it.
 func (j *jointDelete) add(r *seatRequest) bool {
-	const each = 32 // more than a delete takes in addition to its path
-	nodes := r.seat.nodes(r.node)
-	bytes := len(nodes) * (each + len(r.node))
-	full := len(j.of) > 0 && (j.count+len(nodes) > mostDeletes || j.bytes+bytes > mostDeleted)
-	if r.with != nil || full {
-		return false
-	}
-	j.of, j.nodes = append(j.of, r), append(j.nodes, nodes)
-	j.count, j.bytes = j.count+len(nodes), j.bytes+bytes
-	return true
-}
-
-// gatherDeletes returns the request to make for a delete that was just removed from the
-// queue, and leaves no floor: joined with the deletes that wait after it, if possible.
-func (r *seatRequest) gatherDeletes(s *Session) request {
-	joint := &jointDelete{slot: slot{epoch: r.epoch}}
-	if !joint.add(r) {
-		return r
-	}
-	for {
-		next, ok := s.pending.first(handing).(*seatRequest)
-		if !ok || !next.leads || next.epoch != r.epoch || !joint.add(next) {
-			return joint
-		}
-		s.pending.remove(next)
-		next.onDequeue(s)
-	}
+	return r.leads && r.with == nil && j.addNodes(r, r.seat.nodes(r.node), mostDeletes)
 }
 
 func (j *jointDelete) admit(s *Session) { s.pending.add(j) }
 
-func (j *jointDelete) refuse(s *Session) {
-	for _, r := range j.of {
-		r.refuse(s)
-	}
-}
-
 // do makes the transaction or, if a server refuses it, one request for each delete.
 func (j *jointDelete) do(c *client) (func(*Session), error) {
 	ops := make([]any, 0, j.count)
-	for _, nodes := range j.nodes {
-		for _, node := range nodes {
+	for _, r := range j.of {
+		for _, node := range r.nodes {
 			ops = append(ops, &zk.DeleteRequest{Path: node, Version: anyVersion})
 		}
 	}
