@@ -277,30 +277,15 @@ func (o Op) String() string {
 		"Enter", "Arm"}[o]
 }
 
-func (Started) isInput()             {}
-func (Withdrawn) isInput()           {}
-func (Opened) isInput()              {}
-func (Adopted) isInput()             {}
-func (Suspended) isInput()           {}
-func (Reconnected) isInput()         {}
-func (LeaseRanOut) isInput()         {}
-func (Expired) isInput()             {}
-func (Gone) isInput()                {}
-func (RevocationRequested) isInput() {}
-func (Overdue) isInput()             {}
-func (Changed) isInput()             {}
-func (Created) isInput()             {}
-func (Canceled) isInput()            {}
-func (Occupied) isInput()            {}
-func (Paused) isInput()              {}
-func (Listed) isInput()              {}
-func (Claimed) isInput()             {}
-func (Delayed) isInput()             {}
-func (Enqueued) isInput()            {}
-func (Advanced) isInput()            {}
-func (Surveyed) isInput()            {}
-func (Entered) isInput()             {}
-func (Deleted) isInput()             {}
-func (Armed) isInput()               {}
-func (Refused) isInput()             {}
-func (Unknown) isInput()             {}
+func (Started) isInput()     {}
+func (Withdrawn) isInput()   {}
+func (Adopted) isInput()     {}
+func (Opened) isInput()      {}
+func (Suspended) isInput()   {}
+func (Reconnected) isInput() {}
+func (LeaseRanOut) isInput() {}
+func (Expired) isInput()     {}
+func (Overdue) isInput()     {}
+
+// isInput makes every type that embeds an Epoch an Input.
+func (Epoch) isInput() {}
