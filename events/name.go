@@ -40,37 +40,26 @@ const (
 	KindUnfair
 )
 
-// forms lists the markers that come right before the number. No marker ends with another
-// one, so their order does not matter.
+// forms has, for each kind, its name and the marker that comes right before the number.
+// No marker ends with another one, so their order does not matter.
 //
 //nolint:gochecknoglobals // a constant table
-var forms = [...]struct {
-	marker string
-	kind   Kind
-	name   string
-}{
-	{"__rlock__", KindKazooRead, "kazoo read lock"},
-	{"__lock__", KindKazooLock, "kazoo lock"},
-	{"__READ__", KindRead, "read lock"},
-	{"__WRIT__", KindWrite, "write lock"},
-	{"lock-", KindLock, "lock"},
-	{"read-", KindRecipeRead, "recipe read lock"},
-	{"write-", KindRecipeWrite, "recipe write lock"},
+var forms = [...]struct{ marker, name string }{
+	KindLock:        {"lock-", "lock"},
+	KindKazooLock:   {"__lock__", "kazoo lock"},
+	KindKazooRead:   {"__rlock__", "kazoo read lock"},
+	KindRead:        {"__READ__", "read lock"},
+	KindWrite:       {"__WRIT__", "write lock"},
+	KindRecipeRead:  {"read-", "recipe read lock"},
+	KindRecipeWrite: {"write-", "recipe write lock"},
+	KindWriteLock:   {"", "WriteLock"},
+	KindUnfair:      {"", "unfair lock"},
 }
 
 // String returns the name of the kind, such as "read lock".
 func (k Kind) String() string {
-	for _, f := range forms {
-		if f.kind == k {
-			return f.name
-		}
-	}
-	switch k {
-	case KindWriteLock:
-		return "WriteLock"
-	case KindUnfair:
-		return "unfair lock"
-	default:
+	if k > 0 && int(k) < len(forms) {
+		return forms[k].name
 	}
 	return "kind " + strconv.Itoa(int(k))
 }
@@ -78,10 +67,8 @@ func (k Kind) String() string {
 // Marker returns the text right before the number in names of the kind. It is empty for
 // [KindWriteLock], whose names have a session there, and for [KindUnfair].
 func (k Kind) Marker() string {
-	for _, f := range forms {
-		if f.kind == k {
-			return f.marker
-		}
+	if int(k) < len(forms) {
+		return forms[k].marker
 	}
 	return ""
 }
@@ -165,15 +152,15 @@ func ParseName(text string) (Name, bool) {
 // kindOf returns the kind of a contender, given the text before the number, or 0 if it is
 // not a contender.
 func kindOf(head string) Kind {
-	for _, f := range forms {
+	for kind, f := range forms {
 		before, ok := strings.CutSuffix(head, f.marker)
-		if !ok {
+		if !ok || f.marker == "" {
 			continue
 		}
 		// A letter or digit right before `lock-` makes it part of another word.
 		last, _ := utf8.DecodeLastRuneInString(before)
 		if f.marker[0] == '_' || !unicode.IsLetter(last) && !unicode.IsDigit(last) {
-			return f.kind
+			return Kind(kind)
 		}
 	}
 	if session, ok := strings.CutSuffix(head, "-"); ok && isWriteLockSession(session) {
