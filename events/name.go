@@ -172,19 +172,8 @@ func kindOf(head string) Kind {
 // isWriteLockSession recognises `x-<session id in decimal, may be negative>`.
 func isWriteLockSession(s string) bool {
 	id, ok := strings.CutPrefix(s, "x-")
-	if !ok {
-		return false
-	}
 	id = strings.TrimPrefix(id, "-")
-	if id == "" {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] < '0' || id[i] > '9' {
-			return false
-		}
-	}
-	return true
+	return ok && id != "" && strings.Trim(id, "0123456789") == ""
 }
 
 // Check returns an error that wraps [ErrSequenceEnd] if the number is outside the range
