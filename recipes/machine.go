@@ -266,9 +266,12 @@ type permits struct {
 	counted  bool  // ours are among too many already
 }
 
-// fail ends the acquisition for the given reason, before a Grant.
+// fail ends the acquisition before a Grant, and gives up its nodes. The given reason
+// counts unless the acquisition is ending already.
 func (m *Machine) fail(why Why) []Effect {
-	m.why = why
+	if m.why == 0 {
+		m.why = why
+	}
 	return m.release()
 }
 

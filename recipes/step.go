@@ -176,18 +176,17 @@ func (m *Machine) stepLooking(in Input) []Effect {
 	case Surveyed:
 		switch why, room := m.judge(in); {
 		case why != 0:
-			m.why = why
+			return m.fail(why)
 		case room:
 			return m.create()
 		case !m.permits.full: // some permits may be about to be released
 			m.permits.full = true
 			return []Effect{Survey{Epoch: m.epoch}}
 		default:
-			m.why = WhyBusy
+			return m.fail(WhyBusy)
 		}
-		return m.over()
 	case Refused:
-		return m.turnedDown()
+		return m.fail(WhyRefused)
 	case Unknown:
 		if in.Op == OpSurvey {
 			return []Effect{Survey{Epoch: m.epoch}}
@@ -202,14 +201,12 @@ func (m *Machine) stepLooking(in Input) []Effect {
 func (m *Machine) looked(in Listed) []Effect {
 	switch {
 	case mixed(m.rule, in.Queue):
-		m.why = WhyMixed
-		return m.over()
+		return m.fail(WhyMixed)
 	case len(m.rule.Blockers(in.Queue, newcomer)) == 0:
 	case m.try && yields(in.Queue) && !m.queues():
 		m.patient = true // only from within the queue can it learn whether the lock is held
 	case m.try:
-		m.why = WhyBusy
-		return m.over()
+		return m.fail(WhyBusy)
 	default: // the one node of the lock is another contender's
 		m.state, m.older, m.ahead = Waiting, neighbours{in.Queue[0].Text}, 1
 		return []Effect{Queue{Ahead: 1}, Watch{Epoch: m.epoch, Node: m.blocker(0)}}
@@ -273,7 +270,7 @@ func (m *Machine) stepCreating(in Input) []Effect {
 			return m.pause()
 		}
 	case Refused:
-		return m.turnedDown()
+		return m.fail(WhyRefused)
 	case Unknown:
 		// The reply is lost, and the node may exist. A second node could queue behind it
 		// forever.
@@ -281,15 +278,6 @@ func (m *Machine) stepCreating(in Input) []Effect {
 	default:
 		return stray(in)
 	}
-}
-
-// turnedDown ends an acquisition that a server has refused, and gives up the nodes that it
-// has, if any.
-func (m *Machine) turnedDown() []Effect {
-	if m.why == 0 {
-		m.why = WhyRefused
-	}
-	return m.release()
 }
 
 // recover looks for nodes that a request of unknown outcome may have created. With the
@@ -313,7 +301,7 @@ func (m *Machine) stepRecovering(in Input) []Effect {
 	case Refused:
 		// The session deletes what it has listed. Our place in a semaphore's queue may be
 		// known already.
-		return m.turnedDown()
+		return m.fail(WhyRefused)
 	case Unknown:
 		return m.recover()
 	default:
@@ -478,9 +466,7 @@ func (m *Machine) refused(in Refused) []Effect {
 	switch {
 	case in.Missing:
 		return m.requeue()
-	case m.why != 0:
-		return m.release()
-	case in.Stale:
+	case m.why == 0 && in.Stale:
 		return m.look()
 	default:
 		return m.fail(WhyRefused)
