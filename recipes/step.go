@@ -477,13 +477,19 @@ func (m *Machine) stepClaiming(in Input) []Effect {
 	switch in := in.(type) {
 	case Claimed:
 		switch {
-		case in.Recorded:
-			return m.claimedWithRecord(in)
+		case in.Recorded && !m.detect: // never: then the claim has no Record
+			return nil
 		case m.removed:
 			return m.requeue()
-		default:
+		case !in.Recorded:
 			return m.enter(in.Fresh)
 		}
+		m.recorded = m.recorded || m.recording() == RecordMade && in.Abandoned == nil
+		if m.why != 0 {
+			m.clean = m.recorded
+			return m.release()
+		}
+		return m.grant(in.Fresh, in.Abandoned)
 	case Delayed:
 		switch {
 		case m.removed:
@@ -502,23 +508,6 @@ func (m *Machine) stepClaiming(in Input) []Effect {
 		return m.claim()
 	default:
 		return stray(in)
-	}
-}
-
-func (m *Machine) claimedWithRecord(in Claimed) []Effect {
-	switch {
-	case !m.detect:
-		return nil
-	case m.removed:
-		return m.requeue()
-	}
-	m.recorded = m.recorded || m.recording() == RecordMade && in.Abandoned == nil
-	switch {
-	case m.why != 0:
-		m.clean = m.recorded
-		return m.release()
-	default:
-		return m.grant(in.Fresh, in.Abandoned)
 	}
 }
 
