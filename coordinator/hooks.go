@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zkgrant/zkgrant/actors"
 	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/session"
@@ -79,38 +78,27 @@ func (h *hookSet) acquired(ctx context.Context, info hooks.Acquire) {
 	}
 }
 
-// overhear makes the stream call the hooks for events.
-func (h *hookSet) overhear(stream *actors.Stream) {
-	if all := h.event; len(all) > 0 {
-		stream.Overhear(func(event events.Event) {
-			for _, hook := range all {
-				hook.OnEvent(event)
-			}
-		})
-	}
-}
-
 // configure makes the session call the hooks for requests, the lease and nodes.
 func (h *hookSet) configure(cfg *session.Config) {
-	if all := h.request; len(all) > 0 {
-		cfg.OnRequest = func(r session.Request) {
-			for _, hook := range all {
-				hook.OnRequest(hooks.Request(r))
-			}
-		}
+	cfg.OnRequest = fan(h.request, func(hook requestHook, r session.Request) {
+		hook.OnRequest(hooks.Request(r))
+	}, cfg.OnRequest)
+	cfg.OnLease = fan(h.lease, func(hook leaseHook, l session.Lease) {
+		hook.OnLease(hooks.Lease(l))
+	}, cfg.OnLease)
+	cfg.OnFill = fan(h.nodes, func(hook nodesHook, f session.Fill) {
+		hook.OnNodes(hooks.Nodes(f))
+	}, cfg.OnFill)
+}
+
+// fan returns a function that calls every hook. If there are no hooks, it returns none.
+func fan[H, I any](all []H, call func(H, I), none func(I)) func(I) {
+	if len(all) == 0 {
+		return none
 	}
-	if all := h.lease; len(all) > 0 {
-		cfg.OnLease = func(l session.Lease) {
-			for _, hook := range all {
-				hook.OnLease(hooks.Lease(l))
-			}
-		}
-	}
-	if all := h.nodes; len(all) > 0 {
-		cfg.OnFill = func(f session.Fill) {
-			for _, hook := range all {
-				hook.OnNodes(hooks.Nodes(f))
-			}
+	return func(info I) {
+		for _, hook := range all {
+			call(hook, info)
 		}
 	}
 }

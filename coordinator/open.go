@@ -63,7 +63,7 @@ func Open(servers string, options ...Option) (*Coordinator, error) {
 	cfg.Logger = limited(log)
 	group := &actors.Group{}
 	stream := actors.NewStream(group)
-	hooks.overhear(stream)
+	stream.Overhear(fan(hooks.event, eventHook.OnEvent, nil))
 	open, shut := context.WithCancel(context.Background())
 	// Create the stream before the session, so that no event is missed.
 	s := session.Open(parsed, cfg, group, stream.Publish)
