@@ -96,17 +96,11 @@ func (l *inner) hand(m message) bool {
 		}
 		m = message{input: recipes.Withdrawn{Why: m.bound}}
 	}
-	switch m.input.(type) {
-	case recipes.Started:
-		if !m.open {
-			return true // the end of its context ends it
-		}
-		return l.outer.hand(message{input: m.input, of: &l.Lock})
-	case recipes.Withdrawn:
-		return l.outer.hand(message{input: m.input, of: &l.Lock})
-	default:
-		return true
+	if _, started := m.input.(recipes.Started); started && !m.open {
+		return true // the end of its context ends it
 	}
+	m.of = &l.Lock
+	return l.outer.hand(m)
 }
 
 func (l *inner) drop() {
