@@ -226,15 +226,6 @@ func (c *cache) after(s *stay) *stay {
 	return nil
 }
 
-// place queues a new turn at the newest stay, if that accepts it, or at a new one.
-func (c *cache) place(t *turn) {
-	s := c.newest(&t.of.Terms)
-	if s != nil && !s.book.Accepts() {
-		s = nil
-	}
-	c.queue(t, s)
-}
-
 // queue queues a turn at a stay, or at a new one if s is nil. The stay passes on what it
 // does not accept.
 func (c *cache) queue(t *turn, s *stay) {

@@ -46,7 +46,10 @@ func (t *turn) Ask(try bool) {
 			t.turnAway()
 			return
 		}
-		c.place(t)
+		if s != nil && !s.book.Accepts() {
+			s = nil // begin a new stay
+		}
+		c.queue(t, s)
 	case turnHolds:
 		t.stay.publish(t)
 	case turnWaits, turnOver:
