@@ -163,8 +163,10 @@ func (p *poll) searched(began bool) {
 		}
 	}
 	p.searching = false
-	rest := restAfter(p.search.nodes)
-	p.small, p.due = rest == 0, time.Now().Add(rest)
+	p.small, p.due = p.search.nodes <= smallTree, time.Now()
+	if !p.small { // the next search comes after a pause
+		p.due = p.due.Add(time.Duration(p.search.nodes) * restFor)
+	}
 }
 
 // leave reports whether the search leaves out a node, because the caller watches it, and
@@ -186,14 +188,6 @@ func (p *poll) forget(at string) {
 	waiting, holding := session.SemaphoreDirs(at)
 	p.known.Keep(waiting, nil)
 	p.known.Keep(holding, nil)
-}
-
-// restAfter returns how long the search pauses after looking at this many nodes.
-func restAfter(nodes int) time.Duration {
-	if nodes <= smallTree {
-		return 0
-	}
-	return time.Duration(nodes) * restFor
 }
 
 // visit looks at known places again, and reports whether the caller wants more.
