@@ -242,7 +242,10 @@ func (m *Machine) requeue() []Effect {
 	if m.why != 0 {
 		return m.over()
 	}
-	effects := m.abandon()
+	var effects []Effect
+	if m.several() { // some of its nodes may be left
+		effects = []Effect{Discard{Node: m.own.Name}}
+	}
 	return append(append(effects, m.restart()...), Requeue{})
 }
 

@@ -239,14 +239,6 @@ func (m *Machine) takePermits(first string) {
 	m.permits.entered, m.removed = true, false
 }
 
-// abandon deletes what may be left of several nodes when one of them is gone.
-func (m *Machine) abandon() []Effect {
-	if !m.several() {
-		return nil
-	}
-	return []Effect{Discard{Node: m.own.Name}}
-}
-
 // fitsAtOnce reports whether a create takes its permits at once: as far as the session
 // knows, the queue is empty and there is room.
 func (e *Errand) fitsAtOnce(v View) bool {
