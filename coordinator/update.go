@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -62,7 +63,7 @@ func (a *Acquisition) Update(ctx context.Context, path string,
 		if err != nil {
 			return w.failed(err)
 		}
-		w.shared = w.shared || a.lock.c.updates.several(beside)
+		w.shared = w.shared || beside.several.Load()
 		switch w.fate(now) {
 		case fateDone:
 			return nil
@@ -114,14 +115,14 @@ type write struct {
 // updates has the paths at which an Update is running, because concurrent ones of one
 // holder may write the same data. The zero value is ready to use.
 type updates struct {
-	mu    sync.Mutex // guards all fields
+	mu    sync.Mutex // guards all fields, and running of each update
 	paths map[string]*update
 }
 
 // update counts the overlapping calls of Update at a path.
 type update struct {
 	running int
-	several bool
+	several atomic.Bool // there was an overlapping call
 }
 
 func (u *updates) enter(path string) *update {
@@ -135,8 +136,9 @@ func (u *updates) enter(path string) *update {
 		}
 		u.paths[path] = at
 	}
-	at.running++
-	at.several = at.several || at.running > 1
+	if at.running++; at.running > 1 {
+		at.several.Store(true)
+	}
 	return at
 }
 
@@ -148,13 +150,6 @@ func (u *updates) leave(path string) {
 	} else {
 		delete(u.paths, path)
 	}
-}
-
-// several reports whether there was an overlapping call.
-func (u *updates) several(at *update) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return at.several
 }
 
 // fate is what a read shows about earlier tries.
