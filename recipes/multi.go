@@ -109,8 +109,8 @@ func (m Multi) ahead(queue []events.Name, me events.Name) (n int) {
 
 // usable reports whether the numbers in each queue give a total order.
 func (m Multi) usable(queue []events.Name, me events.Name) bool {
-	for _, q := range m.apart(queue) {
-		if !usable(q, placeOf(q, me)) {
+	for i, q := range m.apart(queue) {
+		if !usable(m.rule(i), q, placeOf(q, me)) {
 			return false
 		}
 	}
@@ -144,14 +144,6 @@ func guidOf(c events.Name) string {
 		return ""
 	}
 	return head
-}
-
-// usable reports whether the numbers in the queue give a total order.
-func (m *Machine) usable(queue []events.Name) bool {
-	if rule, ok := m.rule.(Multi); ok {
-		return rule.usable(queue, m.own.Name)
-	}
-	return usable(queue, m.own.Name)
 }
 
 // enqueued handles the answer to the creates of all nodes and, if all directories could

@@ -177,7 +177,10 @@ func replaceable(rule Rule, name string) bool {
 // usable reports whether the numbers in the queue give a total order: all of them are in
 // the range that servers assign once and in order, and no other contender has mine,
 // except for the other half of a downgrade.
-func usable(queue []events.Name, me events.Name) bool {
+func usable(rule Rule, queue []events.Name, me events.Name) bool {
+	if multi, ok := rule.(Multi); ok {
+		return multi.usable(queue, me)
+	}
 	for _, c := range queue {
 		if c.Check() != nil || c.Seq == me.Seq && c.Text != me.Text && !halves(c.Kind, me.Kind) {
 			return false

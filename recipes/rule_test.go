@@ -140,7 +140,7 @@ func TestUsableFailsClosed(t *testing.T) {
 		{[]events.Name{read, at5("f", events.KindKazooRead)}, false}, {[]events.Name{write, at5("f", events.KindKazooRead)}, false},
 	} {
 		for _, me := range c.queue {
-			eventstest.Equal(t, usable(c.queue, me), c.want, "numbers of %v usable for %s", c.queue, me.Text)
+			eventstest.Equal(t, usable(Mutex{}, c.queue, me), c.want, "numbers of %v usable for %s", c.queue, me.Text)
 		}
 	}
 }

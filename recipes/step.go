@@ -359,7 +359,7 @@ func (m *Machine) found(in Listed) []Effect {
 	}
 	// Without a total order of the numbers, two contenders could both believe that they
 	// are first.
-	if !m.usable(in.Queue) {
+	if !usable(m.rule, in.Queue, m.own.Name) {
 		return m.fail(WhySequenceEnd)
 	}
 	blockers := m.rule.Blockers(in.Queue, m.own.Name)
