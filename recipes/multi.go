@@ -37,13 +37,7 @@ import (
 type Multi string
 
 // MultiOf returns the rule of a multi-lock with members of these kinds.
-func MultiOf(kinds ...events.Kind) Multi {
-	rule := make([]byte, len(kinds))
-	for i, k := range kinds {
-		rule[i] = byte(k)
-	}
-	return Multi(rule)
-}
+func MultiOf(kinds ...events.Kind) Multi { return Multi(kinds) }
 
 // Kind returns the kind of the first member.
 func (m Multi) Kind() events.Kind {
