@@ -44,11 +44,7 @@ func Holders(queue []events.Name) (holders []events.Name) {
 
 // KeepsOut reports whether the holder of a node blocks the contender.
 func KeepsOut(holder, contender events.Name) bool {
-	rule := Rule(Write{})
-	if contender.Kind.Reads() {
-		rule = Read{}
-	}
-	return len(rule.Blockers([]events.Name{holder}, contender)) > 0
+	return !Holds(Write{}, []events.Name{holder}, contender)
 }
 
 // Beyond returns the contenders in a semaphore's queue for which the given number of free
