@@ -258,9 +258,9 @@ func (b *outbox) run() {
 	b.shut()
 }
 
-// shut closes the channel if that is due. It is called when the goroutine is not running.
+// shut closes the channel if that is due and the goroutine is not running.
 func (b *outbox) shut() {
-	if (b.last || b.closed) && !b.over {
+	if !b.running && (b.last || b.closed) && !b.over {
 		b.closed, b.over = true, true
 		close(b.out)
 	}
@@ -312,9 +312,7 @@ func (b *outbox) finish() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.last = true
-	if !b.running {
-		b.shut()
-	}
+	b.shut()
 }
 
 // leave drops the queued events and closes the channel.
@@ -322,9 +320,7 @@ func (b *outbox) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.drop()
-	if !b.running {
-		b.shut()
-	}
+	b.shut()
 }
 
 // drop discards the queue and refuses further events.
