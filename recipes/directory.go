@@ -73,11 +73,10 @@ func (d DirectoryData) Names(czxid int64) bool {
 //  3. Our next create writes the marker over these data, once. The answer shows the other
 //     directory, but from then on its data say that it is ours.
 type DirectoryBook struct {
-	czxid     int64 // of a directory of ours; 0: it is not ours, or that is not known
-	closed    bool  // its data may not be written
-	there     bool  // it was seen, whoever created it
-	contended bool  // it had more than one node when last seen
-	children  int32 // how many nodes it had then
+	czxid    int64 // of a directory of ours; 0: it is not ours, or that is not known
+	closed   bool  // its data may not be written
+	there    bool  // it was seen, whoever created it
+	children int32 // how many nodes it had when last seen
 }
 
 // New reports whether nothing is known about the directory, which may not exist.
@@ -94,7 +93,7 @@ func (b DirectoryBook) Writable() (czxid int64) {
 // markable is like [DirectoryBook.Writable], for a create. It also returns 0 if the
 // created node is not expected to be alone.
 func (b DirectoryBook) markable() (czxid int64) {
-	if b.contended || b.closed {
+	if b.children > 1 || b.closed {
 		return 0
 	}
 	return b.czxid
@@ -109,14 +108,13 @@ func (b DirectoryBook) Saw(czxid int64, children, dataLength int32) (_ Directory
 	if b.czxid != 0 && b.czxid != czxid {
 		b = DirectoryBook{}
 	}
-	b.there, b.contended, b.children = true, children > 1, children
+	b.there, b.children = true, children
 	return b, b.czxid == 0 && !b.closed && int(dataLength) >= len(magic)
 }
 
 // Fewer notes that this many nodes are gone.
 func (b DirectoryBook) Fewer(nodes int32) DirectoryBook {
 	b.children = max(0, b.children-nodes)
-	b.contended = b.children > 1
 	return b
 }
 

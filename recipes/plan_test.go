@@ -73,7 +73,7 @@ func about(e Errand) *Errand {
 // knows.
 func TestWhatARequestMeans(t *testing.T) {
 	full := known
-	full.Dir.contended = true
+	full.Dir.children = 2
 	rich := known
 	rich.Permits = ourDir
 	taken, queued := rich, rich
@@ -334,7 +334,7 @@ func TestWhatTheBookNotes(t *testing.T) {
 		want DirectoryBook
 	}{
 		{Meaning{}, ourDir},
-		{Meaning{Note: NoteGone}, DirectoryBook{}}, {Meaning{Note: NoteShut}, ourDir.shut()}, {seen, DirectoryBook{there: true, contended: true, children: 3}},
+		{Meaning{Note: NoteGone}, DirectoryBook{}}, {Meaning{Note: NoteShut}, ourDir.shut()}, {seen, DirectoryBook{there: true, children: 3}},
 	} {
 		eventstest.Equal(t, c.m.Book(ourDir), c.want, "%+v", c.m)
 	}
