@@ -86,11 +86,8 @@ type use struct {
 type Leftover struct {
 	Dir   string
 	czxid int64 // the zxid that created it
-	bare  bool  // it has had no child, as far as the session knows
+	Bare  bool  // it has had no child, as far as the session knows; servers keep it forever
 }
-
-// Bare reports whether the servers would keep the directory forever.
-func (x Leftover) Bare() bool { return x.bare }
 
 // Empty reports whether no directory is known.
 func (l *Leftovers) Empty() bool { return len(l.known)+len(l.used) == 0 }
@@ -106,7 +103,7 @@ func (l *Leftovers) Made(dir string, czxid int64, now time.Time) {
 	if l.known == nil {
 		l.known = map[string]*leftover{}
 	}
-	l.move(&leftover{Leftover: Leftover{Dir: dir, czxid: czxid, bare: true}, due: now.Add(LeftoverAfter)},
+	l.move(&leftover{Leftover: Leftover{Dir: dir, czxid: czxid, Bare: true}, due: now.Add(LeftoverAfter)},
 		&l.bare)
 }
 
@@ -121,7 +118,7 @@ func (l *Leftovers) Entered(dir string) {
 	if x == nil {
 		return
 	}
-	if x.users++; x.bare {
+	if x.users++; x.Bare {
 		l.move(x, &l.inUse)
 	} else {
 		l.use(dir, x)
@@ -145,7 +142,7 @@ func (l *Leftovers) Filled(dir string) {
 	if l.returned(dir) {
 		l.forget(dir)
 	}
-	if x := l.known[dir]; x != nil && x.bare {
+	if x := l.known[dir]; x != nil && x.Bare {
 		x.users++ // it was not known yet when this contender entered
 		l.use(dir, x)
 	}
@@ -175,7 +172,7 @@ func (l *Leftovers) Left(dir string, now time.Time) {
 // await queues the directory until it is due.
 func (l *Leftovers) await(x *leftover, now time.Time) {
 	x.due = now.Add(LeftoverAfter)
-	if x.bare {
+	if x.Bare {
 		l.move(x, &l.bare)
 	} else {
 		l.move(x, &l.idle)
@@ -207,7 +204,7 @@ func (l *Leftovers) Next(now time.Time) (_ Leftover, ok bool) {
 func (l *Leftovers) Bare(most int) (all []Leftover) {
 	for _, in := range [...]*list.List{&l.bare, &l.inUse} {
 		for e := in.Front(); e != nil && len(all) < most; e = e.Next() {
-			if x := e.Value.(*leftover); x.bare {
+			if x := e.Value.(*leftover); x.Bare {
 				all = append(all, x.Leftover)
 			}
 		}
@@ -285,7 +282,7 @@ func (l *Leftovers) Ended(x Leftover, f Fate, now time.Time) {
 	if f == FateRemoved {
 		l.remember(x.Dir)
 	}
-	if same || f == FateRemoved && (known == nil || !known.bare) {
+	if same || f == FateRemoved && (known == nil || !known.Bare) {
 		l.forget(x.Dir)
 	}
 	if f != FateOther {

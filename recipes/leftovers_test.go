@@ -72,7 +72,7 @@ func TestWhenALeftoverIsDue(t *testing.T) {
 		{"it may not be removed", "made filled left wait other wait left wait", 1, false},
 	} {
 		due := dueBy(c.words)
-		eventstest.Expect(t, len(due) == c.due && (c.due <= 0 || due[c.due-1].bare == c.bare),
+		eventstest.Expect(t, len(due) == c.due && (c.due <= 0 || due[c.due-1].Bare == c.bare),
 			"%s: %+v are due, want %d, the last one bare %v", c.name, due, c.due, c.bare)
 	}
 }

@@ -115,7 +115,7 @@ func (c *client) fateOf(x recipes.Leftover, err error) (recipes.Fate, error) {
 	case outcome == zkerr.Done:
 		c.dirs.forget(x.Dir)
 		return recipes.FateRemoved, nil
-	case zkerr.IsThrottled(err) && !x.Bare():
+	case zkerr.IsThrottled(err) && !x.Bare:
 		return recipes.FateOther, err // the overloaded server will remove it by itself later
 	case !outcome.Settled():
 		return recipes.FateUnknown, err
