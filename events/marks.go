@@ -57,9 +57,6 @@ func PermitsOf(node string) int {
 	if !HasMark(node, MarkPermits) || found[2] == "" { // kazoo has no such semaphore
 		return 0
 	}
-	permits, err := strconv.ParseUint(found[2]+found[3], 16, 16)
-	if err != nil {
-		return 0
-	}
+	permits, _ := strconv.ParseUint(found[2]+found[3], 16, 16) // four hexadecimal digits
 	return int(permits)
 }
