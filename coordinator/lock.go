@@ -60,7 +60,7 @@ func (c *Coordinator) handle(path string, kind *kind, rule recipes.Rule, cfg loc
 		l.unfit = session.ValidateNew(c.chroot+path, true)
 	}
 	l.cached = l.caching()
-	l.size = len(c.chroot) + len(path) + l.sizeOfACL()
+	l.size = len(c.chroot) + len(path) + session.SizeOfACL(l.acl())
 	if cfg.revocable {
 		l.marks = events.MarkRevocable
 		l.size += session.TimeoutSize
@@ -273,7 +273,7 @@ func (l *Lock) tooLarge(cfg acquireConfig, size int) error {
 		return fmt.Errorf("%w: %d locks in one request of %d bytes", ErrTooLarge, len(m.locks), size)
 	}
 	return fmt.Errorf("%w: %d bytes of data and %d of access control for %s",
-		ErrTooLarge, len(cfg.data), l.sizeOfACL(), l.path)
+		ErrTooLarge, len(cfg.data), session.SizeOfACL(l.acl()), l.path)
 }
 
 // checkPath returns why a lock's path is invalid, or nil.
@@ -290,9 +290,6 @@ func (c *Coordinator) checkPath(path string) error {
 	}
 	return nil
 }
-
-// sizeOfACL returns how many bytes the ACL takes in a create.
-func (l *Lock) sizeOfACL() int { return session.SizeOfACL(l.acl()) }
 
 // acl returns the access control list of the lock's nodes, or, for a multi-lock, that of
 // the first member.
