@@ -152,7 +152,7 @@ func TestWhatEndsTheClaimToANode(t *testing.T) {
 		{Deleted{}, true}, {Refused{Op: OpDelete}, true}, {Gone{}, true}, {Canceled{}, false},
 	} {
 		book, _ := OwnerBook[byte]{}.Enter('a')
-		eventstest.Equal(t, book.Heard('a', c.in, 5).Owner() == 0, c.ends, "%+v ends the claim", c.in)
+		eventstest.Equal(t, book.Heard('a', c.in, 5).Owner == 0, c.ends, "%+v ends the claim", c.in)
 		eventstest.Equal(t, book.Heard('b', c.in, 5), book, "%+v, heard by another contender", c.in)
 	}
 }
@@ -165,8 +165,8 @@ func TestOneOwnerAtAPath(t *testing.T) {
 	visit = func(b OwnerBook[byte], history string, owner byte, past int64) {
 		for _, who := range []byte("ab") {
 			for _, czxid := range []int64{5, 6} {
-				if got, want := b.Owns(who, czxid), who == owner && czxid != past; got != want || b.Owner() != owner {
-					t.Fatalf("after%s node %d is %c's: %v, want %v; the owner is %q", history, czxid, who, got, want, b.Owner())
+				if got, want := b.Owns(who, czxid), who == owner && czxid != past; got != want || b.Owner != owner {
+					t.Fatalf("after%s node %d is %c's: %v, want %v; the owner is %q", history, czxid, who, got, want, b.Owner)
 				}
 			}
 		}

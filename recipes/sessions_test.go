@@ -109,7 +109,7 @@ func (e *environment) claimNode(w *world, c int, r *request) {
 func (w *world) owners(c int) (b OwnerBook[int]) {
 	w.each(c, func(c int, cl *client) {
 		if cl.role&roleClaims != 0 {
-			b.owner = c + 1
+			b.Owner = c + 1
 		}
 	})
 	return b
@@ -118,7 +118,7 @@ func (w *world) owners(c int) (b OwnerBook[int]) {
 func (w *world) own(c int, b OwnerBook[int]) {
 	w.each(c, func(c int, cl *client) {
 		cl.role &^= roleClaims
-		if b.Owner() == c+1 {
+		if b.Owner == c+1 {
 			cl.role |= roleClaims
 		}
 	})

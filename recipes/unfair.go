@@ -87,27 +87,24 @@ func (e *Errand) Looked(own bool) Meaning {
 // session that is found then is A's, unless the servers refused to delete it for a former
 // holder.
 type OwnerBook[S comparable] struct {
-	owner S
+	Owner S     // zero: none
 	past  int64 // the zxid that created a node which the servers refused to delete
 }
-
-// Owner returns the owner, or the zero value.
-func (b OwnerBook[S]) Owner() S { return b.owner }
 
 // Enter makes a contender the owner, unless there is another one. It is called before the
 // create is sent.
 func (b OwnerBook[S]) Enter(who S) (_ OwnerBook[S], entered bool) {
-	if b.owner != *new(S) && b.owner != who {
+	if b.Owner != *new(S) && b.Owner != who {
 		return b, false
 	}
-	b.owner = who
+	b.Owner = who
 	return b, true
 }
 
 // Leave notes that a contender has neither a node at the path nor a create in progress.
 func (b OwnerBook[S]) Leave(who S) OwnerBook[S] {
-	if b.owner == who {
-		b.owner = *new(S)
+	if b.Owner == who {
+		b.Owner = *new(S)
 	}
 	return b
 }
@@ -115,7 +112,7 @@ func (b OwnerBook[S]) Leave(who S) OwnerBook[S] {
 // Heard processes a contender's input about its node. token is the zxid that created the
 // node, or 0.
 func (b OwnerBook[S]) Heard(who S, in Input, token int64) OwnerBook[S] {
-	if b.owner != who {
+	if b.Owner != who {
 		return b
 	}
 	switch in := in.(type) {
@@ -139,5 +136,5 @@ func (b OwnerBook[S]) Heard(who S, in Input, token int64) OwnerBook[S] {
 
 // Owns reports whether the contender owns the node of this session that the zxid created.
 func (b OwnerBook[S]) Owns(who S, czxid int64) bool {
-	return b.owner == who && b.past != czxid
+	return b.Owner == who && b.past != czxid
 }

@@ -329,7 +329,7 @@ func (o *owners) shake() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, b := range o.at {
-		if t := b.Owner(); t != nil {
+		if t := b.Owner; t != nil {
 			t.single.uncertain.Store(true)
 		}
 	}
@@ -339,7 +339,7 @@ func (o *owners) shake() {
 func (o *owners) of(node string) *Seat {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.at[node].Owner()
+	return o.at[node].Owner
 }
 
 // found is called with each read of a node, by a seat or, if reader is nil, for all its
