@@ -16,9 +16,8 @@ type Lookout struct {
 	port Port
 	tell Beside
 
-	mu    sync.Mutex
-	epoch recipes.Epoch // of the Grant
-	book  recipes.Contention
+	mu   sync.Mutex
+	book recipes.Contention
 }
 
 // NewLookout returns an idle lock; [Lock.Start] starts it. tell is called with each input
@@ -44,7 +43,6 @@ func (l *Lookout) hear(epoch recipes.Epoch, in recipes.Input, effects []recipes.
 			l.Lock.mu.Lock()
 			l.retract() // the Grant is taken; otherwise a loss would delete the node
 			l.Lock.mu.Unlock()
-			l.epoch = epoch
 			l.book.Grant(epoch, e.Node)
 		case recipes.Lose, recipes.Finish:
 			l.book = recipes.Contention{}
@@ -119,7 +117,7 @@ func (l *Lookout) do(request recipes.Effect) {
 // next makes the next request, if one is due. It is called with mu held.
 func (l *Lookout) next(waits bool) (known bool) {
 	paced := l.book.Paced
-	known, request := l.book.Next(waits, func() (alive, recent bool) { return l.port.Proven(l.epoch) })
+	known, request := l.book.Next(waits, l.port.Proven)
 	if request != nil {
 		l.do(request)
 	}

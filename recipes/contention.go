@@ -46,9 +46,9 @@ func (c *Contention) Grant(epoch Epoch, node string) {
 // contender has been found, only the proof is missing.
 //
 // waits means that a grant follows if all are known; without it, the directory is only
-// watched, and nothing is proven. proven reports whether the lease is alive, and whether
-// a write sent within two probe intervals was answered.
-func (c *Contention) Next(waits bool, proven func() (alive, recent bool)) (known bool, request Effect) {
+// watched, and nothing is proven. proven reports whether the epoch's lease is alive, and
+// whether a write sent within two probe intervals was answered.
+func (c *Contention) Next(waits bool, proven func(Epoch) (alive, recent bool)) (known bool, request Effect) {
 	proved := c.proved
 	c.proved = false // it is valid for one Grant only, and only now
 	switch {
@@ -57,7 +57,7 @@ func (c *Contention) Next(waits bool, proven func() (alive, recent bool)) (known
 		if !waits || c.proving {
 			return false, nil
 		}
-		if alive, recent := proven(); !c.resting && alive && (recent || proved) {
+		if alive, recent := proven(c.epoch); !c.resting && alive && (recent || proved) {
 			return true, nil
 		}
 		c.proving = true

@@ -102,7 +102,7 @@ func TestContentionIsFoundOut(t *testing.T) {
 	const waits, proven = true, true
 	alive := true
 	next := func(c Contention, waits, proven bool) (Contention, bool, Op) {
-		known, request := c.Next(waits, func() (bool, bool) { return alive, proven })
+		known, request := c.Next(waits, func(Epoch) (bool, bool) { return alive, proven })
 		op, _, _ := Requested(request)
 		return c, known, op
 	}

@@ -290,7 +290,7 @@ func (m *stayModel) change(w *stayWorld, i, j int, how func(*stayBook)) {
 func (m *stayModel) find(w *stayWorld, i, j int, b *stayBook, waits bool) (known bool) {
 	s := &w.sessions[i]
 	t := &s.slots[j]
-	known, request := b.Contention.Next(waits, func() (alive, recent bool) { return s.lease, s.fresh })
+	known, request := b.Contention.Next(waits, func(Epoch) (alive, recent bool) { return s.lease, s.fresh })
 	sent := staySent
 	if !s.up {
 		sent = stayLost
