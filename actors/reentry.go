@@ -54,9 +54,7 @@ func (q *queuer) admit(cfg Config) *Lock {
 	defer q.mu.Unlock()
 	lease := q.deadline(q.epoch)
 	switch now := time.Now(); { // read after the lease, as in Valid
-	case !now.Before(lease):
-		return nil
-	case q.isOverdue(now):
+	case !now.Before(lease), q.isOverdue(now):
 		return nil
 	case q.shared == nil:
 		if q.state != holding {
