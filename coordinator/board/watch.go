@@ -18,10 +18,11 @@ const mostWatched = 1000
 // watched is a lock that is watched. What its watch reports takes precedence over what
 // looks see: it is newer, or a newer report will follow.
 type watched struct {
-	end  context.CancelFunc
-	asOf time.Time // when the watch last reported; zero: not yet
-	seen sighting  // the watch's last report
-	over bool      // the path cannot be watched, so the looks show the lock
+	end   context.CancelFunc
+	heard time.Time // when the watch last reported; zero: not yet
+	asOf  time.Time // that, or when a later look read the data
+	seen  sighting  // the watch's last report
+	over  bool      // the path cannot be watched, so the looks show the lock
 }
 
 // good reports whether the watch has the current queue. A nil watch has none.
@@ -96,7 +97,7 @@ func (s *state) hear(w *watched, info events.LockInfo, queue []events.Contender,
 		f.carry(w.seen)
 	}
 	blind := s.missedBy(w, now)
-	w.asOf, w.seen = now, f
+	w.heard, w.asOf, w.seen = now, now, f
 	s.mine[own] = true
 	s.version++
 	switch k := s.locks[at]; {
@@ -120,7 +121,7 @@ func (s *state) missedBy(w *watched, now time.Time) bool {
 	if s.cut.After(end) {
 		end = now
 	}
-	return !s.cut.IsZero() && end.Sub(s.cut) > patience && w.asOf.Before(end) && now.Sub(end) < patience
+	return !s.cut.IsZero() && end.Sub(s.cut) > patience && w.heard.Before(end) && now.Sub(end) < patience
 }
 
 // carry takes over the data of contenders that were seen before.
