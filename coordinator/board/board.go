@@ -32,8 +32,8 @@ type Board struct {
 	poll poll
 	due  time.Time // when the next look may begin
 
-	mu      sync.Mutex
-	state   state
+	mu      sync.Mutex // guards all that follows
+	state   state      // changed by tell
 	viewers map[*viewer]struct{}
 	stop    context.CancelFunc // ends the poller
 	drop    *time.Timer        // calls forget some time after the last viewer left

@@ -74,7 +74,12 @@ func (b *Board) run(ctx context.Context) {
 	defer b.turn.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	var crew sync.WaitGroup
-	defer func() { b.tell(func(s *state) { clear(s.watched) }) }()
+	defer func() {
+		b.tell(func(s *state) {
+			clear(s.watched)
+			s.cut, s.back = time.Time{}, time.Time{} // nobody listens from now on
+		})
+	}()
 	defer crew.Wait()
 	defer cancel()
 	crew.Go(func() { b.listen(ctx) })

@@ -49,8 +49,9 @@ type state struct {
 	took   time.Duration // how long the latest complete look took
 	pace   time.Duration // from the beginning of the latest look to the beginning of the next one
 	failed string        // why the latest look failed
-	cut    time.Time     // when the latest outage began
-	back   time.Time     // when the connection was back; before cut: it is not yet
+	answer time.Time     // when the servers last answered, as far as it is known
+	cut    time.Time     // when they last answered before the latest outage; zero: there was none
+	back   time.Time     // when that outage ended; zero: it has not
 }
 
 // place distinguishes locks: a queue and a semaphore may share a path.
@@ -117,7 +118,7 @@ func (s *state) fail(err error, now time.Time) { s.looked, s.failed = now, err.E
 // apply takes in the result of a look: it records what is new, changed or gone, and adds
 // the corresponding moments.
 func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
-	s.mine[own] = true
+	s.mine[own], s.answer = true, ended
 	s.version++
 	look := s.version // moments get their own numbers
 	fresh := s.seen.IsZero()

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -55,11 +56,11 @@ func (s *state) changed(path string, before, after []events.Contender, now time.
 func (s *state) noteOutage(event events.Event, now time.Time) {
 	switch event.(type) {
 	case events.Suspended, events.SessionExpired:
-		if !s.cut.After(s.back) { // otherwise it has begun already
-			s.cut = now
+		if s.cut.IsZero() || !s.back.IsZero() { // otherwise it has begun already
+			s.cut, s.back = cmp.Or(s.answer, now), time.Time{}
 		}
 	case events.Connected, events.Resumed:
-		s.back = now
+		s.answer, s.back = now, now
 	default:
 	}
 }

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -98,7 +99,7 @@ func (s *state) hear(w *watched, info events.LockInfo, queue []events.Contender,
 	}
 	blind := s.missedBy(w, now)
 	w.heard, w.asOf, w.seen = now, now, f
-	s.mine[own] = true
+	s.mine[own], s.answer = true, now
 	s.version++
 	switch k := s.locks[at]; {
 	case !f.empty():
@@ -117,10 +118,7 @@ func (s *state) hear(w *watched, info events.LockInfo, queue []events.Contender,
 // missedBy reports whether a report of a watch may be about changes during a long outage:
 // it is the first one after it. It may arrive before the event that ends the outage.
 func (s *state) missedBy(w *watched, now time.Time) bool {
-	end := s.back
-	if s.cut.After(end) {
-		end = now
-	}
+	end := cmp.Or(s.back, now)
 	return !s.cut.IsZero() && end.Sub(s.cut) > patience && w.heard.Before(end) && now.Sub(end) < patience
 }
 

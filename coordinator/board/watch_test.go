@@ -62,30 +62,57 @@ func TestALockThatWasFoundIsWatched(t *testing.T) {
 // TestGrantsDuringAnOutageWereNotSeen: after it, the watches report them first, but not
 // when they were.
 func TestGrantsDuringAnOutageWereNotSeen(t *testing.T) {
-	coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) {
-		other, c := connect(t, server), connect(t, server)
+	// The short one is over soon after the client has noticed it.
+	for _, outage := range []time.Duration{12 * time.Second, time.Minute} {
+		coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) { grantsDuringAnOutage(t, server, outage) })
+	}
+}
+
+func grantsDuringAnOutage(t *testing.T, server *zktest.Server, outage time.Duration) {
+	other, c := connect(t, server), connect(t, server)
+	ann := acquire(t, other, "/locks/a", "ann")
+	acquire(t, other, "/locks/a", "bob")
+	cid := acquire(t, other, "/locks/c", "cid")
+	p := visit(boardOf(t, c), false)
+	defer p.leave()
+	time.Sleep(5 * time.Second)
+	server.Mute(c.SessionID(), true)
+	time.Sleep(time.Second)
+	ann.Release()
+	cid.Release()
+	time.Sleep(outage - time.Second)
+	server.Mute(c.SessionID(), false)
+	time.Sleep(time.Minute)
+	eventstest.Equal(t, p.shows(), "/locks/a: bob*", "after an outage")
+	eventstest.Expect(t, p.locks["/locks/a"].Contenders[0].Held == nil, "its grant was seen at %v, want unknown",
+		p.locks["/locks/a"].Contenders[0].Held)
+	for _, not := range []string{"granted", "left"} {
+		eventstest.Expect(t, !strings.Contains(p.timeline(), not), "the timeline has %q: %s", not, p.timeline())
+	}
+	acquire(t, other, "/locks/a", "dan")
+	time.Sleep(5 * time.Second)
+	eventstest.Contains(t, p.timeline(), "queued dan", "the timeline afterwards")
+}
+
+// TestAnOutageEndsWhileNoPageIsOpen: changes are seen again when there is a page again.
+func TestAnOutageEndsWhileNoPageIsOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
+		other, b := connect(t, server), boardOf(t, c)
 		ann := acquire(t, other, "/locks/a", "ann")
 		acquire(t, other, "/locks/a", "bob")
-		cid := acquire(t, other, "/locks/c", "cid")
-		p := visit(boardOf(t, c), false)
-		defer p.leave()
+		p := visit(b, false)
 		time.Sleep(5 * time.Second)
 		server.Mute(c.SessionID(), true)
-		time.Sleep(time.Second)
-		ann.Release()
-		cid.Release()
-		time.Sleep(time.Minute)
+		time.Sleep(9 * time.Second)
+		p.end()
 		server.Mute(c.SessionID(), false)
-		time.Sleep(time.Minute)
-		eventstest.Equal(t, p.shows(), "/locks/a: bob*", "after an outage")
-		eventstest.Expect(t, p.locks["/locks/a"].Contenders[0].Held == nil, "its grant was seen at %v, want unknown",
-			p.locks["/locks/a"].Contenders[0].Held)
-		for _, not := range []string{"granted", "left"} {
-			eventstest.Expect(t, !strings.Contains(p.timeline(), not), "the timeline has %q: %s", not, p.timeline())
-		}
-		acquire(t, other, "/locks/a", "dan")
+		time.Sleep(20 * time.Second)
+		p = visit(b, false)
+		defer p.leave()
 		time.Sleep(5 * time.Second)
-		eventstest.Contains(t, p.timeline(), "queued dan", "the timeline afterwards")
+		ann.Release()
+		time.Sleep(5 * time.Second)
+		eventstest.Contains(t, p.timeline(), "left ann, granted bob", "the timeline")
 	})
 }
 
