@@ -44,7 +44,8 @@ type Owner interface {
 	Gone()
 }
 
-// House is what the lock actors of one session share.
+// House is what the lock actors of one session and one kind of caller share: locks,
+// elections, or the keepers of cached nodes.
 type House struct {
 	Loop   *Loop // of the session
 	Stream *Stream
@@ -418,15 +419,15 @@ func (l *Lock) forfeit(e recipes.Lose) (report func()) {
 	l.losing = l.took
 	runs, in := l.running, l.withdrawal(recipes.WhyLost)
 	return func() {
-		// The state has changed already, so a reader of Lost finds Valid false.
+		// The line comes first, because many programs end themselves when they hear of the
+		// loss. The state has changed already, so a reader of Lost finds Valid false.
+		l.logLoss(lost)
 		tell()
 		l.mu.Lock()
 		if l.losing {
 			l.publishLoss(lost)
 		}
 		l.mu.Unlock()
-		// Not earlier, because a logger may be slow, and the caller has little time.
-		l.logLoss(lost)
 		if !runs { // otherwise Withdraw reports the end of the function
 			l.drive.hand(message{input: in})
 		}

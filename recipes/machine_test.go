@@ -137,6 +137,7 @@ func situations() cases {
 	}
 	s.from("trying, behind an idle node, no connection", "trying, behind an idle node", Suspended{})
 	s.from("trying, listing again", "trying, behind an idle node, no connection", Reconnected{})
+	s.from("trying, listing without a connection", "trying, behind an idle node, no connection", Unknown{Epoch: 1, Op: OpWatch})
 	s.from("trying, listing late", "trying, listing again", Paused{1})
 	s.from("trying, busy", "trying, behind an idle node", Paused{1})
 	s.from("lapsed", "held", LeaseRanOut{})
@@ -211,7 +212,10 @@ func TestMachineTransitions(t *testing.T) {
 		{"trying, busy", Withdrawn{Why: WhyNoSession}, Releasing, `END "busy"`},
 		{"trying, busy", Withdrawn{Why: WhyReleased}, Releasing, ""},
 		{"trying, listing again", Paused{1}, Listing, ""},
+		{"trying, listing without a connection", Paused{1}, Releasing, `delete #5, END "busy"`},
 		{"trying, listing late", behindIdle, Releasing, "delete #5"},
+		{"trying, listing late", Suspended{}, Releasing, `delete #5, END "busy"`},
+		{"trying, listing again", Suspended{}, Listing, ""},
 		{"trying, listing late", first, Claiming, "claim #5"},
 
 		{"advancing", Advanced{1, true, true, true}, Held, "GRANT #5 token 500"},

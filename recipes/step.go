@@ -321,7 +321,15 @@ func (m *Machine) stepListing(in Input) []Effect {
 	case Unknown:
 		return m.list()
 	case Paused:
-		m.patient = false // the answer says whether the idle node is gone
+		m.patient = false // the answer says whether the idle node is gone, if there is one
+		if !m.up {
+			return m.fail(WhyBusy)
+		}
+		return nil
+	case Suspended:
+		if m.try && m.waited && !m.patient { // the pause was over before
+			return m.fail(WhyBusy)
+		}
 		return nil
 	default:
 		return stray(in)
