@@ -87,7 +87,7 @@ type jointClaim struct{ joint }
 
 var _ joiner = (*jointClaim)(nil)
 
-// add adds a claim of a holder, unless it does not know all its nodes.
+// add adds the claim of a holder whose seat knows all of its nodes.
 func (j *jointClaim) add(r *seatRequest) bool {
 	nodes, incomplete := r.seat.claimed(r.epoch, r.node)
 	return incomplete == nil && j.addNodes(r, nodes, math.MaxInt)

@@ -43,7 +43,7 @@
 // the time until which the session cannot have expired, and holders are notified before
 // then. Only writes renew it, so the session writes while any seat holds; see holders.go.
 // Seats that need to know whether they still hold ask together, in one write
-// ([jointClaim]).
+// ([jointClaim]; see joint.go).
 //
 // The seats of a session share the listings of a directory, because the answer is the
 // same for all of them. A request is served by a listing that begins after it, and a

@@ -72,7 +72,7 @@ type jointDelete struct{ joint }
 
 var _ joiner = (*jointDelete)(nil)
 
-// add adds a delete that leaves no floor, unless a create has joined it.
+// add adds a delete that a create could have joined, if none has.
 func (j *jointDelete) add(r *seatRequest) bool {
 	return r.leads && r.with == nil && j.addNodes(r, r.seat.nodes(r.node), mostDeletes)
 }

@@ -390,8 +390,8 @@ func (t *Seat) at(name events.Name) string {
 	}
 }
 
-// name is the inverse of at, except that it returns the name of the first one for permits
-// and for the nodes of a multi-lock, which the machine knows by that name.
+// name is the inverse of at. For each of the seat's own permits or nodes of a multi-lock,
+// it returns the name of the first one, by which the machine knows them all.
 func (t *Seat) name(node string) events.Name {
 	if t.several != nil {
 		t.mu.Lock()

@@ -68,7 +68,7 @@ type Session struct {
 	awaySince time.Time
 	clamped   time.Duration           // the servers' timeout that was logged; 0: it was as requested
 	seats     []*Seat                 // the seats that receive news, each at index Seat.place
-	holders   map[*Seat]string        // the seats whose machines hold, with their nodes; see prove
+	holders   map[*Seat]string        // the seats whose lease is kept, with their nodes; see prove
 	unwatched map[*Seat]struct{}      // the seats whose nodes are not watched yet
 	next      map[*Seat]time.Time     // the seats next in line, and until when to stay warm for each
 	deadlines map[*Seat]deadline      // of the seats with a revocation request

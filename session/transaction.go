@@ -87,8 +87,8 @@ func (c *client) transact(ops []any, guards int) ([]zk.MultiResponse, error) {
 }
 
 // assemble checks the operations, prefixes their paths with the chroot, and puts a guard
-// for each of the nodes before them. It does not modify the caller's operations, and copies everything in
-// them:
+// for each of the nodes before them. It does not modify the caller's operations, and
+// copies everything in them:
 //
 //  1. A transaction is in progress, in the client's queue.
 //  2. Its ctx ends, and the caller continues and changes its data.

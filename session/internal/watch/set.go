@@ -194,6 +194,13 @@ func (s *Set[S, V]) Drop(path string, who S) {
 	s.keep(path, p)
 }
 
+// Subscribed reports whether the subscriber has subscribed to a path.
+func (s *Set[S, V]) Subscribed(path string, who S) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.paths[path].subscribers, who)
+}
+
 // Subscribers returns the subscribers of a path.
 func (s *Set[S, V]) Subscribers(path string) []S {
 	s.mu.Lock()

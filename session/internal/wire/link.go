@@ -193,7 +193,7 @@ func (l *Link) establish(id int64, timeout time.Duration) {
 }
 
 // Owing returns since when servers have owed an answer on connections that were given up
-// for that reason, or the zero time if there were none or a server has answered since.
+// for that reason, or the zero time if there were none or settle was called since.
 func (l *Link) Owing() (since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +210,8 @@ func (l *Link) leaveDebt(since time.Time) {
 	}
 }
 
-// settle forgets the debt: a server has answered a request.
+// settle forgets the debt: a server has answered a request, or a ping while no request
+// waited.
 func (l *Link) settle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

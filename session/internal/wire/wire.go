@@ -485,7 +485,7 @@ func (w *wire) received() {
 		return
 	}
 	// A stuck server may still answer pings. That shows something only if no request waits:
-	// the one that was left unanswered was not repeated, perhaps because its caller gave up.
+	// what was left unanswered was a ping, or a request whose caller has given up.
 	if s.op != opcode.Ping || !waits {
 		w.link.settle()
 	}
@@ -509,7 +509,7 @@ func (w *wire) received() {
 }
 
 // greeted checks the complete answer to the handshake. Session 0 means that the session
-// has expired, which the client must see.
+// that was asked for has expired, which the client must see.
 func (w *wire) greeted(answer []byte) error {
 	timeout, id := time.Duration(int32At(answer, 4))*time.Millisecond, int64At(answer, 8)
 	password := int(int32At(answer, minHandshakeReply-lengthSize)) // its length; -1: none

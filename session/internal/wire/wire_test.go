@@ -119,6 +119,7 @@ func TestBadFramesCloseTheConnection(t *testing.T) {
 		"a short answer":            {after(0, 0, 0, 15), errFrameLength},
 		"an empty answer":           {after(0, 0, 0, 0), errFrameLength},
 		"a session without timeout": {instead(grantFrame(0, 7)), errHandshakeMalformed},
+		"no session":                {instead(grantFrame(testTimeout, 0)), errHandshakeMalformed},
 		"a negative timeout":        {instead(grantFrame(-time.Second, 7)), errHandshakeMalformed},
 		"a short handshake":         {instead(frameOf(make([]byte, 15))), errFrameLength},
 		"another protocol":          {instead([]byte("HTTP/1.1 400\r\n")), errFrameLength},
