@@ -24,7 +24,7 @@ var (
 
 	// ErrReleased reports, from a context, Wait or Txn, that the lock was released.
 	ErrReleased = errors.New("zkgrant: released")
-	// ErrNotAcquired reports a release or [Acquisition.Txn] before the Grant, a [Try] that would
+	// ErrNotAcquired reports a release before the Grant was taken, a [Try] that would
 	// have to wait, or a downgrade of a write lock that is no longer held.
 	ErrNotAcquired = errors.New("zkgrant: not acquired")
 	// ErrTimeout reports that [MaxWait] ran out. It matches [context.DeadlineExceeded].

@@ -115,7 +115,7 @@ func (l *Lock) Path() string { return l.path }
 
 // Acquire requests the lock and returns at once. Every outcome arrives on a channel of
 // the acquisition, errors for invalid arguments included. ctx bounds the wait until the
-// Grant is taken; after that, only Release, a loss or Close ends the acquisition.
+// Grant is taken; after that, only Release, Abandon, a loss or Close ends it.
 func (l *Lock) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return l.acquire(ctx, configOf(options))
 }

@@ -74,9 +74,10 @@ type Ended struct {
 
 // Queued reports how many older contenders were in the way at the latest listing; for a
 // reader, only writers count. It is a snapshot: a waiter usually moves up without a
-// listing, and then there is no Queued. A multi-lock counts the contenders of all its
-// paths, each once per path. Ahead is 0 for the first in a semaphore's queue, which waits
-// for permits, and 1 for an unfair lock, which has no queue.
+// listing, and then there is no Queued. A waiter for a cached lock gets it without one. A
+// multi-lock counts the contenders of all its paths, each once per path. Ahead is 0 for
+// the first in a semaphore's queue, which waits for permits, and 1 for an unfair lock,
+// which has no queue.
 type Queued struct {
 	ID    uint64
 	Path  string

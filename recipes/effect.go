@@ -9,7 +9,8 @@ import (
 // Effect is something to do. Only types of this file implement it.
 type Effect interface{ isEffect() }
 
-// Requests to ZooKeeper. A request with an Epoch is for that epoch only.
+// Requests to the session, which makes most of them to ZooKeeper. A request with an Epoch
+// is for that epoch only.
 type (
 	// Create creates an ephemeral sequential node whose name contains the attempt's GUID,
 	// and the directory if it is missing. Back, if set, is the first of the attempt's
@@ -203,7 +204,7 @@ const (
 	WhyTimeout
 	// WhyClosed: the coordinator was closed.
 	WhyClosed
-	// WhyBusy: a Try found another contender ahead.
+	// WhyBusy: a Try found another contender ahead, and not only an idle node.
 	WhyBusy
 	// WhyLost: the lock was lost.
 	WhyLost

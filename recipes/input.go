@@ -32,7 +32,8 @@ type Input interface{ isInput() }
 type (
 	// Started requests the lock. It is the first input, or the next one after Opened.
 	Started struct {
-		// Try ends the acquisition instead of waiting for another contender.
+		// Try ends the acquisition instead of waiting for another contender. Behind the
+		// node of a cached lock, which may be idle, it waits for a moment.
 		Try bool
 		// Strict treats a lost connection as a loss.
 		Strict bool

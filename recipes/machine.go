@@ -59,13 +59,15 @@ func (s State) String() string {
 // copy is another machine in the same state. Create one with [NewMachine].
 //
 // At most one request that can change the state is in progress at a time. So requests
-// need no numbers: the epoch and the kind of an answer show whether it is expected.
+// need no numbers: the epoch and the kind of an answer show whether it is expected. Two
+// may have company: a Try behind an idle node also pauses, and a holder may check its node
+// while [Contention] claims, so a claim says whether its caller holds.
 type Machine struct {
 	rule    Rule
 	state   State
 	started bool
 	try     bool
-	patient bool // with try: the lock may be free even though one node blocks
+	patient bool // with try: one cached node, perhaps idle, is ahead; the Try waits for it until Paused
 	strict  bool
 	detect  bool // use a record to report holders that did not release; see crash.go
 
