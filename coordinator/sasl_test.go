@@ -32,21 +32,29 @@ var saslUsers = map[string]string{"bob": `b"ob, "`, "ann": "Ännchen"}
 type dialing func(options ...coordinator.Option) (*coordinator.Coordinator, error)
 
 // asBob acquires a lock that only bob may acquire, before and after a lost connection.
-// Acquisitions of other users are refused.
+// Acquisitions of other users are refused. The access list names bob, or whoever creates
+// a node.
 func asBob(t *testing.T, connect dialing, cut func()) {
+	for path, list := range map[string][]zk.ACL{
+		"/named": {{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}, "/creator": zk.AuthACL(zk.PermAll),
+	} {
+		asBobAt(t, path, coordinator.WithACL(list), connect, cut)
+	}
+}
+
+func asBobAt(t *testing.T, path string, list coordinator.Option, connect dialing, cut func()) {
 	open := func(user string) *coordinator.Coordinator {
 		t.Helper()
-		c, err := connect(coordinator.WithSASL(sasl.DigestMD5(user, saslUsers[user])),
-			coordinator.WithACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
+		c, err := connect(coordinator.WithSASL(sasl.DigestMD5(user, saslUsers[user])), list)
 		eventstest.Must(t, err)
 		t.Cleanup(func() { eventstest.Must(t, c.Close()) })
 		return c
 	}
-	held, _ := coordtest.Hold(t, open("bob").Mutex(lockPath))
-	anns := open("ann").Mutex(lockPath).Acquire(t.Context())
+	held, _ := coordtest.Hold(t, open("bob").Mutex(path))
+	anns := open("ann").Mutex(path).Acquire(t.Context())
 	expectError(t, coordtest.EndOf(t, anns), coordinator.ErrNoAuth, "ann's acquisition of bob's lock")
 	cut()
-	next := open("bob").Mutex(lockPath).Acquire(t.Context())
+	next := open("bob").Mutex(path).Acquire(t.Context())
 	coordtest.End(held) // on the next connection, which must be bob's
 	coordtest.GrantOf(t, next)
 	coordtest.End(next)

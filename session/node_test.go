@@ -2,10 +2,12 @@ package session
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
@@ -196,11 +198,16 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte("zkgrant holder\nnode n\ntoken 0x7\nsince 2026-02-28T23:59:59Z\n\ndata"))
 	f.Add([]byte("zkgrant holder\nnode n\ndelay 15s\nmarked 7\ntaken 0x9 m\n\n"))
 	f.Add([]byte("zkgrant holder\nmarked\ndelay -1s\ntaken  \n"))
+	f.Add([]byte("zkgrant holder\nnode n\nsince 2026-01-01T00:00:00+24:00\n"))
+	f.Add([]byte("zkgrant holder\nnode n\nsince 9999-12-31T23:59:59-01:00\n"))
+	f.Add([]byte("zkgrant holder\nnode n\nsince 0000-01-01T00:00:00+01:00\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		first, ok := parseHolding(text)
-		if !ok || first.since.Year() > 9999 {
+		if !ok {
 			return
 		}
+		_, err := json.Marshal(first.since)
+		eventstest.Check(t, err)
 		again, ok := parseHolding(first.bytes())
 		if !ok || again.token != first.token || !bytes.Equal(again.data, first.data) || again.lockDelay != first.lockDelay {
 			t.Errorf("%+v, written and read again, is %+v; want the same", first, again)

@@ -75,7 +75,10 @@ func parseHolding(data []byte) (h holding, ok bool) {
 				h.token = token
 			}
 		case "since":
-			if since, err := time.Parse(time.RFC3339Nano, value); err == nil {
+			// Users of the record may write it as JSON, which takes neither every year nor
+			// every zone that Parse does.
+			since, err := time.Parse(time.RFC3339Nano, value)
+			if since = since.UTC(); err == nil && since.Year() >= 0 && since.Year() < 10_000 {
 				h.since = since
 			}
 		default:

@@ -6,7 +6,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -22,6 +24,7 @@ import (
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
+	"github.com/zkgrant/zkgrant/session"
 )
 
 // former holds the lock with DetectCrash, in this process, until end is called, which
@@ -132,6 +135,31 @@ func TestTheDataOfACrashIsLong(t *testing.T) {
 		_, end := g.former(coordinator.Data(bytes.Repeat([]byte{1}, 500<<10)))
 		end(true)
 		g.ends(0, "run "+flag+" "+lockPath+" -- env", "ZKGRANT_ABANDONED={", `\u0001","cut":true}`)
+	}
+}
+
+// A record that another program has written may have any time.
+func TestTheTimeOfACrashIsOdd(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	eventstest.Must(t, g.Create(lockPath+session.RecordSuffix, []byte("zkgrant holder\nnode n\nsince 2026-01-01T00:00:00+24:00\n")))
+	g.ends(0, "run --detect-crash "+lockPath+" -- env", `"since":"2025-12-31T00:00:00Z"`)
+}
+
+// The kernel allows 128 KiB for a variable of the environment.
+func TestTheMembersOfALargeMultiLock(t *testing.T) {
+	var g events.Grant
+	for i := range 40 {
+		path := fmt.Sprintf("/%04000d", i)
+		g.Members = append(g.Members, events.Member{Path: path, Node: path + "/lock-0000000000"})
+	}
+	for _, variable := range told(g, "multi") {
+		name, value, _ := strings.Cut(variable, "=")
+		eventstest.Expect(t, len(variable) < 128<<10, "%s has %d bytes, want less than 128 KiB", name, len(variable))
+		if name == "ZKGRANT_MEMBERS" {
+			n := strings.Count(value, `"path"`)
+			eventstest.Expect(t, n >= 10 && n < 40 && json.Valid([]byte(value)), "%d members, valid: %v; want some", n, json.Valid([]byte(value)))
+		}
 	}
 }
 

@@ -290,10 +290,16 @@ func told(g events.Grant, kind string) []string {
 		"ZKGRANT_PATH=" + g.Path, "ZKGRANT_TOKEN=" + strconv.FormatInt(g.Token, 10), "ZKGRANT_NODE=" + g.Node,
 		"ZKGRANT_SESSION=" + sessionID(g.Session), "ZKGRANT_KIND=" + kind,
 	}
-	if members := membersOf(g); members != nil {
-		environment = append(environment, "ZKGRANT_MEMBERS="+string(members))
+	// The kernel allows 128 KiB per variable, and a command with a longer one cannot start.
+	const mostMembers = 100 << 10
+	members := g.Members
+	for len(membersOf(members)) > mostMembers {
+		members = members[:len(members)*9/10]
 	}
-	const most = 16 << 10 // the kernel allows 128 KiB per variable, and JSON may need six bytes for one
+	if members != nil {
+		environment = append(environment, "ZKGRANT_MEMBERS="+string(membersOf(members)))
+	}
+	const most = 16 << 10 // JSON may need six bytes for one
 	if abandoned := abandonedOf(g, most); abandoned != nil {
 		environment = append(environment, "ZKGRANT_ABANDONED="+string(abandoned))
 	}

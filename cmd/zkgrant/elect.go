@@ -60,17 +60,27 @@ func (s *settings) observe(cmd *cobra.Command, path string) error {
 	ctx, cancel := interrupted(cmd)
 	defer cancel()
 	return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
-		election := c.Election(path, s.lockOptions()...)
+		return s.leaders(ctx, cmd.OutOrStdout(), c.Election(path, s.lockOptions()...))
+	})
+}
+
+// leaders prints the leader, and each change.
+func (s *settings) leaders(ctx context.Context, out io.Writer, election *coordinator.Election) error {
+	for {
 		for leader := range election.Observe(ctx) {
-			if err := s.printLeader(cmd.OutOrStdout(), leader); err != nil {
+			if err := s.printLeader(out, leader); err != nil {
 				return err
 			}
 		}
-		if _, err := election.Queue(ctx); ctx.Err() == nil {
-			return err // why the observation has ended
+		_, err := election.Queue(ctx) // says why the observation has ended
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // it was interrupted, perhaps during the look
+		case err != nil:
+			return err
 		}
-		return nil
-	})
+		// The reason is gone, perhaps with a node that may not be read.
+	}
 }
 
 // withoutData replaces the data of a contender that has none.

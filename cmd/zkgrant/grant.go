@@ -24,17 +24,17 @@ type grantLine struct {
 }
 
 func granted(g events.Grant, kind string) grantLine {
-	return grantLine{"granted", g.Path, kind, g.Node, g.Token, sessionID(g.Session), g.Waited.Seconds(), membersOf(g), abandonedOf(g, math.MaxInt)}
+	return grantLine{"granted", g.Path, kind, g.Node, g.Token, sessionID(g.Session), g.Waited.Seconds(), membersOf(g.Members), abandonedOf(g, math.MaxInt)}
 }
 
 // membersOf returns the members of a multi-lock, or nil for other locks.
-func membersOf(g events.Grant) json.RawMessage {
+func membersOf(members []events.Member) json.RawMessage {
 	type member struct {
 		Path string `json:"path"`
 		Node string `json:"node"`
 	}
 	var all []member
-	for _, m := range g.Members {
+	for _, m := range members {
 		all = append(all, member(m))
 	}
 	return raw(all, len(all) > 0)
@@ -61,7 +61,7 @@ func raw(value any, there bool) json.RawMessage {
 		return nil
 	}
 	text, err := json.Marshal(value)
-	if err != nil { // strings, numbers and times always marshal
+	if err != nil { // strings and numbers always marshal, and so do the times of a record
 		panic(err)
 	}
 	return text

@@ -76,11 +76,17 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 	if err := w.check(); err != nil {
 		return err
 	}
+	// Nobody receives signals while files are read, and a file system may not answer. So
+	// until then, they end this process.
+	options, err := w.options()
+	if err != nil {
+		return err
+	}
 	signals := listen()
 	defer w.orphans.reap()()
 	w.manager, w.again = findManager(w.console), again
 	defer job.reset()
-	c, err := w.open(coordinator.WithHooks(w))
+	c, err := coordinator.Open(w.servers, append(options, coordinator.WithHooks(w))...)
 	if err != nil {
 		return err
 	}

@@ -139,6 +139,36 @@ func TestWatchIsOvertaken(t *testing.T) {
 	}
 }
 
+// TestElectWatchIsOvertaken while it asks why the leader cannot be read: there is another
+// one.
+func TestElectWatchIsOvertaken(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		server := zktest.Start(t)
+		c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option())
+		eventstest.Must(t, err)
+		defer func() { eventstest.Check(t, c.Close()) }()
+		leader := c.Election("/leader").Acquire(t.Context(), coordinator.Data([]byte("ann")))
+		_, err = leader.Wait(t.Context())
+		eventstest.Must(t, err)
+		ctx, interrupt := context.WithCancel(t.Context())
+		var refused atomic.Bool
+		server.Intercept(func(r zktest.Request) zktest.Action {
+			if r.Op == zktest.OpGetData && strings.HasPrefix(r.Path, "/leader/") && refused.CompareAndSwap(false, true) {
+				return zktest.Fail(zktest.NoAuth)
+			}
+			return zktest.Pass()
+		})
+		var out bytes.Buffer
+		watching := make(chan error, 1)
+		go func() { watching <- new(settings).leaders(ctx, &out, c.Election("/leader")) }()
+		time.Sleep(5 * time.Second)
+		interrupt()
+		eventstest.Must(t, <-watching)
+		eventstest.Expect(t, refused.Load(), "no read was refused, want one")
+		eventstest.Contains(t, out.String(), "ann leads", "what is printed after the refusal")
+	})
+}
+
 // answer is a page's response: the status, and the body or, if it has no end, the stream.
 type answer struct {
 	status int

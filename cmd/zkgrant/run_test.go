@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -69,6 +70,26 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 		eventstest.Eventually(t, "there is a connection", func() bool { return g.Connections() > 0 })
 		g.stop(p, sig, codeSignal+int(sig))
 		matches(t, "interrupted "+line, p, `^$`)
+	}
+}
+
+// A signal ends zkgrant while a file system does not answer.
+func TestInterruptedWhileAFileIsRead(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"run --auth-file FIFO /a -- true", "queue --auth-file FIFO /a"} {
+		fifo := filepath.Join(t.TempDir(), "auth")
+		eventstest.Must(t, syscall.Mkfifo(fifo, 0o600))
+		p := double(t).begin(strings.Replace(line, "FIFO", fifo, 1))
+		var writer *os.File
+		eventstest.Eventually(t, "the file is read", func() bool {
+			file, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0) // fails if there is no reader
+			writer = file
+			return err == nil
+		})
+		p.Send(syscall.SIGTERM)
+		code := p.ExitCode()
+		eventstest.Expect(t, code == -1 || code == codeSignal+int(syscall.SIGTERM), "%s: the code is %d, want an end by TERM", line, code)
+		eventstest.Check(t, writer.Close())
 	}
 }
 

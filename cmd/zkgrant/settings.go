@@ -92,7 +92,8 @@ func fromEnvironment(flags *pflag.FlagSet) error {
 	return failed
 }
 
-// open returns a coordinator. It does not wait for a server.
+// open returns a coordinator. It does not wait for a server, but for the files with
+// secrets.
 func (s *settings) open(more ...coordinator.Option) (*coordinator.Coordinator, error) {
 	options, err := s.options()
 	if err != nil {
@@ -177,8 +178,9 @@ func (s *settings) mechanism() (sasl.Mechanism, error) {
 	if err != nil {
 		return nil, err
 	}
-	user, password, ok := strings.Cut(strings.TrimRight(string(text), "\r\n"), ":")
-	if !ok || strings.Contains(password, "\n") {
+	line := strings.TrimRight(string(text), "\r\n")
+	user, password, ok := strings.Cut(line, ":")
+	if !ok || strings.Contains(line, "\n") {
 		return nil, fmt.Errorf("%s must have one line, user:password", s.saslFile) // the line may be a secret, so it is not shown
 	}
 	return sasl.DigestMD5(user, password), nil

@@ -107,7 +107,7 @@ func (c caller) resolve(list []acl) ([]acl, Code) {
 		switch a.scheme {
 		case "auth":
 			for _, id := range c.ids {
-				if id.scheme == "digest" {
+				if id.scheme == "digest" || id.scheme == "sasl" {
 					out = append(out, acl{a.perms, id})
 					valid = true
 				}

@@ -179,7 +179,7 @@ func validPath(p string) bool {
 		}
 	}
 	for _, r := range p {
-		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff {
+		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 { // beyond U+FFFF, Java sees surrogates
 			return false
 		}
 	}
