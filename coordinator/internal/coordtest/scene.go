@@ -85,9 +85,10 @@ import (
 // Each scene is checked against the rules of checks.go.
 func Scenes(t *testing.T, path string) {
 	datadriven.Walk(t, path, func(t *testing.T, file string) {
-		for _, variant := range variants(t, file) {
+		all := variants(t, file)
+		for _, variant := range all {
 			t.Run(strings.Join(variant, " "), func(t *testing.T) {
-				eventstest.Bubble(t, func(t *testing.T) { runFile(t, file, variant, nil) })
+				eventstest.Bubble(t, func(t *testing.T) { runFile(t, file, variant, all[0], nil) })
 			})
 		}
 	})
@@ -101,8 +102,9 @@ func RealScenes(t *testing.T, e *ensemble.Ensemble, path string) {
 	}
 	raw, n := RawClient(t, e.Addr(0)), 0
 	datadriven.Walk(t, path, func(t *testing.T, file string) {
-		for _, variant := range variants(t, file) {
-			runFile(t, file, variant, func() stage {
+		all := variants(t, file)
+		for _, variant := range all {
+			runFile(t, file, variant, all[0], func() stage {
 				n++
 				return &realStage{raw: raw, servers: e.Connect(), root: fmt.Sprintf("/%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), n)}
 			})
@@ -111,8 +113,11 @@ func RealScenes(t *testing.T, e *ensemble.Ensemble, path string) {
 }
 
 // runFile plays each scene of a file at its own place: on the double, unless place is
-// given.
-func runFile(t *testing.T, file string, variant []string, place func() stage) {
+// given. It leaves out the scenes that the first variant has played in the same way.
+func runFile(t *testing.T, file string, variant, first []string, place func() stage) {
+	text, err := os.ReadFile(file)
+	eventstest.Must(t, err)
+	scenes := strings.Split("\n"+string(text), "\nscene")
 	replacer := strings.NewReplacer(variant...)
 	var s *scene
 	defer func() {
@@ -121,26 +126,29 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 		}
 	}()
 	datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-		first := d.Cmd
+		command := d.Cmd
 		for _, arg := range d.CmdArgs {
-			first += " " + arg.String()
+			command += " " + arg.String()
 		}
-		lines := append([]string{first}, strings.Split(d.Input, "\n")...)
+		lines := append([]string{command}, strings.Split(d.Input, "\n")...)
 		if d.Cmd == "scene" {
 			if s != nil {
 				s.end()
 				s = nil
 			}
-			head := strings.Fields(first)[1:]
-			if place == nil {
+			head := strings.Fields(command)[1:]
+			scenes = scenes[1:]
+			switch {
+			case !differs(scenes[0], variant, first):
+			case place == nil:
 				s = newScene(t, head, nil)
-			} else if d.HasArg("real") {
+			case d.HasArg("real"):
 				s = newScene(t, head, place())
 			}
 			lines = lines[1:]
 		}
 		if s == nil {
-			return d.Expected // not for a real server
+			return d.Expected
 		}
 		s.variant, s.place = replacer, d.Pos+": "
 		var want []string
@@ -149,6 +157,17 @@ func runFile(t *testing.T, file string, variant []string, place func() stage) {
 		}
 		return s.play(lines, want)
 	})
+}
+
+// differs reports whether a scene may differ in a variant from one in the first variant,
+// or is in the first: it uses each variable that has another value.
+func differs(scene string, variant, first []string) bool {
+	for i := 0; i < len(variant); i += 2 {
+		if variant[i+1] != first[i+1] && !strings.Contains(scene, variant[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // variants returns the combinations that the file's lines "# for $name: value value"
