@@ -25,8 +25,8 @@ import (
 // locks, and faults strike. Below each block of lines is its result. After a change of
 // behaviour, run the test with -rewrite and read the diff.
 //
-// A file with a line "# for $x: a b" is played once with a in place of $x and once with
-// b, with the same result (a_b means two words).
+// A file with a line "# for $x: a b" is played once with a in place of $x, and its scenes
+// with $x once more with b, with the same result (a_b means two words).
 //
 // A scene begins with its head, which selects what is printed:
 //
