@@ -43,11 +43,17 @@ func asBob(t *testing.T, connect dialing, cut func()) {
 }
 
 func asBobAt(t *testing.T, path string, list coordinator.Option, connect dialing, cut func()) {
+	var all []*coordinator.Coordinator
+	defer func() { // those that have lost their connections would dial again beside the next test
+		for _, c := range all {
+			eventstest.Check(t, c.Close())
+		}
+	}()
 	open := func(user string) *coordinator.Coordinator {
 		t.Helper()
 		c, err := connect(coordinator.WithSASL(sasl.DigestMD5(user, saslUsers[user])), list)
 		eventstest.Must(t, err)
-		t.Cleanup(func() { eventstest.Must(t, c.Close()) })
+		all = append(all, c)
 		return c
 	}
 	held, _ := coordtest.Hold(t, open("bob").Mutex(path))

@@ -76,7 +76,7 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 // A signal ends zkgrant while a file system does not answer.
 func TestInterruptedWhileAFileIsRead(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"run --auth-file FIFO /a -- true", "queue --auth-file FIFO /a"} {
+	for _, line := range []string{"run --auth-file FIFO /a -- true", "hold --auth-file FIFO /a"} {
 		fifo := filepath.Join(t.TempDir(), "auth")
 		eventstest.Must(t, syscall.Mkfifo(fifo, 0o600))
 		p := double(t).begin(strings.Replace(line, "FIFO", fifo, 1))
