@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -191,6 +192,19 @@ func FuzzTimeoutLine(f *testing.F) {
 		}
 		expect(t, bytes.Equal(before, data), "%q was changed to %q", before, data)
 	})
+}
+
+// TestTheTimeOfARecord is one that JSON takes, or zero.
+func TestTheTimeOfARecord(t *testing.T) {
+	for text, want := range map[string]string{
+		"2026-01-01T00:00:00+24:00": "2025-12-31T00:00:00Z", "9999-12-31T23:59:59-01:00": "0001-01-01T00:00:00Z",
+		"0000-01-01T00:00:00+01:00": "0001-01-01T00:00:00Z", "yesterday": "0001-01-01T00:00:00Z",
+	} {
+		_, since, _ := ParseRecord([]byte("zkgrant holder\nnode n\nsince " + text + "\n"))
+		got, err := json.Marshal(since)
+		eventstest.Check(t, err)
+		eventstest.Equal(t, string(got), strconv.Quote(want), "the time %q", text)
+	}
 }
 
 // FuzzRecord checks that any data either parse as a record or are refused.
