@@ -48,7 +48,7 @@ test: ## what must pass before a change is merged: five minutes on two idle core
 	@ZKGRANT_REAL=1 ZKGRANT_TURN=$${ZKGRANT_TURN-$$(git rev-parse HEAD 2>/dev/null)} MAKE='$(MAKE)' .ci/steps test fetch check meters tests newest race mutants interop
 
 .PHONY: test-all
-test-all: ## everything at full length, in less than an hour: before an issue is closed, and nightly
+test-all: ## everything at full length, in about an hour: before an issue is closed
 	@ZKGRANT_REAL=1 ZKGRANT_FULL=1 MAKE='$(MAKE)' .ci/steps test-all fetch build vet platforms lint meters tests race oldest-newest mutants interop kills flakes
 	@git diff --quiet HEAD && git rev-parse HEAD >.ci/last-full && echo 'test-all: commit .ci/last-full, so that make test leaves out what has not changed since'
 
