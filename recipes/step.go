@@ -711,20 +711,12 @@ func (m *Machine) onWithdrawn(in Withdrawn) []Effect {
 func (m *Machine) onExpired() []Effect {
 	place := m.own.Name.Text != ""
 	m.epoch, m.session, m.up = 0, 0, false
-	m.permits.entered = false
-	if _, ok := m.rule.(Multi); ok {
-		m.own = Own{} // no node is left
-	}
+	m.own = Own{} // no node is left
 	switch {
 	case m.state == Held:
-		m.removed = true
 		return m.lose(events.ReasonSessionExpired)
-	case m.state == Lapsed:
-		// The loss was reported already. Only the caller's function is still to return.
-		m.removed = true
-		return nil
-	case m.state == Over || m.state == Idle:
-		return nil
+	case m.state == Lapsed || m.state == Over || m.state == Idle:
+		return nil // if it is lapsed, only the caller's function is still to return
 	case m.why != 0:
 		// It is ending already, and the end of the session has deleted its nodes.
 		return m.over()
