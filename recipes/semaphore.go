@@ -102,7 +102,7 @@ func (m *Machine) unsettled() bool { return m.queues() && !m.permits.settled }
 // stay until the session ends.
 func (m *Machine) several() bool {
 	if rule, ok := m.rule.(Multi); ok {
-		return len(rule) > 1 && m.own.Name.Text != ""
+		return len(rule) > 1
 	}
 	s, _ := m.rule.(Semaphore)
 	return m.permits.entered && s.Permits > 1
