@@ -616,7 +616,7 @@ func (m *Machine) stepHeld(in Input) []Effect {
 		// From now on the servers may expire the session, and the next holder may enter.
 		return m.lose(events.ReasonLeaseRanOut)
 	case Overdue:
-		if m.by != 0 && in.By >= m.by { // otherwise an earlier time was reported meanwhile
+		if m.by != 0 && in.By >= m.by { // later if a sooner deadline was reported meanwhile
 			return m.lose(events.ReasonRevoked)
 		}
 	case Reconnected:
