@@ -257,7 +257,7 @@ func (l *Lock) onGrant(e recipes.Grant, epoch recipes.Epoch) (grant events.Grant
 	}
 	l.waited = time.Since(origin) - l.born
 	logs = l.logs() // the level may change
-	heard := l.feed != nil || l.cfg.Stream.Heard()
+	heard := l.cfg.Stream.Heard()
 	if heard || logs { // else it is not used
 		grant = l.granting()
 	}
