@@ -13,8 +13,8 @@ import (
 // any goroutine may call the other methods. An acquisition receives answers and news in
 // the order in which the session noted them. Each request is answered exactly once, with
 // its epoch, except that a Watch is not answered while it is armed and the node exists,
-// and a Discard, a Cancel, a Warm and a Rest never are. A request for an epoch that is over is answered with Unknown,
-// and a Create that is canceled in time with Canceled.
+// and a Discard, a Cancel, a Warm and a Rest never are. A request for an epoch that is
+// over is answered with Unknown, and a Create that is canceled in time with Canceled.
 type Port interface {
 	// Open subscribes to the session's news. It returns Opened if there is a session.
 	// Otherwise the returned epoch is 0, and Opened is the first news once there is a
@@ -25,9 +25,8 @@ type Port interface {
 	Close()
 
 	// Do makes a request: one of the requests in recipes/effect.go, or a Revoke with a
-	// deadline.
-	// When its time has passed, a Pause is answered with Paused and a Revoke with
-	// Overdue, with or without a connection, unless the port is closed.
+	// deadline. When its time has passed, a Pause is answered with Paused and a Revoke
+	// with Overdue, with or without a connection, unless the port is closed.
 	Do(request recipes.Effect)
 
 	// Deadline returns the time until which the session of the epoch counts as alive

@@ -23,7 +23,8 @@ type Grant struct {
 	// another acquisition on this path, for the life of the ensemble's data. Readers that
 	// hold together are granted in any order of their tokens. A holder that re-enters its
 	// lock keeps its token, and so does a writer that becomes a reader. The token of
-	// permits that replaced a place in the queue is the place's; it grows from grant to grant.
+	// permits that replaced a place in the queue is that of the place; it grows from
+	// grant to grant.
 	Token int64
 
 	// Turn counts the grants under one node of a cached lock, from 0. The pair (Token,
