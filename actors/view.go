@@ -281,7 +281,7 @@ func (l *Lock) Confirmed() <-chan struct{} {
 func (l *Lock) Orphan() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.orphaned = !l.gone && !l.failed
+	l.orphaned = !l.gone
 }
 
 // Orphaned is described at Orphan.
