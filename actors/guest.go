@@ -73,8 +73,11 @@ func (g *Guest) End(why recipes.Why) {
 	}
 }
 
-// Refuse is like End, for a guest whose request a server refused.
-func (g *Guest) Refuse(err error) { g.finish(recipes.Finish{}, 0, false, err) }
+// Refuse is like End, for a guest whose request a server refused. If its wait has ended
+// before, that is the result of Err.
+func (g *Guest) Refuse(err error) {
+	g.finish(recipes.Finish{Why: recipes.WhyReleased}, 0, false, err)
+}
 
 // Vacate reports that nothing of the acquisition is left at the server.
 func (g *Guest) Vacate() {

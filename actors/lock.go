@@ -583,7 +583,8 @@ func (l *Lock) hasFailed() bool {
 
 // finish reports that the acquisition is over: to the functions of OnEnd, the log, the
 // stream, the feed, and finally Done. size is the last known size of a semaphore. pending
-// means that the node may still exist. A non-nil failure becomes the result of Err.
+// means that the node may still exist. A non-nil failure becomes the result of Err,
+// unless the lock was withdrawn before.
 //
 // It is called once, so Done is closed once:
 //
@@ -596,7 +597,7 @@ func (l *Lock) hasFailed() bool {
 //     other first withdrawal.
 func (l *Lock) finish(e recipes.Finish, size int, pending bool, failure error) {
 	l.mu.Lock()
-	if failure == nil {
+	if failure == nil || l.withdrawn != 0 {
 		failure = l.verdict(e, size)
 	}
 	l.pending = pending

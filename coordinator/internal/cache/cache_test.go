@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -347,6 +348,30 @@ func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestABoundBeforeARefusalIsTheEnd: the functions of OnEnd learn that the context of a
+// waiter has ended, and only then does a server refuse the node.
+func TestABoundBeforeARefusalIsTheEnd(t *testing.T) {
+	withRig(t, func(t *testing.T, r *rig) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		waits := r.handle.Lock(r.config())
+		waits.Start(ctx, 0, actors.Want{})
+		r.say(recipes.Opened{Epoch: epoch, Session: 1})
+		var told error
+		waits.OnEnd(func(err error) {
+			told = err
+			refused := recipes.Refused{Epoch: epoch, Op: recipes.OpCreate}
+			r.house.Loop.Hand(func() { r.post(refused, errors.New("refused")) })
+		})
+		cancel(errors.New("enough"))
+		synctest.Wait()
+		if got := waits.Err(); !isOver(waits) || told == nil || !errors.Is(got, told) {
+			t.Errorf("it ended with %v, and the functions of OnEnd were told %v; want the same", got, told)
+		}
+		r.over = true // it was never created
+	})
 }
 
 // TestANodeRestsAfterALateClaim: an idle node rests, and a caller that withdraws has it
