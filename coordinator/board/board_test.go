@@ -367,6 +367,28 @@ func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 	})
 }
 
+// TestTheTimelineIsOfLocksBelowTheRoot: other locks of this process are not shown.
+func TestTheTimelineIsOfLocksBelowTheRoot(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
+		p := visit(boardOf(t, c), false)
+		defer p.leave()
+		synctest.Wait()
+		for _, path := range []string{"/private/a", "/locksmith", "/locks", "/locks/a"} {
+			hold(t, c, path, "ann")
+		}
+		time.Sleep(3 * time.Second)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		var granted []string
+		for _, m := range p.moments {
+			if m.What == "granted" {
+				granted = append(granted, m.Path)
+			}
+		}
+		eventstest.Equal(t, strings.Join(granted, " "), "/locks /locks/a", "the grants of this process")
+	})
+}
+
 // TestTheEndsOfThisProcessAreShownOnce, also those of an earlier session.
 func TestTheEndsOfThisProcessAreShownOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strings"
 	"sync"
 	"time"
 
@@ -151,10 +152,11 @@ func due(began, ended time.Time, interval time.Duration) time.Time {
 }
 
 // listen puts the coordinator's own events into the timeline until ctx or the coordinator
-// ends.
+// ends: those of locks below the root, and those of the session, which have no path.
 func (b *Board) listen(ctx context.Context) {
+	below := strings.TrimSuffix(b.root, "/") + "/"
 	for event := range b.c.Events(ctx) {
-		if m, ok := ownMoment(event); ok {
+		if m, ok := ownMoment(event); ok && (m.Path == "" || strings.HasPrefix(m.Path+"/", below)) {
 			now := time.Now()
 			m.At = now.UnixMilli()
 			b.tell(func(s *state) {
