@@ -56,8 +56,6 @@ type acquisition struct {
 	revoked bool
 }
 
-// The interfaces of hooks.
-
 // New returns a hook for one coordinator. It reports to the global providers, unless
 // options set others; the global providers may be set later. Errors of a provider go to
 // the global error handler, [otel.Handle].
@@ -177,34 +175,17 @@ func (h *Hook) OnEvent(event events.Event) {
 
 // concerns handles an event of the session, which concerns every acquisition.
 func (h *Hook) concerns(event events.Event) {
+	state, word := words.SessionAfter(event)
 	h.mu.Lock()
-	next, word := h.session.behind(event)
-	h.session = next
+	h.session.state = state
+	if connected, is := event.(events.Connected); is {
+		h.session.id, h.session.server = connected.Session, connected.Server
+	}
 	all := slices.Collect(maps.Values(h.acquisitions))
 	h.mu.Unlock()
 	h.in.counters["session.events"].Add(context.Background(), 1, with(keyEvent.String(word)))
 	for _, a := range all {
 		a.note(event)
-	}
-}
-
-// behind returns the session after an event, and the event's name.
-func (s session) behind(event events.Event) (session, string) {
-	switch ev := event.(type) {
-	case events.Connected:
-		s.state, s.id, s.server = words.Connected, ev.Session, ev.Server
-		return s, words.Connected
-	case events.Suspended:
-		s.state = words.Suspended
-		return s, words.Suspended
-	case events.Resumed:
-		s.state = words.Connected
-		return s, words.Resumed
-	case events.SessionExpired:
-		s.state = words.Connecting
-		return s, words.Expired
-	default:
-		return s, ""
 	}
 }
 

@@ -73,24 +73,6 @@ func TestThePageNamesEachAttribute(t *testing.T) {
 	eventstest.Equal(t, has, want, "the attributes on the page")
 }
 
-func TestTheStateOfTheSession(t *testing.T) {
-	s := session{state: words.Connecting}
-	for _, test := range []struct {
-		event       events.Event
-		name, state string
-	}{
-		{events.Connected{Session: 1, Server: "zk1:2181"}, words.Connected, words.Connected},
-		{events.Suspended{}, words.Suspended, words.Suspended},
-		{events.Resumed{}, words.Resumed, words.Connected},
-		{events.SessionExpired{Session: 1}, words.Expired, words.Connecting},
-	} {
-		var name string
-		s, name = s.behind(test.event)
-		eventstest.Equal(t, name, test.name, "the name of %T", test.event)
-		eventstest.Equal(t, s.state, test.state, "the state after %T", test.event)
-	}
-}
-
 // TestTextIsClean: OTLP refuses a whole batch because of one attribute that is not UTF-8.
 func TestTextIsClean(t *testing.T) {
 	for text, want := range map[string]string{

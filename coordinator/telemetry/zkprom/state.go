@@ -15,7 +15,7 @@ type state struct {
 	locks  map[string]*lock        // by label
 	live   map[uint64]*acquisition // by ID, until it ends
 
-	session  string // one of sessionStates
+	session  string // one of words.SessionStates
 	lease    time.Time
 	nodes    hooks.Nodes
 	heard    map[string]uint64 // counts of session events
@@ -177,7 +177,9 @@ func (s *state) event(now time.Time, event events.Event, given ...string) {
 	case events.Ended:
 		s.ended(now, event)
 	case events.Connected, events.Suspended, events.Resumed, events.SessionExpired:
-		s.sessionEvent(event)
+		after, name := words.SessionAfter(event)
+		s.session = after
+		s.heard[name]++
 	}
 }
 
@@ -228,25 +230,6 @@ func (a *acquisition) holds() bool { return !a.granted.IsZero() }
 // ends counts the end of a hold.
 func (a *acquisition) ends(end string, held time.Duration) {
 	histogramOf(a.lock.now().held, how{a.kind, end}, "hold.duration").observe(held)
-}
-
-func (s *state) sessionEvent(event events.Event) {
-	switch event.(type) {
-	case events.Connected:
-		s.session = words.Connected
-		s.heard[words.Connected]++
-	case events.Suspended:
-		s.heard[words.Suspended]++
-		if s.session == words.Connected {
-			s.session = words.Suspended
-		}
-	case events.Resumed:
-		s.session = words.Connected
-		s.heard[words.Resumed]++
-	case events.SessionExpired:
-		s.session = words.Connecting
-		s.heard[words.Expired]++
-	}
 }
 
 // request counts a request.

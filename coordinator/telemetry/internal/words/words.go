@@ -69,6 +69,21 @@ const (
 // SessionStates lists the states of a session.
 func SessionStates() []string { return []string{Connecting, Connected, Suspended, Closed} }
 
+// SessionAfter returns the state of a session after one of its events, and the event's
+// name.
+func SessionAfter(event events.Event) (state, name string) {
+	switch event.(type) {
+	case events.Connected:
+		return Connected, Connected
+	case events.Suspended:
+		return Suspended, Suspended
+	case events.Resumed:
+		return Connected, Resumed
+	default: // events.SessionExpired
+		return Connecting, Expired
+	}
+}
+
 // Closing is the name of the request that ends a session.
 const Closing = "closeSession"
 
