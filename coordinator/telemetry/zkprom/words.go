@@ -8,8 +8,6 @@ import (
 	"github.com/zkgrant/zkgrant/events"
 )
 
-// The values of labels that a scrape shows from the first one on.
-
 // endOf names the end of a hold without a loss. If the Grant was not taken, the end is
 // withdrawn.
 func endOf(err error, taken bool) string {
@@ -34,6 +32,7 @@ func reasons() []string {
 	return all
 }
 
+// sessionEvents returns the names of the session's events.
 func sessionEvents() []string {
 	return []string{words.Connected, words.Suspended, words.Resumed, words.Expired, words.LeaseOut}
 }

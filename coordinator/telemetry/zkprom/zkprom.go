@@ -20,9 +20,7 @@ type Metrics struct {
 	state *state
 }
 
-var (
-	_ prometheus.Collector = (*Metrics)(nil)
-)
+var _ prometheus.Collector = (*Metrics)(nil)
 
 // New returns the metrics of one coordinator. Register them, and pass them to
 // [coordinator.WithHooks]. Each coordinator needs its own: register a second one through
