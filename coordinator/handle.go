@@ -74,11 +74,7 @@ func do(
 	}
 	cfg := configOf(options)
 	cfg.keep = true
-	return run(ctx, f, h.acquire(ctx, cfg))
-}
-
-// run is like Do, for an acquisition that keeps its node until it is released.
-func run(ctx context.Context, f func(context.Context, events.Grant) error, a *Acquisition) error {
+	a := h.acquire(ctx, cfg)
 	defer a.Abandon() // does nothing after a Release
 	grant, err := a.granting()
 	if err != nil {
