@@ -107,7 +107,7 @@ func (b *Board) run(ctx context.Context) {
 		b.tell(func(s *state) {
 			s.pace = b.due.Sub(began)
 			if err != nil {
-				s.fail(err, ended)
+				s.looked, s.failed = ended, err.Error()
 				return
 			}
 			s.apply(found, own, began, ended)

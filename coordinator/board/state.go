@@ -112,9 +112,6 @@ func (s *state) searched(p session.Progress) {
 	}
 }
 
-// fail records that a look failed.
-func (s *state) fail(err error, now time.Time) { s.looked, s.failed = now, err.Error() }
-
 // apply takes in the result of a look: it records what is new, changed or gone, and adds
 // the corresponding moments.
 func (s *state) apply(found []sighting, own int64, began, ended time.Time) {
