@@ -72,12 +72,6 @@ func joins[H any](all *[]H, hook any) bool {
 	return is
 }
 
-func (h *hookSet) acquired(ctx context.Context, info hooks.Acquire) {
-	for _, hook := range h.acquire {
-		hook.OnAcquire(ctx, info)
-	}
-}
-
 // configure makes the session call the hooks for requests, the lease and nodes.
 func (h *hookSet) configure(cfg *session.Config) {
 	cfg.OnRequest = fan(h.request, func(hook requestHook, r session.Request) {

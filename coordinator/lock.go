@@ -137,9 +137,10 @@ func (l *Lock) acquire(ctx context.Context, cfg acquireConfig) *Acquisition {
 	c := l.c
 	a := &Acquisition{id: lastID.Add(1), lock: l}
 	// Hooks and log come first, so that they also see a request that fails at once.
-	if len(c.hooks.acquire) > 0 {
-		info := hooks.Acquire{ID: a.id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits()}
-		c.hooks.acquired(ctx, info)
+	for _, hook := range c.hooks.acquire {
+		hook.OnAcquire(ctx, hooks.Acquire{
+			ID: a.id, Path: l.path, Kind: l.word(), Try: cfg.try, Permits: l.permits(),
+		})
 	}
 	house, what := &c.house, "lock requested"
 	if l.kind.leads {
