@@ -106,13 +106,15 @@ func (l *Locker) given() {
 // locks of finished jobs, and each other lock is released as soon as its job is done.
 func (l *Locker) Shutdown(ctx context.Context) error {
 	l.mu.Lock()
-	if !l.over {
-		l.over = true
-		if l.held == 0 {
-			close(l.idle)
-		}
+	idle := l.held == 0
+	if idle && !l.over {
+		close(l.idle)
 	}
+	l.over = true
 	l.mu.Unlock()
+	if idle {
+		return nil // even if ctx has ended, too
+	}
 	select {
 	case <-l.idle:
 		return nil

@@ -121,6 +121,16 @@ func TestShutdownWaitsForTheMinimum(t *testing.T) {
 	})
 }
 
+// TestShutdownOfAnIdleLocker has nothing to wait for, even if its context has ended.
+func TestShutdownOfAnIdleLocker(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 { // a select between two channels that are ready takes either
+		eventstest.Must(t, gocronlock.New(nil, "/jobs", 0).Shutdown(ended))
+	}
+}
+
 // TestALossIsTold during the job and during the rest of the minimum.
 func TestALossIsTold(t *testing.T) {
 	t.Parallel()
