@@ -30,8 +30,7 @@ func NewMigrations(lock *coordinator.Lock, options ...Option) *Migrations {
 	return &Migrations{lock: lock, cfg: configOf(options), turn: make(chan struct{}, 1)}
 }
 
-// Lock waits for the lock until ctx ends. Its errors are those of
-// [coordinator.Acquisition.Wait].
+// Lock waits for the lock until ctx ends. Its errors are those of [coordinator.Lock.Hold].
 func (m *Migrations) Lock(ctx context.Context, _ *sql.DB) error {
 	select {
 	case m.turn <- struct{}{}:

@@ -53,7 +53,7 @@ func New(c *coordinator.Coordinator, root string, minimum time.Duration, options
 }
 
 // Lock locks the job if no process holds its lock, and does not wait. Its errors are
-// those of [coordinator.Acquisition.Wait], among them a [*events.HeldError];
+// those of [coordinator.Lock.Hold], among them a [*events.HeldError];
 // [coordinator.ErrInvalid] if the minimum is neither 0 nor at least 1 ms; and
 // [ErrShutdown]. gocron then skips the job, and reports the error only to the listener
 // AfterLockError.
