@@ -68,7 +68,9 @@ func newState(most int) *state {
 		labels: words.NewLabels(most, false), locks: map[string]*lock{}, live: map[uint64]*acquisition{},
 		session: words.Connecting, heard: map[string]uint64{}, requests: map[request]*histogram{},
 	}
-	for _, event := range sessionEvents() {
+	for _, event := range []string{
+		words.Connected, words.Suspended, words.Resumed, words.Expired, words.LeaseOut,
+	} {
 		s.heard[event] = 0
 	}
 	return s
@@ -81,8 +83,8 @@ func (s *state) labelled(label string) *lock {
 		l = &lock{
 			label: label, kinds: map[string]bool{}, acquired: map[how]*histogram{}, held: map[how]*histogram{}, lost: map[string]uint64{},
 		}
-		for _, reason := range reasons() {
-			l.lost[reason] = 0 // Prometheus sees no increase in a counter that starts at 1
+		for r := events.ReasonSessionExpired; r <= events.ReasonRevoked; r++ {
+			l.lost[words.Reason(r)] = 0 // Prometheus sees no increase in a counter that starts at 1
 		}
 		s.locks[label] = l
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/telemetry/internal/words"
-	"github.com/zkgrant/zkgrant/events"
 )
 
 // endOf names the end of a hold without a loss. If the Grant was not taken, the end is
@@ -21,18 +20,4 @@ func endOf(err error, taken bool) string {
 	default:
 		return words.Withdrawn
 	}
-}
-
-// reasons returns the reasons of a loss.
-func reasons() []string {
-	var all []string
-	for r := events.ReasonSessionExpired; r <= events.ReasonRevoked; r++ {
-		all = append(all, words.Reason(r))
-	}
-	return all
-}
-
-// sessionEvents returns the names of the session's events.
-func sessionEvents() []string {
-	return []string{words.Connected, words.Suspended, words.Resumed, words.Expired, words.LeaseOut}
 }
