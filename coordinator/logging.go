@@ -18,9 +18,10 @@ import (
 //     server refused a request or an identity or did not answer, no server can be used, a
 //     name was not resolved, the servers changed the session timeout, imply a longer
 //     tickTime than configured, or have no containers, the session is full, the
-//     identities have changed, the boot-time clock cannot be read, an election cannot be
-//     read, a record could not be deleted, a holder cannot be revoked or is evicted,
-//     waiters learn of a resize late, nodes may be left at the end.
+//     identities have changed, the boot-time clock cannot be read, a queue or an election
+//     cannot be read, a release is not confirmed, a record could not be deleted, a holder
+//     cannot be revoked or is evicted, waiters learn of a resize late, nodes may be left
+//     at the end.
 //   - Info: a session was established, resumed or closed; a wait has lasted for a session
 //     timeout, see waiting.go. For elections: a campaign, and a term from its beginning
 //     to its end.

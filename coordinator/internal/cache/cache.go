@@ -70,7 +70,7 @@ type Caches struct {
 	quiet list.List         // of *cache, by when the process last stopped using them, the latest first
 	todo  []func()          // calls to make once the mutex is unlocked
 
-	displaced []*stay // whose waiters are to be told their places before that
+	displaced []*stay // their waiters are told the new places before those calls
 }
 
 // cache has the nodes of one path.
