@@ -47,7 +47,6 @@ func (g *rig) former(options ...coordinator.AcquireOption) (held *coordinator.Ac
 
 // unbegun is a way in which the command does not run although the lock is granted.
 type unbegun struct {
-	flags  string
 	args   []string // the command's arguments
 	nobody bool     // run the program as a user with limits
 	then   func(g *rig, pid int, command string)
@@ -80,11 +79,18 @@ func TestACommandThatDoesNotBegin(t *testing.T) {
 		},
 		"no format that is known": {then: becomes("\x00no program"), code: codeNoStart, word: "exec format"},
 		"no interpreter":          {then: becomes("#!/no/such/interpreter\n"), code: codeNotFound, word: "no such file"},
-		"a grace that does not fit into the session": {
-			flags: "--session-timeout 1h --grace 12s ", // the servers grant 40 s
-			code:  codeFailed, word: "a quarter of the session timeout",
-		},
 	})
+}
+
+// A grace that does not fit into the session ends the wait, not only the Grant.
+func TestAGraceThatDoesNotFitIntoTheSession(t *testing.T) {
+	t.Parallel()
+	g := double(t)
+	_, end := g.former()
+	g.ends(codeFailed, "run --session-timeout 1h --grace 12s "+lockPath+" -- true",
+		"--grace 12s is not between 0 and a quarter of the session timeout of 40s") // as the servers grant it
+	g.nodes(1, "while the lock is held")
+	end(false)
 }
 
 func doNotBegin(t *testing.T, ways map[string]unbegun) {
@@ -101,7 +107,7 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 				}
 				_, end := g.former()
 				becomes("#!/bin/sh\necho IT RAN")(g, 0, command)
-				cmd := g.command("zkgrant run -v --detect-crash "+way.flags+lockPath+" -- ./command", way.args...)
+				cmd := g.command("zkgrant run -v --detect-crash "+lockPath+" -- ./command", way.args...)
 				cmd.Dir = filepath.Dir(command)
 				run := eventstest.Begin(t, cmd)
 				run.Await(t, "1 ahead", 1)

@@ -155,6 +155,11 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 				ended = nil // now wait for the rest of its group
 			}
 		} else {
+			// Do not wait for the Grant with a grace that is too long for the session: a
+			// contender that cannot use the lock only delays others.
+			if _, err := h.graceOf(h.sessionTimeout()); err != nil {
+				return 0, err
+			}
 			h.showProgress()
 			h.wake.Reset(time.Second)
 		}
