@@ -41,8 +41,7 @@ func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) e
 		}
 		return nil
 	}
-	asks := term.IsTerminal(int(os.Stdin.Fd()))
-	if !f.yes && !asks {
+	if !f.yes && !term.IsTerminal(int(os.Stdin.Fd())) {
 		return errors.New("--force cannot ask for confirmation, because standard input is not a terminal: add --yes")
 	}
 	var err error
@@ -63,7 +62,6 @@ func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) e
 	}
 	s.out.flush(time.Second)
 	_, _ = fmt.Fprint(os.Stderr, "Delete them? Type yes: ")
-	f.until = time.Now().Add(grace) // in case reading the answer fails
 	answer, err := line(ctx, os.Stdin)
 	if err != nil {
 		return err
@@ -71,7 +69,6 @@ func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) e
 	if answer != "yes" {
 		return errors.New("nothing was deleted")
 	}
-	f.until = time.Now().Add(grace)
 	return nil
 }
 

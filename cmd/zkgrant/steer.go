@@ -36,10 +36,11 @@ terminal, give --yes.`,
 			ctx, cancel := interrupted(cmd)
 			defer cancel()
 			return s.ask(ctx, func(ctx context.Context, c *coordinator.Coordinator) error {
-				f.lock, f.path, f.until = c, args[0], time.Now().Add(grace)
+				f.lock, f.path = c, args[0]
 				if err := f.confirm(ctx, s, grace); err != nil {
 					return err
 				}
+				f.until = time.Now().Add(grace)
 				s.say(report{Event: "asking", Path: args[0], Seconds: grace.Seconds(), loud: true},
 					"revoking %s: a revocable holder loses it at about %s", args[0], f.until.Format(time.TimeOnly))
 				s.progress("waiting for the holders of %s, for at most %s plus 1.25 session timeouts", args[0], grace)
