@@ -119,14 +119,9 @@ func takesRequest(c events.Contender) bool {
 }
 
 // now returns the current holders.
-func (f *force) now(ctx context.Context) (holders []events.Contender, err error) {
+func (f *force) now(ctx context.Context) ([]events.Contender, error) {
 	all, err := contendersAt(ctx, f.lock, f.path)
-	for _, c := range all {
-		if c.Holding {
-			holders = append(holders, c)
-		}
-	}
-	return holders, err
+	return holdersAmong(all), err
 }
 
 // left returns the confirmed holders that still hold the lock.

@@ -93,7 +93,7 @@ lock, which stays in the queue even while the lock is not used.`,
 					return err
 				}
 				if held {
-					if !slices.ContainsFunc(all, isHolding) {
+					if len(holdersAmong(all)) == 0 {
 						return &exit{code: codeNotHeld}
 					}
 					return nil
@@ -147,7 +147,9 @@ func (r *rate) set() error {
 	return nil
 }
 
-func isHolding(c events.Contender) bool { return c.Holding }
+func holdersAmong(all []events.Contender) []events.Contender {
+	return slices.DeleteFunc(slices.Clone(all), func(c events.Contender) bool { return !c.Holding })
+}
 
 // contenderLine is a Contender as JSON.
 type contenderLine struct {
@@ -373,12 +375,7 @@ func summary(lock events.LockInfo) lockLine {
 
 // holders names the first holder, and counts the others.
 func holders(lock events.LockInfo) string {
-	var all []events.Contender
-	for _, c := range lock.Contenders {
-		if c.Holding {
-			all = append(all, c)
-		}
-	}
+	all := holdersAmong(lock.Contenders)
 	if len(all) == 0 {
 		return "-"
 	}
