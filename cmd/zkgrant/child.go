@@ -232,19 +232,15 @@ func hear(said *bufio.Reader) (what string, number int, err error) {
 
 // renew tells the supervisor until when the lock is safe. It does not wait for the
 // supervisor, which may be halted; only the latest time counts.
-func (c *child) renew(lease time.Time) {
-	c.tell(bootTime(lease))
-}
+func (c *child) renew(lease time.Time) { push(c.tells, bootTime(lease)) }
 
 // bootTime converts a time to the clock that the supervisor reads.
 func bootTime(at time.Time) int64 { return sinceBoot().Add(time.Until(at)).UnixNano() }
 
-func (c *child) tell(at int64) { push(c.tells, at) }
-
 // dismiss makes the supervisor exit and leave the group alone.
 func (c *child) dismiss() {
 	c.dismissed.Store(true)
-	c.tell(dismissed)
+	push(c.tells, dismissed)
 }
 
 // takeTerminal puts this process back into the foreground, if the command has the

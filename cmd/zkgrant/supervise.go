@@ -139,8 +139,8 @@ func (s *supervisor) run(path string, argv []string) {
 	go func() {
 		defer close(told)
 		for {
-			at, err := s.hear()
-			if err != nil {
+			var at int64
+			if binary.Read(s.in, binary.NativeEndian, &at) != nil {
 				return
 			}
 			if push(told, at); at == dismissed {
@@ -287,12 +287,6 @@ func (s *supervisor) sayEnded() {
 		s.said = what
 		s.say(what, s.status)
 	}
-}
-
-// hear reads the next message from zkgrant.
-func (s *supervisor) hear() (at int64, err error) {
-	err = binary.Read(s.in, binary.NativeEndian, &at)
-	return at, err
 }
 
 func (s *supervisor) say(what string, number int) {
