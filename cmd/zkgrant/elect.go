@@ -19,7 +19,7 @@ import (
 func newElect(s *settings) *cobra.Command {
 	w := &wanted{settings: s, kind: kindElection, permits: 1}
 	flags := commandFlags{settings: s}
-	var again, watch bool
+	var watch bool
 	cmd := &cobra.Command{
 		Use:   "elect [flags] PATH -- COMMAND [ARGUMENT...]",
 		Short: "Run a command while leading an election, or watch its leader",
@@ -44,13 +44,13 @@ campaign; it only prints the leader, and each change, until it is interrupted.
 			if w.paths = paths; len(paths) > 1 {
 				return errors.New("elect takes one path")
 			}
-			return w.work(command, flags.program(command), again)
+			return w.work(command, flags.program(command))
 		},
 	}
 	w.bindHolding(cmd)
 	w.bindWait(cmd)
 	flags.bind(cmd)
-	cmd.Flags().BoolVar(&again, "again", false, "campaign again after a loss")
+	cmd.Flags().BoolVar(&w.again, "again", false, "campaign again after a loss")
 	cmd.Flags().BoolVar(&watch, "watch", false, "only print the leader, and each change; do not campaign")
 	return cmd
 }

@@ -33,10 +33,10 @@ lock is lost, and with 124 if it is not granted before standard input ends, or w
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w.paths = args
-			return w.work(newStay(s.console, cmd.OutOrStdout(), *w.grace > 0), "zkgrant hold", false)
+			return w.work(newStay(s.console, cmd.OutOrStdout(), *w.grace > 0), "zkgrant hold")
 		},
 	}
-	w.grace, w.lead, w.readyAtGrant = new(time.Duration), true, true
+	w.grace, w.isHold = new(time.Duration), true
 	cmd.Flags().DurationVar(w.grace, "lead", 0, "notify the service manager this `time` before the lease runs out, so that it can stop the work;\nafter a signal, too, the lock is released only after that time; at most a quarter of the session timeout")
 	w.bindKind(cmd)
 	w.bindWait(cmd)

@@ -67,10 +67,9 @@ type terms struct {
 	lease          func() time.Time
 }
 
-// work holds the lock while the job is done. If again is set, it takes the lock again
-// after a loss. what describes the job to every client of the servers, so it must not
-// contain arguments, which may be secret.
-func (w *wanted) work(job work, what string, again bool) (err error) {
+// work holds the lock while the job is done. what describes the job to every client of
+// the servers, so it must not contain arguments, which may be secret.
+func (w *wanted) work(job work, what string) (err error) {
 	w.last.Path = w.name()
 	defer func() { w.writeFigures(err) }() // deferred first, so it runs last: the lock is released by then
 	if err := w.check(); err != nil {
@@ -84,7 +83,7 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 	}
 	signals := listen()
 	defer w.orphans.reap()()
-	w.manager, w.again = findManager(w.console), again
+	w.manager = findManager(w.console)
 	defer job.reset()
 	c, err := coordinator.Open(w.servers, append(options, coordinator.WithHooks(w))...)
 	if err != nil {
@@ -104,7 +103,7 @@ func (w *wanted) work(job work, what string, again bool) (err error) {
 		switch {
 		case err != nil:
 			return err
-		case code == codeLost && again && !w.stopped && !w.left:
+		case code == codeLost && w.again && !w.stopped && !w.left:
 			job.reset()
 			w.writeFigures(&exit{code: code})
 			continue

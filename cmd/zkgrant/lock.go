@@ -42,12 +42,11 @@ type wanted struct {
 	last textfile.Run // the outcome of the latest attempt
 	file string       // where to write it; empty for nowhere
 
-	lead         bool // grace comes from --lead of hold, not from --grace
-	readyAtGrant bool // send READY to the service manager at the grant; otherwise in the queue
-	again        bool // the lock is taken again after a loss,
-	stopped      bool // unless a signal has asked for the end,
-	left         bool // or KILL has not ended the command
-	manager      *manager
+	isHold  bool // grace is --lead, and READY is sent at the grant, not in the queue
+	again   bool // the lock is taken again after a loss,
+	stopped bool // unless a signal has asked for the end,
+	left    bool // or KILL has not ended the command
+	manager *manager
 
 	granted atomic.Int64 // the session timeout that the servers have granted, or 0
 	orphans orphans
@@ -70,7 +69,7 @@ func (w *wanted) graceOf(timeout time.Duration) (time.Duration, error) {
 	}
 	if *w.grace < 0 || *w.grace > timeout/4 {
 		flag := "--grace"
-		if w.lead {
+		if w.isHold {
 			flag = "--lead"
 		}
 		return 0, fmt.Errorf(flag+" %v is not between 0 and a quarter of the session timeout of %v, which is %v", *w.grace, timeout, timeout/4)

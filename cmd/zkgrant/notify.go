@@ -170,5 +170,5 @@ func (h *holding) notice(over bool) notice {
 	if !queued {
 		return notice{status: "waiting for " + h.servers}
 	}
-	return notice{ready: !h.readyAtGrant, status: fmt.Sprintf("waiting for %s, %d ahead", h.name(), ahead)}
+	return notice{ready: !h.isHold, status: fmt.Sprintf("waiting for %s, %d ahead", h.name(), ahead)}
 }

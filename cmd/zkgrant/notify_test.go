@@ -125,7 +125,7 @@ func TestReadyBeforeStopping(t *testing.T) {
 	g := double(parallel(t))
 	m := g.manager(false).read(t)
 	w, c := wants(t, g, 10*time.Second)
-	w.readyAtGrant = true // not earlier, in the queue
+	w.isHold = true // READY at the grant, not earlier in the queue
 	socket, err := dialManager(m.address)
 	eventstest.Must(t, err)
 	w.manager = &manager{socket: socket}

@@ -131,7 +131,7 @@ and exits with the command's exit code. Several paths are locked together, all o
 				return err
 			}
 			w.paths = paths
-			return w.work(command, flags.program(command), false)
+			return w.work(command, flags.program(command))
 		},
 	}
 	w.bindKind(cmd)
