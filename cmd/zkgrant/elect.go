@@ -18,7 +18,7 @@ import (
 
 func newElect(s *settings) *cobra.Command {
 	w := &wanted{settings: s, kind: kindElection, permits: 1}
-	flags := commandFlags{settings: s}
+	flags := commandFlags{wanted: w}
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "elect [flags] PATH -- COMMAND [ARGUMENT...]",
@@ -37,11 +37,11 @@ campaign; it only prints the leader, and each change, until it is interrupted.
 				}
 				return s.observe(cmd, args[0])
 			}
-			paths, command, err := flags.command(cmd, args, w)
+			command, err := flags.command(cmd, args)
 			if err != nil {
 				return err
 			}
-			if w.paths = paths; len(paths) > 1 {
+			if len(w.paths) > 1 {
 				return errors.New("elect takes one path")
 			}
 			return w.work(command, flags.program(command))

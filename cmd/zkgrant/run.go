@@ -26,16 +26,12 @@ func holdingCommands(s *settings) []*cobra.Command {
 
 // commandFlags are the flags for how the command runs.
 type commandFlags struct {
-	*settings
+	*wanted
 
-	grace  time.Duration
+	grace  time.Duration // if the flag is given
 	signal string
 	shell  bool
 	stdin  bool
-
-	release bool
-	minHold time.Duration
-	file    string
 }
 
 func (f *commandFlags) bind(cmd *cobra.Command) {
@@ -43,7 +39,7 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 	flags.DurationVar(&f.grace, "grace", 0, "the `time` from the signal to KILL, before the lease runs out; 0 sends no signal; at most a quarter\nof the session timeout (default: a tenth of the session timeout)")
 	flags.StringVar(&f.signal, "signal", "TERM", "the signal that asks the command to end")
 	flags.BoolVar(&f.shell, "shell", false, "run the command, given as one argument, with sh -c")
-	flags.BoolVar(&f.release, "release-on-exit", false, "release the lock when the command itself ends, and leave the processes that it started alone")
+	flags.BoolVar(&f.leaves, "release-on-exit", false, "release the lock when the command itself ends, and leave the processes that it started alone")
 	flags.DurationVar(&f.minHold, "min-hold", 0, "hold the lock for at least this `time`, even if the command ends earlier")
 	flags.StringVar(&f.file, "textfile", "", "at the end, write times and the exit code to this `file`, for the textfile collector of Prometheus' node_exporter")
 	_ = cmd.MarkFlagFilename("textfile", "prom")
@@ -52,36 +48,36 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 
 // command splits the arguments at the two dashes into the paths and the command, and
 // looks up the command's program.
-func (f *commandFlags) command(cmd *cobra.Command, args []string, w *wanted) (paths []string, c *child, err error) {
+func (f *commandFlags) command(cmd *cobra.Command, args []string) (*child, error) {
 	dashes := cmd.ArgsLenAtDash()
 	if dashes < 1 || dashes == len(args) {
-		return nil, nil, usageError{errors.New("give a path and a command, with -- between them"), cmd.UseLine()}
+		return nil, usageError{errors.New("give a path and a command, with -- between them"), cmd.UseLine()}
 	}
-	c = &child{console: f.console, orphans: &w.orphans, line: args[dashes:], terminal: f.stdin, job: standing()}
-	w.leaves, w.minHold, w.file = f.release, f.minHold, f.file
-	if w.given("grace") {
-		w.grace = &f.grace
+	f.paths = args[:dashes]
+	c := &child{console: f.console, orphans: &f.orphans, line: args[dashes:], terminal: f.stdin, job: standing()}
+	if f.given("grace") {
+		f.wanted.grace = &f.grace
 	}
 	if c.asks = signalNamed(f.signal); c.asks == 0 {
-		return nil, nil, fmt.Errorf("--signal %s: unknown signal", f.signal)
+		return nil, fmt.Errorf("--signal %s: unknown signal", f.signal)
 	}
 	if err := within(toWrite, func() error { return textfile.Check(f.file) }); err != nil && !errors.Is(err, errSilent) {
-		return nil, nil, fmt.Errorf("--textfile %s: %w", f.file, err)
+		return nil, fmt.Errorf("--textfile %s: %w", f.file, err)
 	}
 	if f.shell {
 		if len(c.line) != 1 {
-			return nil, nil, errors.New("--shell takes the command as one argument, in quotes")
+			return nil, errors.New("--shell takes the command as one argument, in quotes")
 		}
 		c.line = []string{"sh", "-c", c.line[0]}
 	}
 	// Check this before queueing: a contender that cannot use the lock only delays
 	// others.
 	if _, err := exec.LookPath(c.line[0]); err != nil {
-		w.last.Path = strings.Join(args[:dashes], " ")
-		w.writeFigures(notStarted(err))
-		return nil, nil, notStarted(err)
+		f.last.Path = f.name()
+		f.writeFigures(notStarted(err))
+		return nil, notStarted(err)
 	}
-	return args[:dashes], c, nil
+	return c, nil
 }
 
 // signalNamed returns the signal with that name, with or without SIG, or that number. It
@@ -115,7 +111,7 @@ ZKGRANT_ABANDONED, as JSON.
 
 func newRun(s *settings) *cobra.Command {
 	w := &wanted{settings: s}
-	flags := commandFlags{settings: s}
+	flags := commandFlags{wanted: w}
 	cmd := &cobra.Command{
 		Use:   "run [flags] PATH... -- COMMAND [ARGUMENT...]",
 		Short: "Hold a lock while a command runs",
@@ -126,11 +122,10 @@ and exits with the command's exit code. Several paths are locked together, all o
 		GroupID:           "hold",
 		ValidArgsFunction: s.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			paths, command, err := flags.command(cmd, args, w)
+			command, err := flags.command(cmd, args)
 			if err != nil {
 				return err
 			}
-			w.paths = paths
 			return w.work(command, flags.program(command))
 		},
 	}
