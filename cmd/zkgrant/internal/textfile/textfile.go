@@ -45,7 +45,7 @@ func (r Run) Text(old []byte) []byte {
 		fmt.Fprintf(&text, "# HELP %s %s\n# TYPE %s %s\n%s %s\n", name, help, name, kind, series(name, r.Path), strconv.FormatFloat(value, 'f', -1, 64))
 	}
 	if last > 0 {
-		write(success, "gauge", "When zkgrant last ended whose command had ended with 0 under the lock.", last)
+		write(success, "gauge", "When zkgrant last ended after its command had ended with 0 under the lock.", last)
 	}
 	write("zkgrant_run_last_end_timestamp_seconds", "gauge", "When zkgrant last ended.", seconds(r.Ended))
 	write("zkgrant_run_last_exit_code", "gauge", "The exit code of zkgrant when it last ended.", float64(r.Code))
