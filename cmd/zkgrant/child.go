@@ -84,7 +84,7 @@ func (c *child) start(grant events.Grant, kind string, terms terms) (err error) 
 	ignored, _ := atStart()
 	o := orders{
 		control: controlled.Fd(), report: reported.Fd(), apart: c.job.Apart(), outputs: ignored>>(syscall.SIGTTOU-1)&1 == 0,
-		asks: c.asks, grace: terms.grace, timeout: terms.timeout,
+		json: c.settings.json, asks: c.asks, grace: terms.grace, timeout: terms.timeout,
 	}
 	var stdin *os.File
 	info, err := os.Stdin.Stat()

@@ -124,6 +124,18 @@ func TestTheSupervisorOfAStrangerIsKilled(t *testing.T) {
 	run.Exits(codeFailed)
 }
 
+// zkgrant is killed while the command runs as root, which the supervisor may not kill
+// either. After a session timeout, the supervisor reports that and ends.
+func TestASupervisorThatCannotEndTheCommand(t *testing.T) {
+	g := strangers(parallel(t))
+	run := g.begin("run --json " + lockPath + " -- part climber FILE")
+	climber, kill := g.root(run, "climber")
+	run.Send(syscall.SIGKILL)
+	run.Await(t, `"event":"failed","error":"still running","processes":[`+strconv.Itoa(climber)+`]`, 1)
+	kill()
+	run.Exits(-1)
+}
+
 // /proc hides the processes of other users. The lock is held as long as kill(2) still
 // finds the group.
 func TestAStrangerThatCannotBeSeen(t *testing.T) {

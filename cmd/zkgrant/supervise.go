@@ -42,14 +42,15 @@ type orders struct {
 	foreground      bool           // the command gets the terminal
 	apart           bool           // it gets a session of its own
 	outputs         bool           // TTOU is ignored only by zkgrant itself
+	json            bool           // as with --json
 	asks            syscall.Signal // asks the command to end
 	grace, timeout  time.Duration
 }
 
-const ordersFormat = "%d %d %t %t %t %d %d %d"
+const ordersFormat = "%d %d %t %t %t %t %d %d %d"
 
 func (o orders) String() string {
-	return fmt.Sprintf(ordersFormat, o.control, o.report, o.foreground, o.apart, o.outputs, int(o.asks), int64(o.grace), int64(o.timeout))
+	return fmt.Sprintf(ordersFormat, o.control, o.report, o.foreground, o.apart, o.outputs, o.json, int(o.asks), int64(o.grace), int64(o.timeout))
 }
 
 // zkgrant sends the supervisor ends of the lease, on the clock of sinceBoot, or
@@ -78,7 +79,7 @@ func superviseIfAsked() {
 		return
 	}
 	var o orders
-	if _, err := fmt.Sscanf(os.Args[2], ordersFormat, &o.control, &o.report, &o.foreground, &o.apart, &o.outputs, &o.asks, &o.grace, &o.timeout); err != nil {
+	if _, err := fmt.Sscanf(os.Args[2], ordersFormat, &o.control, &o.report, &o.foreground, &o.apart, &o.outputs, &o.json, &o.asks, &o.grace, &o.timeout); err != nil {
 		os.Exit(codeFailed)
 	}
 	s := &supervisor{orders: o, in: os.NewFile(o.control, "control"), out: os.NewFile(o.report, "report")}
@@ -296,8 +297,9 @@ func (s *supervisor) say(what string, number int) {
 // complain reports that KILL has not ended the command.
 func (s *supervisor) complain() {
 	ignoreBackground()
-	c := newConsole(os.Stderr, &settings{})
-	c.say(report{Event: "failed", loud: true, bad: true}, "KILL has not ended %s, and nothing watches the lock any longer", processes(s.family.members()))
+	c, left := newConsole(os.Stderr, &settings{json: s.json}), s.family.members()
+	c.say(report{Event: "failed", Error: "still running", Processes: left, loud: true, bad: true},
+		"KILL has not ended %s, and nothing watches the lock any longer", processes(left))
 	c.out.flush(time.Second)
 }
 
