@@ -52,6 +52,9 @@ campaign; it only prints the leader, and each change, until it is interrupted.
 	flags.bind(cmd)
 	cmd.Flags().BoolVar(&w.again, "again", false, "campaign again after a loss")
 	cmd.Flags().BoolVar(&watch, "watch", false, "only print the leader, and each change; do not campaign")
+	for _, other := range []string{"again", "try", "wait"} {
+		cmd.MarkFlagsMutuallyExclusive("watch", other)
+	}
 	return cmd
 }
 
