@@ -73,8 +73,9 @@ doctor could not check.`,
 // its findings even if it then fails.
 func (s *settings) diagnose(ctx context.Context, root string, patience time.Duration, found *record) error {
 	const defaultTick = 2 * time.Second
+	assumed := func(timeout time.Duration) time.Duration { return cmp.Or(s.tick, min(defaultTick, timeout/2)) }
 	var o doctor.Observation
-	o.Asked, o.Tick = s.timeout, cmp.Or(s.tick, min(defaultTick, s.timeout/2))
+	o.Asked, o.Tick = s.timeout, assumed(s.timeout)
 	servers, cfg, err := s.config()
 	if err != nil {
 		return err
@@ -90,6 +91,7 @@ func (s *settings) diagnose(ctx context.Context, root string, patience time.Dura
 	}
 	err = inSession(ctx, servers, cfg, func(live *session.Session) (err error) {
 		o.Granted = live.Timeout()
+		o.Tick = assumed(o.Granted)
 		if err = p.askAgain(ctx, &o, begun); err != nil || root == "" {
 			return err
 		}

@@ -179,6 +179,15 @@ func TestDoctorOnATerminal(t *testing.T) {
 	}
 }
 
+// The tickTime that locks assume depends on the session timeout that the servers grant,
+// not on the requested one.
+func TestDoctorOfAShortSessionTimeout(t *testing.T) {
+	g := double(t)
+	all := g.examined(0, "--session-timeout 2s")
+	all.has(t, doctor.Warn, "timeout", "session timeout", "2s was requested, but 4s was granted")
+	all.has(t, doctor.Note, "tick", "tickTime", "a tickTime of 2s, and locks assume 2s")
+}
+
 // doctor warns before a directory's sequence numbers are used up, even if the directory
 // has only a holder's node.
 func TestDoctorCountsSequenceNumbers(t *testing.T) {
