@@ -117,9 +117,8 @@ func newRoot(s *settings) *cobra.Command {
 		Long: `zkgrant takes locks on ZooKeeper, and shows who holds them.
 
 Programs that use the Go library zkgrant, Apache Curator, kazoo or go-zookeeper can share them.
-Give the servers with --servers or in ZKGRANT_SERVERS; there is no
-default. Each global flag can also be set by a variable, such as ZKGRANT_SESSION_TIMEOUT for
---session-timeout.
+Give the servers with --servers or in ZKGRANT_SERVERS; there is no default. Each global flag can
+also be set by a variable, such as ZKGRANT_SESSION_TIMEOUT for --session-timeout.
 ` + codesHelp(),
 		Version:       version(debug.ReadBuildInfo()),
 		SilenceErrors: true, // execute prints them

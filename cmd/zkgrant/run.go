@@ -104,9 +104,9 @@ const commandText = `
 The command runs in its own process group. If the servers do not answer, the command and the
 processes that it started get --signal when --grace is left of the lease, and KILL when it runs
 out. INT, TERM, HUP, QUIT, USR1, USR2 and WINCH are passed on to them. The environment of the
-command describes the lock: ZKGRANT_PATH, ZKGRANT_TOKEN (the fencing token),
-ZKGRANT_NODE, ZKGRANT_SESSION, ZKGRANT_KIND, and where they apply, ZKGRANT_MEMBERS and
-ZKGRANT_ABANDONED, as JSON.
+command describes the lock: ZKGRANT_PATH, ZKGRANT_TOKEN (the fencing token), ZKGRANT_NODE,
+ZKGRANT_SESSION, ZKGRANT_KIND, and where they apply, ZKGRANT_MEMBERS and ZKGRANT_ABANDONED, as
+JSON.
 `
 
 func newRun(s *settings) *cobra.Command {
