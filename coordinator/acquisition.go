@@ -51,7 +51,8 @@ func (a *Acquisition) Lost() <-chan events.Lost { return a.actor.Lost() }
 func (a *Acquisition) Revoked() <-chan events.Revoked { return a.actor.Revoked() }
 
 // Done is closed last, when nothing is held. After a Release the node is gone by then,
-// unless the lock is [Cached], was re-entered, or no server can be reached.
+// unless the lock is [Cached] or was re-entered, or the servers refuse the delete or
+// cannot be reached.
 func (a *Acquisition) Done() <-chan struct{} { return a.actor.Done() }
 
 func (a *Acquisition) isDone() bool {

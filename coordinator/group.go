@@ -16,8 +16,8 @@ func NewGroup() *Group { return &Group{actors.NewFeed()} }
 
 // Acquire is h.Acquire for an acquisition of the group. Its Grant is taken when the loop
 // receives it from [Group.Events]; if ctx ends first, it is withdrawn. Its Granted, Lost
-// and Revoked deliver nothing, and Wait takes nothing. After Close it sends no event
-// and, if valid, ends with [ErrClosed].
+// and Revoked deliver nothing, and Wait takes nothing. An acquisition begun after Close
+// sends no event and, if valid, ends with [ErrClosed].
 func (g *Group) Acquire(ctx context.Context, h Handle, options ...AcquireOption) *Acquisition {
 	cfg := configOf(options)
 	cfg.feed = g.feed

@@ -73,8 +73,8 @@ func (c *Coordinator) handle(path string, kind *kind, rule recipes.Rule, cfg loc
 	return l
 }
 
-// Mutex returns a handle for the fair mutex at the path: one holder at a time, in the
-// order in which ZooKeeper accepted the contenders.
+// Mutex returns a handle for the fair mutex at the path: one holder at a time, in order
+// of arrival.
 func (c *Coordinator) Mutex(path string, options ...LockOption) *Lock {
 	cfg := lockConfigOf(options)
 	return c.handle(path, kindMutex, recipes.Mutex{Kazoo: cfg.kazoo}, cfg)

@@ -97,8 +97,8 @@ func WithLossOnSuspend() Option {
 }
 
 // WithNodeBudget bounds the session's nodes, waiters included. Each counts the bytes of
-// its lock's path, with the chroot, plus 60. An acquisition beyond the budget ends with
-// [ErrSessionFull]. The default is 1,000,000. See docs/production.md.
+// its lock's path, with the chroot, plus 60 or more. An acquisition beyond the budget
+// ends with [ErrSessionFull]. The default is 1,000,000. See docs/production.md.
 func WithNodeBudget(bytes int) Option {
 	return session.OptionFunc(func(c *session.Config) { c.NodeBudget = bytes })
 }
@@ -155,10 +155,10 @@ func ACL(acl []zk.ACL) LockOption {
 }
 
 // Reentrant lets a holder acquire the lock again at once, without a request, with the
-// [Acquisition.Context] of its acquisition. Without it, that is [ErrDeadlock]. Each
-// acquisition has its own Grant, with the same Node and Token; the last Release frees the
-// lock. Goroutines that share such a context do not exclude each other; see [Disown].
-// Semaphores, unfair locks and multi-locks are [ErrKind].
+// [Acquisition.Context] of its acquisition. Without the option, that is [ErrDeadlock].
+// Each acquisition has its own Grant, with the same Node and Token; the last Release
+// frees the lock. Goroutines that share such a context do not exclude each other; see
+// [Disown]. Semaphores, unfair locks and multi-locks are [ErrKind].
 func Reentrant() LockOption {
 	return lockOption(func(c *lockConfig) { c.reentrant = true })
 }

@@ -13,9 +13,9 @@ import (
 // multi-lock is revocable if each member is, an unfair lock never ([ErrKind]).
 func Revocable() LockOption { return lockOption(func(c *lockConfig) { c.revocable = true }) }
 
-// Revoke asks every current holder for the lock, and returns nil when all of them are
-// gone. A [Revocable] holder loses the lock at the end of the grace; a remaining node is
-// deleted later.
+// Revoke asks every current holder for the lock, and returns nil when all are gone. A
+// [Revocable] holder loses the lock at the end of the grace; a remaining node is deleted
+// later.
 //
 // If ctx ends first, Revoke returns the cause and evicts no holder, but the request
 // remains. [ErrNotHeld], [ErrNotRevocable], [ErrGrace], [ErrPath] and [ErrKind] mean that

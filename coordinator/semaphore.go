@@ -25,8 +25,8 @@ type Semaphore struct {
 
 // Semaphore returns a handle for the semaphore at the path, with this many permits,
 // granted in order of arrival. The first contender writes the size to the node `size`
-// below the path, which stays. Another size is [ErrSizeMismatch], unless the handle has
-// [AdoptSize].
+// below the path; that node stays. Another size is [ErrSizeMismatch], unless the handle
+// has [AdoptSize].
 func (c *Coordinator) Semaphore(path string, permits int, options ...LockOption) *Semaphore {
 	return &Semaphore{
 		lock: c.handle(path, kindSemaphore, recipes.Semaphore{Permits: 1}, lockConfigOf(options)),
@@ -39,7 +39,7 @@ func (s *Semaphore) Path() string { return s.lock.path }
 
 // Acquire requests one permit, or [Permits]. All come with one Grant, and end with one
 // Lost or one Release. The Token fences only if the size is 1. A context that holds
-// permits may request more; beyond the size: [ErrDeadlock].
+// permits may request more, but not beyond the size ([ErrDeadlock]).
 func (s *Semaphore) Acquire(ctx context.Context, options ...AcquireOption) *Acquisition {
 	return s.acquire(ctx, configOf(options))
 }

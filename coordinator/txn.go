@@ -63,9 +63,8 @@ func (a *Acquisition) use() (seat *session.Seat, grant events.Grant, epoch recip
 }
 
 // SetData replaces the data of the lock's nodes, which Queue and Observe show; with
-// several permits, those of the first node. Acquisitions that re-entered the lock share
-// its node. A [Cached] lock's node is deleted at the Release. The errors are those of
-// Txn, and [ErrData].
+// several permits, that of the first node. A [Cached] lock's node is deleted at the
+// Release. The errors are those of Txn, and [ErrData].
 func (a *Acquisition) SetData(ctx context.Context, data []byte) error {
 	if session.Reserved(data) {
 		return errReserved(data, a.lock.path)

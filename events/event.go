@@ -22,9 +22,8 @@ type Grant struct {
 	// token of an exclusive grant is greater than the token of every earlier grant of
 	// another acquisition on this path, for the life of the ensemble's data. Readers that
 	// hold together are granted in any order of their tokens. A holder that re-enters its
-	// lock keeps its token, and so does a writer that becomes a reader. The token of
-	// permits that replaced a place in the queue is that of the place; it grows from
-	// grant to grant.
+	// lock keeps its token, and so does a writer that becomes a reader. Permits that
+	// replaced a place in the queue have its token, which grows from grant to grant.
 	Token int64
 
 	// Turn counts the grants under one node of a cached lock, from 0. The pair (Token,
@@ -75,10 +74,10 @@ type Ended struct {
 
 // Queued reports how many older contenders were in the way at the latest listing; for a
 // reader, only writers count. It is a snapshot: a waiter usually moves up without a
-// listing, and then there is no Queued. A waiter for a cached lock gets it without one. A
-// multi-lock counts the contenders of all its paths, each once per path. Ahead is 0 for
-// the first in a semaphore's queue, which waits for permits, and 1 for an unfair lock,
-// which has no queue.
+// listing, and then there is no Queued. A waiter for a cached lock gets it without a
+// listing. A multi-lock counts the contenders of all its paths, each once per path. Ahead
+// is 0 for the first in a semaphore's queue, which waits for permits, and 1 for an unfair
+// lock, which has no queue.
 type Queued struct {
 	ID    uint64
 	Path  string
@@ -159,7 +158,7 @@ type Contender struct {
 	Node    string    // path, in the caller's name space
 	Session int64     // the session that owns it
 	Since   time.Time // when it was created, by the server's clock
-	Data    []byte    // its data, as stored in the node
+	Data    []byte    // its data, without what zkgrant adds to it in the node
 	Kind    Kind
 	Holding bool // whether it held at the snapshot, by the rule of its queue
 
