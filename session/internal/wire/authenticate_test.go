@@ -118,7 +118,8 @@ func talk(t *testing.T, s *script, session int64, turns []turn, hangUp bool) (re
 }
 
 // TestTheClientHearsOfItsSessionBehindTheExchange: only then does it get the answer to
-// the handshake, all of it. An expired session needs no exchange.
+// the handshake, all of it. An expired session needs no exchange. The longest exchange has
+// mostTurns answers.
 func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		s := &script{lines: []string{"", "second", ""}}
@@ -130,6 +131,12 @@ func TestTheClientHearsOfItsSessionBehindTheExchange(t *testing.T) {
 		if want := []string{"nil", "one", "nil", ""}; !slices.Equal(s.heard, want) || s.server != "zk:2181" {
 			t.Errorf("the mechanism hears %q from %s, want %q from zk:2181", s.heard, s.server, want)
 		}
+		longest, turns := slices.Repeat([]string{"x"}, mostTurns), slices.Repeat([]turn{{0, noToken}}, mostTurns)
+		read, tokens, err = talk(t, &script{lines: longest}, 7, turns, false)
+		if greeting := grantFrame(testTimeout, 7); err != nil || !slices.Equal(read, greeting) {
+			t.Errorf("after the longest exchange the client reads %x, %v; want %x", read, err, greeting)
+		}
+		eventstest.Equal(t, tokens, longest, "what the server hears in the longest exchange")
 		read, tokens, err = talk(t, &script{lines: []string{"x"}}, 0, nil, false)
 		if greeting := grantFrame(testTimeout, 0); err != nil || len(tokens) > 0 || !slices.Equal(read, greeting) {
 			t.Errorf("the client reads %x, %v, and the server hears %q; want %x, nothing", read, err, tokens, greeting)

@@ -18,7 +18,7 @@ import (
 	"github.com/zkgrant/zkgrant/session/sasl"
 )
 
-// mostTurns limits an exchange. The longest, GSSAPI, takes three turns.
+// mostTurns limits the answers in an exchange. The longest one, GSSAPI, takes three.
 const mostTurns = 10
 
 // Identity is an identity that the client claims under a scheme of the server, such as
@@ -126,10 +126,13 @@ func (l *login) prove(w io.Writer, r io.Reader) error {
 // converse runs the exchange between the mechanism and the server.
 func (l *login) converse(w io.Writer, r io.Reader) error {
 	var said []byte // the server's token, or nil
-	for range mostTurns {
+	for turns := 0; ; turns++ {
 		answer, done, err := l.exchange.Next(said)
-		if err != nil || done {
+		switch {
+		case err != nil || done:
 			return err
+		case turns == mostTurns:
+			return errors.New("the SASL exchange did not finish")
 		}
 		body, err := roundTrip(w, r, opcode.SASL, appendBytes(nil, answer))
 		if err != nil {
@@ -149,7 +152,6 @@ func (l *login) converse(w io.Writer, r io.Reader) error {
 			said = body[prefixLength : prefixLength+length]
 		}
 	}
-	return errors.New("the SASL exchange did not finish")
 }
 
 // appendBytes appends what in the protocol's form, preceded by its length.
