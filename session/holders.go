@@ -220,10 +220,11 @@ func (t *Seat) Proven(epoch recipes.Epoch) (alive, recent bool) {
 }
 
 // recent reports whether a write sent within two probe intervals was answered. The answer
-// follows all earlier events of its connection.
+// follows all earlier events of its connection. The answer to a handshake may come from a
+// deposed leader, so it does not count.
 func (s *Session) recent(c *client) bool {
 	const intervals = 2
-	return s.clock.now().Sub(c.lease.State().Written) < intervals*s.interval(c)
+	return s.clock.now().Sub(c.lease.State().Quorum) < intervals*s.interval(c)
 }
 
 // cover watches the nodes of seats that have held for a while. Shorter holds end before

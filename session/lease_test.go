@@ -109,7 +109,7 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 }
 
 // A deposed leader answers handshakes, but executes no write. The timeouts of its
-// sessions run out at the new leader.
+// sessions run out at the new leader, and no event of a new contender arrives.
 func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
@@ -130,6 +130,10 @@ func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 			if got := s.Deadline(1); got != deadline {
 				t.Fatalf("after a handshake the lease ends at %v, want %v, as before", got, deadline)
 			}
+			if alive, recent := s.Proven(1); !alive || recent {
+				t.Fatalf("after a handshake the lease is good: %v, and a write is recent: %v; want only the first",
+					alive, recent)
+			}
 		}
 		r.Until("the lease runs out", func() bool { return deadline.Before(time.Now()) })
 		s.Want("Suspended Reconnected Suspended Reconnected Suspended Reconnected LeaseRanOut")
@@ -137,6 +141,9 @@ func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 		handshake := again()
 		s.Asks(recipes.Delete{Epoch: 1, Node: named("none")}, recipes.Deleted{Epoch: 1})
 		equal(t, s.Deadline(1).Sub(handshake), leaseTime, "after a handshake and a write the lease lasts for")
+		alive, recent := s.Proven(1)
+		expect(t, alive && recent, "after a write the lease is good: %v, and a write is recent: %v; want both",
+			alive, recent)
 	})
 }
 

@@ -68,6 +68,7 @@ type Lease struct {
 	base    time.Time     // zero: nothing was answered yet
 	later   []frame       // newer than base and not proven yet; in order of both times
 	written time.Time
+	quorum  time.Time
 	heard   time.Time
 	took    time.Duration
 }
@@ -93,7 +94,7 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 		l.timeout, l.life, l.window = timeout, lifetime(timeout), window(l.tick, timeout)
 		l.written, l.heard, l.later = sent, sent, l.later[:0]
 		if made {
-			l.base = sent
+			l.base, l.quorum = sent, sent
 		} else {
 			l.later = append(l.later, frame{sent, sent.Add(-l.window)}) // the leader may not need to ask
 		}
@@ -135,7 +136,7 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 	if sent.Before(l.written) {
 		return out
 	}
-	l.written = sent
+	l.written, l.quorum = sent, sent
 	known := sent.Add(-l.window) // the leader asked its followers no later than this
 	for i := len(l.later) - 1; i >= 0; i-- {
 		if !l.later[i].answered.After(known) {
@@ -150,6 +151,7 @@ func (l *Lease) Answered(sent, answered time.Time, op, zkErr int32, timeout time
 // State is what a lease knows apart from its deadline.
 type State struct {
 	Written time.Time     // when the newest answered write, or the handshake, was sent
+	Quorum  time.Time     // the same, without handshakes that have resumed the session
 	Heard   time.Time     // when the newest answered request was sent; zero: nothing was answered
 	Took    time.Duration // how long the newest answered write took; 0: none was answered
 	Window  time.Duration // how long after an answer a write must be sent to prove it
@@ -159,7 +161,7 @@ type State struct {
 func (l *Lease) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return State{Written: l.written, Heard: l.heard, Took: l.took, Window: l.window}
+	return State{Written: l.written, Quorum: l.quorum, Heard: l.heard, Took: l.took, Window: l.window}
 }
 
 // Deadline returns the time until which the session counts as alive, or the zero time if
