@@ -17,7 +17,7 @@
 //
 // The client's requests block, take no context, and return errors that say little. Here,
 // each request runs in its own goroutine, only while there is a connection, and their
-// number is limited. Its outcome is done, refused or unknown; unknown is the default
+// number is limited. Its outcome is done, refused, turned away or unknown, the default
 // (zkerr.Classify). Requests that a held lock depends on precede requests of newcomers
 // ([pending]).
 //
