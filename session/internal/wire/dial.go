@@ -46,9 +46,9 @@ var _ zk.Dialer = (*Dialer)(nil).Dial
 //     made at once.
 //   - The first attempt after that waits for a random time between half and all of 25 ms.
 //     The bound doubles with each attempt, up to 1 s.
-//   - If SASL was denied in the last attempt, the limit is half the session timeout,
-//     because each exchange is a write at the servers, and only an operator can fix the
-//     cause.
+//   - If SASL or another identity was denied in the last attempt, the limit is half the
+//     session timeout, because the handshake before it may be a write at the servers, and
+//     only an operator can fix the cause.
 //
 // A connection counts only if it lived for a tenth of the session timeout or 1 s,
 // whichever is shorter.

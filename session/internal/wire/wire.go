@@ -45,8 +45,8 @@ var (
 )
 
 // ErrRefused is wrapped by the error of a handshake that a server closed without an
-// answer, and of a SASL exchange that failed after it. A server closes the connection if
-// its state is older than what the client has seen, and does so forever if it has lost
+// answer, and of an authentication that failed after it. A server closes the connection
+// if its state is older than what the client has seen, and does so forever if it has lost
 // its data.
 var ErrRefused = errors.New("handshake refused")
 
