@@ -291,8 +291,8 @@ func (s *Session) Patience() time.Duration {
 //
 // When Close returns, nothing of the session is left in this process. Close reports
 // whether nothing is left at the servers either: one of them has confirmed that, or there
-// was no session. The last input of each seat is Expired, which may come after Close
-// returns; holders have lost their locks by then.
+// was no session. Each seat receives Expired before Close returns, so holders have lost
+// their locks by then.
 func (s *Session) Close(ctx context.Context) (gone bool) {
 	deadline, _ := ctx.Deadline()
 	s.loop.Post(func() { s.shut(max(0, time.Until(deadline))) })
