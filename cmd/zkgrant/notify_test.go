@@ -232,23 +232,25 @@ func TestAManagerThatDoesNotRead(t *testing.T) {
 // before the next grant.
 func TestTheManagerOfHold(t *testing.T) {
 	t.Parallel()
+	// The rest of the lead is for processes that wait for a processor.
+	lead := max(250*time.Millisecond, 100*nothing(t).Round(time.Millisecond))
 	inParallel(t, map[string]ending{
 		"the lease runs out": {end: mute, code: codeLost}, "TERM": {end: sends(syscall.SIGTERM)},
-		"a revocation": {end: revokes("--grace 2s ")},
+		"a revocation": {end: revokes(fmt.Sprintf("--grace %v ", 8*lead))},
 	}, func(t *testing.T, _ string, test ending) {
-		g := brief(t)
+		g := lasting(t, 4*lead) // the longest lead is a quarter of the timeout
 		first := g.works("run -v " + lockPath + " -- part wait")
 		started, dead := make(chan *eventstest.Process, 1), make(chan struct{})
 		managed := *g
 		m := managed.reader()
 		m.When("STOPPING=1", 1, func() {
-			const timeoutStop = 150 * time.Millisecond // for work that ignores TERM
+			timeoutStop := lead * 3 / 5 // for work that ignores TERM
 			time.AfterFunc(timeoutStop, func() {
 				defer close(dead)
 				(<-started).Send(syscall.SIGKILL)
 			})
 		})
-		hold := managed.situate("job", "hold --revocable --lead 250ms "+lockPath)
+		hold := managed.situate("job", fmt.Sprintf("hold --revocable --lead %v %s", lead, lockPath))
 		m.Await(t, "STATUS=waiting for "+lockPath, 1)
 		prints(t, m.String(), "READY", false) // before the grant
 		g.stop(first, syscall.SIGUSR2, 5)

@@ -85,10 +85,24 @@ func nothing(t *testing.T) time.Duration {
 // takes to run a program that does nothing.
 func brief(t *testing.T) *rig {
 	t.Helper()
-	tick := max(100*time.Millisecond, 10*nothing(t).Round(time.Millisecond))
+	return lasting(t, max(time.Second, 100*nothing(t).Round(time.Millisecond)))
+}
+
+// lasting is double, with sessions of that timeout, ten ticks.
+func lasting(t *testing.T, timeout time.Duration) *rig {
+	t.Helper()
+	tick := timeout / 10
 	g := double(t, zktest.Tick(tick))
-	g.env = append(g.env, fmt.Sprint("ZKGRANT_SESSION_TIMEOUT=", 10*tick), fmt.Sprint("ZKGRANT_TICK_TIME=", tick))
+	g.env = append(g.env, fmt.Sprint("ZKGRANT_SESSION_TIMEOUT=", timeout), fmt.Sprint("ZKGRANT_TICK_TIME=", tick))
 	return g
+}
+
+// enough returns ten times what a run of zkgrant takes now, and at least the given time.
+func (g *rig) enough(least time.Duration) time.Duration {
+	g.t.Helper()
+	began := time.Now()
+	g.ends(0, "run /locks/measured -- true")
+	return max(least, 10*time.Since(began).Round(time.Millisecond))
 }
 
 // asNobody makes the rig run programs as an unprivileged user. The parts are set-user-ID
