@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -68,9 +69,12 @@ func testCron(t *testing.T, variables []string, command string, hangs bool) {
 	name := regexp.MustCompile(`timeout -k \S+ \S+ (\w+)`).FindStringSubmatch(command)[1]
 	writeProgram(t, filepath.Join(bin, name), []byte("#!/bin/sh\n"+job))
 	eventstest.Must(t, exec.Command("mkfifo", filepath.Join(bin, "gate")).Run())
-	line := regexp.MustCompile(`--min-hold \S+`).ReplaceAllString(command, "--min-hold 500ms")
+	// A job that hangs has begun before its time is up, and the lock of one that has ended
+	// is still held when another run tries it.
+	enough := g.enough(time.Second)
+	line := regexp.MustCompile(`--min-hold \S+`).ReplaceAllString(command, fmt.Sprint("--min-hold ", enough))
 	if hangs {
-		line = regexp.MustCompile(`timeout -k \S+ \S+`).ReplaceAllString(line, "timeout -k 0.1 0.3")
+		line = regexp.MustCompile(`timeout -k \S+ \S+`).ReplaceAllString(line, fmt.Sprintf("timeout -k 0.1 %.1f", enough.Seconds()))
 	}
 	ours := strings.NewReplacer("zk1:2181,zk2:2181,zk3:2181", g.servers, "PATH=", "PATH="+bin+":")
 	var all []*eventstest.Process

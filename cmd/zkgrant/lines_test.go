@@ -3,10 +3,12 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
@@ -16,6 +18,7 @@ import (
 // is not.
 func testLines(t *testing.T, g *rig) {
 	holder := g.works("run --data", "one\ntwo\tthree", "/lines/held", "--", "part", "wait")
+	wait := fmt.Sprint("--wait ", g.enough(50*time.Millisecond)) // for a server's first answer
 	const (
 		some    = `(?s).`
 		taken   = `^zkgrant: another process has /lines/held\n$`
@@ -114,9 +117,9 @@ func testLines(t *testing.T, g *rig) {
 		// failure, so cron sends no mail. Data that others have written is printed on one
 		// line.
 		{"run --try /lines/held -- true", codeTaken, taken},
-		{"run --wait 50ms -E 9 /lines/held -- true", 9, `^zkgrant: waited too long for /lines/held\n$`},
+		{"run " + wait + " -E 9 /lines/held -- true", 9, `^zkgrant: waited too long for /lines/held\n$`},
 		{"run --try -E 0 /lines/held -- true", 0, ``},
-		{"run --wait 50ms -E 0 /lines/held -- true", 0, ``},
+		{"run " + wait + " -E 0 /lines/held -- true", 0, ``},
 		{"run --try -E 0 -v /lines/held -- true", 0, `^zkgrant: connected to \S+, session timeout 10s\n` + taken[1:]},
 		{"run --try -q /lines/held -- true", codeTaken, ``},
 		{"run --try --quiet --json /lines/held -- true", codeTaken, ``},

@@ -45,12 +45,13 @@ func TestArgumentsAreNotInTheNode(t *testing.T) {
 // for a lock that is taken.
 func TestATryWithoutServers(t *testing.T) {
 	g := double(parallel(t))
+	wait := fmt.Sprint(g.enough(300 * time.Millisecond)) // for a server that refuses
 	g.MuteAll(true)
 	const rest = " -E 0 /locks/run -- true"
-	for _, flags := range []string{"--try --wait 300ms", "--wait 300ms"} {
-		g.ends(codeFailed, "run "+flags+rest, "no server answered within 300ms")
+	for _, flags := range []string{"--try --wait " + wait, "--wait " + wait} {
+		g.ends(codeFailed, "run "+flags+rest, "no server answered within "+wait)
 		g.ends(codeFailed, "run --servers 127.0.0.1:1 "+flags+rest,
-			"no server answered within 300ms (", "connection refused")
+			"no server answered within "+wait+" (", "connection refused")
 	}
 	if eventstest.Full() {
 		for _, flag := range []string{"--try", "--wait=0"} {
@@ -149,13 +150,14 @@ func TestAskedByCurator(t *testing.T) {
 // command's code. A machine whose clock is slow still finds the lock held.
 func TestMinHold(t *testing.T) {
 	g := double(parallel(t))
+	least := g.enough(time.Second) // for the try
 	began := time.Now()
 	run := g.until("the command has ended, and /locks/run stays held for another",
-		"run -v --min-hold 1s "+lockPath+" -- part exit 7")
+		fmt.Sprintf("run -v --min-hold %v %s -- part exit 7", least, lockPath))
 	g.ends(codeTaken, "run --try "+lockPath+" -- true")
 	run.Exits(7)
 	held := time.Since(began)
-	eventstest.Expect(t, held >= time.Second, "run has ended after %v, want 1s at least", held)
+	eventstest.Expect(t, held >= least, "run has ended after %v, want %v at least", held, least)
 	matches(t, "run", run, `released /locks/run after [1-9][\d.]*s`)
 	late := g.ends(7, "run -v --min-hold 1ns "+lockPath+" -- part exit 7")
 	prints(t, late.String(), "for another", false)
