@@ -138,6 +138,20 @@ func TestARevocationEndsWithItsClientThoughTheBodyEndsLate(t *testing.T) {
 	eventstest.Receive(t, ended, "the end of the request")
 }
 
+// firstAnswer returns how long the first request to a server without timeouts takes.
+func firstAnswer(t *testing.T, b *Board, http2 bool) time.Duration {
+	t.Helper()
+	server := httptest.NewUnstartedServer(b)
+	server.EnableHTTP2 = http2
+	server.StartTLS()
+	defer server.Close()
+	began := time.Now()
+	answer, err := server.Client().Get(server.URL)
+	eventstest.Must(t, err)
+	eventstest.Check(t, answer.Body.Close())
+	return time.Since(began)
+}
+
 // TestTheTimeoutsOfAServerEndNoPage, and no revocation, whose grace is longer.
 func TestTheTimeoutsOfAServerEndNoPage(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
@@ -147,7 +161,7 @@ func TestTheTimeoutsOfAServerEndNoPage(t *testing.T) {
 			b := boardOf(t, c, WithRevoke(func(*http.Request) error { return nil }))
 			server := httptest.NewUnstartedServer(b)
 			server.EnableHTTP2 = http2
-			const timeout = 300 * time.Millisecond // for the TLS handshake, too
+			timeout := max(300*time.Millisecond, 20*firstAnswer(t, b, http2)) // for the TLS handshake, too
 			server.Config.ReadTimeout, server.Config.WriteTimeout = timeout, timeout
 			server.StartTLS()
 			defer server.Close()
