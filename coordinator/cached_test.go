@@ -570,6 +570,9 @@ func TestEverDifferentDataCostNoWalk(t *testing.T) {
 		first := bytes(20)
 		bytes(1000)
 		later := bytes(20)
+		for again := 3; later > first*5/4 && again > 0; again-- { // a collection empties pools, but not every time
+			later = bytes(20)
+		}
 		expect(t, later <= first*5/4, "%d bytes an acquisition at first, %d after a thousand", first, later)
 	})
 }
