@@ -279,16 +279,16 @@ func TestAnotherKDCIsAsked(t *testing.T) {
 	no := messages.NewKRBError(types.NewPrincipalName(2, "krbtgt/"+realm), realm, errorcode.KDC_ERR_SVC_UNAVAILABLE, "")
 	busy, err := no.Marshal()
 	eventstest.Must(t, err)
-	gone, err := net.Listen("tcp4", "127.0.0.1:0")
-	eventstest.Must(t, err)
-	eventstest.Must(t, gone.Close())
+	began := time.Now()
+	wantTicket(t, "of one KDC", mechanismOf(t, k, "bob", bob), server, bobs, ours)
+	most := max(2*time.Second, 100*time.Since(began)) // the silent one gets half of it
 	for name, first := range map[string]string{
-		"gone": gone.Addr().String(), "silent": eventstest.Serve(t, silent), "hanging up": answering(t, nil),
+		"gone": "127.0.0.1:1", "silent": eventstest.Serve(t, silent), "hanging up": answering(t, nil),
 		"busy":    answering(t, append([]byte{0, 0, 0, byte(len(busy))}, busy...)),
 		"endless": answering(t, []byte{0xff, 0xff, 0xff, 0xff}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), most)
 			defer cancel()
 			_, err := ticketOf(ctx, mechanismWith(t, confWith(t, first, k.Addr()), "bob", bob), server)
 			eventstest.ErrorIs(t, err, nil, "with the other KDC")
