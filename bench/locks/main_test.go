@@ -116,12 +116,12 @@ func TestCachedStages(t *testing.T) {
 	asks(t, &r.Results, map[string]float64{keyCached: 0, keyOurs: 2, keyStock: 4})
 }
 
-// asks checks that a cycle takes at most that many requests, allowing for a ping, and at
-// least half as many.
+// asks checks that a cycle takes at most that many requests, allowing for a few pings, and
+// at least half as many.
 func asks(t *testing.T, r *Results, requests map[string]float64) {
 	t.Helper()
 	for key, most := range requests {
-		if got, ok := r.value(key, figureRequests); !ok || got > 1.05*most || got < most/2 {
+		if got, ok := r.value(key, figureRequests); !ok || got > 1.05*most+0.02 || got < most/2 {
 			t.Errorf("a cycle of %s takes %v requests, want %v to %v", key, got, most/2, most)
 		}
 	}
