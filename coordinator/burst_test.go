@@ -231,7 +231,7 @@ func TestRealWaitersOfASessionShareAListing(t *testing.T) {
 			t.Cleanup(link.Close)
 			c := coordtest.ConnectReal(t, e.Connect(),
 				coordinator.WithSessionTimeout(6*time.Second), coordinator.WithDialer(link.Dial))
-			coordtest.Hold(t, coordtest.ConnectReal(t, e.Connect()).Mutex(lockPath))
+			coordtest.HoldReal(t, coordtest.ConnectReal(t, e.Connect()).Mutex(lockPath))
 			open := zk.WorldACL(zk.PermAll)
 			node := &zk.CreateRequest{Path: lockPath + "/" + nodeName, Acl: open, Flags: zk.FlagSequence}
 			for range q.ahead / 1000 {

@@ -122,6 +122,8 @@ func TestCloseWithManyWaitingAndManyHeldLeavesNothing(t *testing.T) {
 	srv.Close()
 	eventstest.Eventually(t, "goroutines and descriptors end", func() bool {
 		return runtime.NumGoroutine() <= goroutines && descriptors() <= files
+	}, func() string {
+		return fmt.Sprintf("%d and %d, want %d and %d", runtime.NumGoroutine(), descriptors(), goroutines, files)
 	})
 }
 

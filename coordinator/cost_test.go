@@ -215,7 +215,7 @@ func TestLocksHaveNoGoroutines(t *testing.T) {
 	}
 	eventstest.Eventually(t, "all wait", func() bool {
 		return len(srv.Children(fmt.Sprint("/locks/", locks-1))) == 2 && srv.Watches() >= locks
-	})
+	}, func() string { return fmt.Sprintf("there are %d watches, want %d", srv.Watches(), locks) })
 	var observed []<-chan events.Leader
 	for i := range locks {
 		observed = append(observed, c.Election(fmt.Sprint("/elections/", i%elections)).Observe(t.Context()))

@@ -175,7 +175,7 @@ func TestRealHeadlessService(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	n := newNames(0, hosts[one])
 	c := coordtest.ConnectReal(t, "zk.test:"+port, n.option(nil), coordinator.WithLogger(zap.New(core)))
-	a, grant := coordtest.Hold(t, c.Mutex(lockPath))
+	a, grant := coordtest.HoldReal(t, c.Mutex(lockPath))
 	servers := func() (seen []string) {
 		for _, line := range logs.All() {
 			if line.Message == "session established" || line.Message == "session resumed" {
@@ -213,7 +213,7 @@ func TestRealHeadlessService(t *testing.T) {
 		from, to = to, from
 	}
 	coordtest.End(a)
-	_, again := coordtest.Hold(t, c.Mutex(lockPath))
+	_, again := coordtest.HoldReal(t, c.Mutex(lockPath))
 	expectEqual(t, again.Session, grant.Session, "the session in the end")
 }
 

@@ -314,7 +314,7 @@ func TestNilStandsForTheDefault(t *testing.T) {
 	c, err := coordinator.Connect(eventstest.Patiently(t, coordtest.RealMax), srv.Addr(),
 		coordinator.WithLogger(zap.New(core)), coordinator.WithLogger(nil), coordinator.WithDialer(nobody), coordinator.WithDialer(nil))
 	eventstest.Must(t, err)
-	coordtest.Hold(t, c.Mutex(lockPath))
+	coordtest.HoldReal(t, c.Mutex(lockPath))
 	eventstest.Check(t, c.Close())
 	expectEqual(t, logs.Len(), 0, "lines of a logger that WithLogger(nil) follows")
 }

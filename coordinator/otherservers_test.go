@@ -68,11 +68,11 @@ func TestRealOnTheServersThereAre(t *testing.T) {
 	eventstest.NeedsServersEachTime(t)
 	server := coordtest.Servers(t, 1).Addr(0)
 	c, other := coordtest.ConnectReal(t, server), coordtest.ConnectReal(t, server)
-	a, first := coordtest.Hold(t, c.Mutex("/other/servers/a"))
+	a, first := coordtest.HoldReal(t, c.Mutex("/other/servers/a"))
 	_, err := other.Mutex("/other/servers/a").Acquire(within(t, 100*time.Millisecond)).Wait(t.Context())
 	expectError(t, err, context.DeadlineExceeded, "a second holder")
 	coordtest.End(a)
-	b, second := coordtest.Hold(t, other.Mutex("/other/servers/a"))
+	b, second := coordtest.HoldReal(t, other.Mutex("/other/servers/a"))
 	expect(t, second.Token > first.Token,
 		"the token of the second holder is %d, after %d; want a greater one", second.Token, first.Token)
 	coordtest.End(b)

@@ -188,7 +188,7 @@ func TestRealRevoke(t *testing.T) {
 				return nil
 			}, coordinator.Permits(3))
 		})
-		<-began
+		eventstest.Receive(t, began, "the Grant")
 		asked := time.Now()
 		err, took, least := operator.Revoke(ctx, lockPath, grace), time.Since(asked), grace+timeout+timeout/4
 		expect(t, err == nil && took >= least, "Revoke: %v after %v, want nil after %v at least", err, took, least)
@@ -207,7 +207,7 @@ func TestRealRevoke(t *testing.T) {
 		asked := time.Now()
 		err, took := operator.Revoke(ctx, path, 0), time.Since(asked)
 		expect(t, err == nil && took >= timeout, "Revoke: %v after %v, want nil after %v", err, took, timeout)
-		coordtest.Hold(t, operator.Mutex(path))
+		coordtest.HoldReal(t, operator.Mutex(path))
 	})
 }
 
