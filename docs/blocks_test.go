@@ -290,7 +290,7 @@ func endsOnSignal(t *testing.T, srv *zktest.Server, b *block, bin string) {
 	if b.shape == program {
 		name = filepath.Base(b.folder())
 	}
-	command := exec.CommandContext(eventstest.Patiently(t, 20*time.Second), filepath.Join(bin, name), b.at)
+	command := exec.CommandContext(eventstest.Patiently(t, 3*time.Minute), filepath.Join(bin, name), b.at)
 	command.Env = append(os.Environ(), "ZKGRANT_SERVERS="+srv.Addr()+b.chroot())
 	out, in, err := os.Pipe()
 	eventstest.Must(t, err)
