@@ -147,7 +147,7 @@ func scenes() []scene {
 			"left   granted 500, lost 0", "right  granted 500, lost 0",
 		}},
 		{line: "fencedwriter", await: "ann  is halted", count: 1}, // Bob waits
-		{line: "fencedwriter -timeout 1s", toTheEnd: true, says: []string{
+		{line: "fencedwriter -timeout 2s", toTheEnd: true, says: []string{
 			"is its lock valid? false", "refuses: token", "the store that compares tokens has 70, the store that does not has 20",
 		}},
 		{line: "quickstart -hold 1h", chroot: "/some/app", nodes: 5, await: " ahead", count: 4, says: []string{
