@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -134,11 +135,9 @@ func tlsServer(t *testing.T, a *eventstest.Authority, certificate *tls.Certifica
 	eventstest.Must(t, os.WriteFile(own, append(key, text...), 0o600))
 	text, _ = eventstest.PEM(t, &a.Certificate)
 	eventstest.Must(t, os.WriteFile(trusted, text, 0o600))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := ensemble.FreePort()
 	eventstest.Must(t, err)
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	eventstest.Must(t, err)
-	eventstest.Must(t, listener.Close())
+	port := strconv.Itoa(free)
 	e = ensemble.Start(t, 1, append([]ensemble.Setting{
 		ensemble.Property("zookeeper.serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory"),
 		ensemble.Line("secureClientPort", port), ensemble.Line("secureClientPortAddress", "127.0.0.1"),

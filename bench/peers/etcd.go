@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -55,7 +54,7 @@ func FindEtcd() (string, error) {
 // StartEtcd starts a server with its own data folder below parent, and returns once it
 // serves. The caller must Close it.
 func StartEtcd(ctx context.Context, parent string) (*Etcd, error) {
-	peer, err := freeAddr(ctx)
+	peer, err := freeAddr()
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
@@ -85,7 +84,7 @@ func newEtcd(ctx context.Context, parent string) (*Etcd, error) {
 	if found := regexp.MustCompile(`etcd Version: (\S+)`).FindSubmatch(said); found != nil {
 		e.Version = string(found[1])
 	}
-	if e.Addr, err = freeAddr(ctx); err == nil {
+	if e.Addr, err = freeAddr(); err == nil {
 		e.folder, err = os.MkdirTemp(parent, "zkgrant-etcd")
 	}
 	if err != nil {
@@ -138,13 +137,9 @@ func (e *Etcd) ready(ctx context.Context) error {
 }
 
 // freeAddr returns a local address that was free a moment ago.
-func freeAddr(ctx context.Context) (string, error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp4", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+func freeAddr() (string, error) {
+	port, err := ensemble.FreePort()
+	return fmt.Sprint("127.0.0.1:", port), err
 }
 
 // Counters returns the server's metrics by name. Metrics that differ only in their labels

@@ -45,7 +45,7 @@ func (f *EtcdFollower) start(ctx context.Context, parent string) error {
 		}
 		f.all = append(f.all, e)
 		m := member{name: fmt.Sprintf("member%d", i)}
-		if m.peer, err = freeAddr(ctx); err != nil {
+		if m.peer, err = freeAddr(); err != nil {
 			return err
 		}
 		p, err := ensemble.NewProxy(m.peer)

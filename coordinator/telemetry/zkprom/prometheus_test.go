@@ -3,7 +3,6 @@ package zkprom
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -71,10 +70,9 @@ func scraped(t *testing.T, page string) *scraper {
 	eventstest.Must(t, os.WriteFile(file, fmt.Appendf(nil, config, rules, page), 0o600))
 	const attempts = 3 // another program may take the port first
 	for n := range attempts {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		port, err := ensemble.FreePort()
 		eventstest.Must(t, err)
-		s := &scraper{l.Addr().String()}
-		eventstest.Must(t, l.Close())
+		s := &scraper{fmt.Sprint("127.0.0.1:", port)}
 		cmd := exec.Command(path, "--config.file="+file, "--web.listen-address="+s.addr, "--log.level=warn",
 			fmt.Sprintf("--storage.tsdb.path=%s/data%d", folder, n))
 		ensemble.DieWithParent(cmd)
