@@ -270,7 +270,7 @@ func TestRealBadInput(t *testing.T) {
 	})
 	t.Run("size limit", func(t *testing.T) { theLargest(t, onARealServer(t)) })
 	t.Run("TLS to a plain port", func(t *testing.T) {
-		says(t, "TLS", connectOnce(t, addr, "zk.example.com", &tls.Config{InsecureSkipVerify: true}), "tls: ")
+		says(t, "TLS", connectOnce(t, addr, "zk.example.com", &tls.Config{InsecureSkipVerify: true}, "tls: "), "tls: ")
 	})
 }
 
