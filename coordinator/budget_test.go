@@ -353,6 +353,26 @@ func TestTheEndOfASessionCanBeRead(t *testing.T) {
 	}
 }
 
+// TestCloseOfALargeSessionRepeatsDeletes: an overloaded server rejects all deletes for a
+// while, and must not remove all nodes in one transaction.
+func TestCloseOfALargeSessionRepeatsDeletes(t *testing.T) {
+	eventstest.Bubble(t, func(t *testing.T) {
+		const locks = 600
+		srv := zktest.Start(t, zktest.JuteMaxBuffer(1<<19-1))
+		c := coordtest.Connect(t, srv, coordinator.WithNodeBudget(2_000_000))
+		for i := range locks {
+			c.Mutex(fmt.Sprintf("/%03000d/%05d", 0, i)).Acquire(t.Context())
+		}
+		counts(t, c, locks)
+		deletes, start := isA(zktest.OpDelete, zktest.OpMulti), time.Now()
+		strike(srv, zktest.Fail(zktest.Throttled), func(r zktest.Request) bool {
+			return deletes(r) && time.Since(start) < time.Second
+		})
+		eventstest.Check(t, c.Close())
+		expect(t, !srv.Dead(), "after Close the server is dead, want it alive")
+	})
+}
+
 // TestAWithdrawnRequestHoldsUpNoOther: it waits for the room of idle nodes, which a server
 // does not delete yet. A smaller one behind it needs less room than there is.
 func TestAWithdrawnRequestHoldsUpNoOther(t *testing.T) {

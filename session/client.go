@@ -80,6 +80,7 @@ type client struct {
 	others     wire.Others  // of this silence
 	stopAsking func()       // cancels askOthers for this silence; never nil
 	inflight   int          // calls of the client in progress; see [Session.finish]
+	paused     int          // requests that a server turned away, until they are repeated; see afterPause
 	farewell   time.Time    // until when to wait for a server to confirm the session's end
 }
 
@@ -365,9 +366,7 @@ func (s *Session) resume(c *client) {
 	}
 	// Events between two connections may be lost, so every watcher reads again.
 	s.renew()
-	if s.quiet != nil {
-		s.quiesce()
-	}
+	s.quiesce()
 	if c.pacer != nil {
 		s.pace(c, 0) // the timeout may have become shorter
 	}
@@ -412,9 +411,7 @@ func (s *Session) expire(c *client) {
 	s.retire(c, grace, grace)
 	s.connect(c.epoch + 1)
 	s.sweep()
-	if s.quiet != nil {
-		s.quiesce()
-	}
+	s.quiesce()
 }
 
 // retire gives the requests in progress the grace period to be answered, and then hangs
@@ -572,9 +569,7 @@ func (s *Session) announce(c *client) {
 	})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
 	s.renew()
-	if s.quiet != nil {
-		s.quiesce()
-	}
+	s.quiesce()
 	s.reportReady(nil)
 }
 

@@ -43,9 +43,7 @@ func (s *Session) finish(c *client) {
 	if c.isOver() && c.inflight == 0 {
 		s.endClient(c)
 	}
-	if s.quiet != nil {
-		s.quiesce()
-	}
+	s.quiesce()
 }
 
 // submit posts a request to the loop. It returns false if the session has ended.
@@ -173,20 +171,28 @@ func (s *Session) again(c *client, r request) {
 // see [wire.Throttle]. Requests of seats come here from settle, and all others from
 // again. If the connection is gone, a request waits for the next one instead.
 func (c *client) afterPause(f func()) {
-	time.AfterFunc(c.throttle.Pause(c.clock.now(), c.link.Timeout()), f)
+	s := c.session
+	c.paused++
+	time.AfterFunc(c.throttle.Pause(c.clock.now(), c.link.Timeout()), func() {
+		f()
+		s.loop.Post(func() { // after what f has posted
+			c.paused--
+			s.quiesce()
+		})
+	})
 }
 
-// quiesce winds down the session for [Session.Quiesce]. It stops sending after a last
-// flight of requests, and signals once those are answered. If the connection is lost in
-// between, it waits for the next one, because without a connection no server learns of
-// the session's end.
+// quiesce winds down the session, if [Session.Quiesce] was called. It stops sending after
+// a last flight of requests, and signals once those are answered. If the connection is
+// lost in between, it waits for the next one, because without a connection no server
+// learns of the session's end.
 func (s *Session) quiesce() {
 	c := s.client
-	if c != nil && c.phase.Load() == phaseSuspended {
+	if s.quiet == nil || c != nil && c.phase.Load() == phaseSuspended {
 		return
 	}
 	s.pump()
-	if s.overfull() && (c.inflight > 0 || s.pending.next() != nil) {
+	if s.overfull() && (c.inflight+c.paused > 0 || s.pending.next() != nil) {
 		return // flight after flight, until few enough nodes are left for the session to end
 	}
 	s.last = true
