@@ -70,6 +70,13 @@ func (s *Session) noteNodeGone(seat *Seat) {
 	}
 }
 
+// lostNode notifies the seat that its node is gone.
+func (s *Session) lostNode(c *client, seat *Seat, node string) {
+	c.owners.leave(seat)
+	s.noteNodeGone(seat)
+	s.tell(seat, recipes.Gone{Epoch: c.epoch, Node: seat.name(node)}, nil)
+}
+
 // isOverdue reports whether the seat's revocation deadline has passed. Such a seat no
 // longer holds, even before its machine receives the news.
 func (s *Session) isOverdue(seat *Seat) bool {
@@ -329,9 +336,7 @@ func (s *Session) probed(c *client, seat *Seat, node string, err error) {
 	}
 	c.logger.Debug("probe failed", zap.String("node", node), zap.Error(err))
 	if errors.Is(err, zk.ErrNoNode) && !c.isOver() && s.holders[seat] == node {
-		c.owners.lost(seat)
-		s.noteNodeGone(seat)
-		s.tell(seat, recipes.Gone{Epoch: c.epoch, Node: seat.name(node)}, nil)
+		s.lostNode(c, seat, node)
 	}
 }
 

@@ -323,7 +323,6 @@ func (r *seatRequest) settle(s *Session, c *client, in recipes.Input, err error)
 		s.repeatRequest(c, r.seat, in.Own.Name)
 	case recipes.Refused:
 		if recipes.Disproves(in) && !c.isOver() && s.holders[r.seat] == r.node {
-			c.owners.lost(r.seat)
 			s.noteNodeGone(r.seat)
 		}
 		if r.op == recipes.OpDelete && !c.isOver() {

@@ -175,7 +175,7 @@ func (v *verification) do(c *client) (func(*Session), error) {
 		switch {
 		case !v.seat.single.known || v.seat.token(v.seat.single.node) != v.born:
 		case errors.Is(err, zk.ErrNoNode), outcome == zkerr.Done && node.stat.Czxid != v.born:
-			s.lostSingle(c, v.seat)
+			s.lostNode(c, v.seat, v.seat.single.node)
 		case !outcome.Settled() || c.outdated:
 			s.again(c, v)
 		case outcome == zkerr.Done:
@@ -189,14 +189,6 @@ func (v *verification) do(c *client) (func(*Session), error) {
 func (v *verification) isDue() bool {
 	v.born = v.seat.token(v.seat.single.node)
 	return v.seat.single.known
-}
-
-// lostSingle notifies the seat that its node is gone.
-func (s *Session) lostSingle(c *client, t *Seat) {
-	gone := recipes.Gone{Epoch: c.epoch, Node: t.name(t.single.node)}
-	c.owners.heard(t, gone)
-	s.noteNodeGone(t)
-	s.tell(t, gone, nil)
 }
 
 // isPast reports whether the missing node may be an earlier one than the node that the
@@ -283,18 +275,15 @@ func (o *owners) enter(t *Seat) (entered bool) {
 	return entered
 }
 
-// leave notes that the seat has no node at the path, and no create in progress.
+// leave notes that the seat has no node at the path, and no create in progress. It does
+// nothing for a seat of another kind of lock.
 func (o *owners) leave(t *Seat) {
+	if t.single == nil {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.put(t, o.at[t.single.node].Leave(t))
-}
-
-// lost notes that the node of a holding seat is gone.
-func (o *owners) lost(t *Seat) {
-	if t.single != nil {
-		o.leave(t)
-	}
 }
 
 // heard notes what the seat receives.

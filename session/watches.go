@@ -196,7 +196,7 @@ func (s *Session) tellGone(c *client, path string, event bool) {
 	if t := c.owners.of(path); t != nil && t.single.known {
 		seats = slices.DeleteFunc(seats, func(other *Seat) bool { return other == t })
 		if event {
-			s.lostSingle(c, t)
+			s.lostNode(c, t, path)
 		} else {
 			s.take(&verification{slot: slot{epoch: c.epoch}, seat: t})
 		}
