@@ -287,7 +287,6 @@ func (s *Session) cancel(t *Seat, epoch recipes.Epoch) {
 		return
 	}
 	s.unsend(t)
-	s.noteNodeGone(t)
 	t.answer(recipes.Canceled{Epoch: epoch}, nil)
 }
 
