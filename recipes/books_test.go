@@ -89,7 +89,7 @@ func mayWrite(history []page) (czxid, alone int64) {
 	for _, p := range history {
 		switch {
 		case p.kind == 't', p.kind == 's' && czxid != 0 && czxid != p.czxid:
-			czxid, shut, alone = 0, false, 1
+			czxid, shut = 0, false
 		case p.kind == 'o':
 			czxid = p.czxid
 		case p.kind == 'x':
@@ -109,6 +109,7 @@ func TestADirectoryBookCounts(t *testing.T) {
 	b, _ := DirectoryBook{}.Saw(7, 3, 0)
 	eventstest.Equal(t, DirectoryBook{}.Children(), 0, "nodes in an empty book")
 	eventstest.Equal(t, b.Children(), 3, "nodes")
+	eventstest.Equal(t, b.Read(DirectoryData{}, 7).Children(), 3, "nodes in another program's directory")
 }
 
 // TestOnlyAHolderThatLeftMakesAPlaceFree goes through all histories of three contenders

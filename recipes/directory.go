@@ -122,7 +122,7 @@ func (b DirectoryBook) Fewer(nodes int32) DirectoryBook {
 // another program.
 func (b DirectoryBook) Read(data DirectoryData, czxid int64) DirectoryBook {
 	if !data.Ours {
-		return DirectoryBook{there: true}
+		return DirectoryBook{there: true, children: b.children}
 	}
 	b.czxid = czxid
 	return b
