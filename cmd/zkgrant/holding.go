@@ -142,6 +142,8 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 	defer h.lock.Abandon() // does nothing after a Release
 	defer w.hide()
 	outer, looks, looked := nested.Outer(os.Environ()), false, make(chan error, 1)
+	refused := make(chan error, 1)
+	go func() { refused <- c.Ready(ctx) }()
 	for {
 		ended := job.ended()
 		var asked <-chan events.Revoked // only work that was started can be stopped
@@ -238,6 +240,11 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			if _, ok := ev.(events.Queued); ok && len(outer) > 0 && !looks {
 				looks = true
 				go func(session int64) { looked <- w.inTheWay(ctx, lock, session, outer) }(c.SessionID())
+			}
+
+		case err := <-refused:
+			if err != nil { // a server refuses the identity, as only an operator can mend
+				return 0, err
 			}
 
 		case err := <-looked:

@@ -41,6 +41,15 @@ func TestArgumentsAreNotInTheNode(t *testing.T) {
 	}
 }
 
+// A refused identity ends the wait, because only an operator can mend it.
+func TestARefusedIdentityEndsTheWait(t *testing.T) {
+	g := double(parallel(t))
+	flags := " --auth-file " + write(t, "identities", "unknown:bob") + " " + lockPath
+	for _, line := range []string{"hold" + flags, "run" + flags + " -- true", "elect" + flags + " -- true"} {
+		g.ends(codeFailed, line, "the server refuses it, or has no such scheme")
+	}
+}
+
 // If no server answers, a try exits with the code for a failure, and never with the code
 // for a lock that is taken.
 func TestATryWithoutServers(t *testing.T) {
