@@ -241,7 +241,9 @@ func TestPollOfManyContenders(t *testing.T) {
 			}
 		}
 		n, most := len(asked.at), asked.most()
-		expect(t, n <= locks*contenders+1000 && most <= mostRead,
+		// The look that reads the last lock may end before it yields it. The next one reads
+		// for another second.
+		expect(t, n <= locks*contenders+mostRead && most <= mostRead,
 			"%d reads, up to %d in a second; want about %d, and at most %d", n, most, locks*contenders, mostRead)
 	})
 }
