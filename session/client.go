@@ -366,7 +366,9 @@ func (s *Session) resume(c *client) {
 	}
 	// Events between two connections may be lost, so every watcher reads again.
 	s.renew()
-	s.quiesce()
+	if s.quiet != nil {
+		s.quiesce()
+	}
 	if c.pacer != nil {
 		s.pace(c, 0) // the timeout may have become shorter
 	}
@@ -411,7 +413,9 @@ func (s *Session) expire(c *client) {
 	s.retire(c, grace, grace)
 	s.connect(c.epoch + 1)
 	s.sweep()
-	s.quiesce()
+	if s.quiet != nil {
+		s.quiesce()
+	}
 }
 
 // retire gives the requests in progress the grace period to be answered, and then hangs
@@ -569,7 +573,9 @@ func (s *Session) announce(c *client) {
 	})
 	s.broadcast(recipes.Opened{Epoch: c.epoch, Session: c.link.Session()})
 	s.renew()
-	s.quiesce()
+	if s.quiet != nil {
+		s.quiesce()
+	}
 	s.reportReady(nil)
 }
 

@@ -72,7 +72,9 @@ func (s *Session) noteNodeGone(seat *Seat) {
 
 // lostNode notifies the seat that its node is gone.
 func (s *Session) lostNode(c *client, seat *Seat, node string) {
-	c.owners.leave(seat)
+	if seat.single != nil {
+		c.owners.leave(seat)
+	}
 	s.noteNodeGone(seat)
 	s.tell(seat, recipes.Gone{Epoch: c.epoch, Node: seat.name(node)}, nil)
 }

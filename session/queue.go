@@ -43,7 +43,9 @@ func (s *Session) finish(c *client) {
 	if c.isOver() && c.inflight == 0 {
 		s.endClient(c)
 	}
-	s.quiesce()
+	if s.quiet != nil {
+		s.quiesce()
+	}
 }
 
 // submit posts a request to the loop. It returns false if the session has ended.
@@ -176,19 +178,20 @@ func (c *client) afterPause(f func()) {
 	time.AfterFunc(c.throttle.Pause(c.clock.now(), c.link.Timeout()), func() {
 		f()
 		s.loop.Post(func() { // after what f has posted
-			c.paused--
-			s.quiesce()
+			if c.paused--; s.quiet != nil {
+				s.quiesce()
+			}
 		})
 	})
 }
 
-// quiesce winds down the session, if [Session.Quiesce] was called. It stops sending after
-// a last flight of requests, and signals once those are answered. If the connection is
-// lost in between, it waits for the next one, because without a connection no server
-// learns of the session's end.
+// quiesce winds down the session for [Session.Quiesce]. It stops sending after a last
+// flight of requests, and signals once those are answered. If the connection is lost in
+// between, it waits for the next one, because without a connection no server learns of
+// the session's end.
 func (s *Session) quiesce() {
 	c := s.client
-	if s.quiet == nil || c != nil && c.phase.Load() == phaseSuspended {
+	if c != nil && c.phase.Load() == phaseSuspended {
 		return
 	}
 	s.pump()

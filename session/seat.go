@@ -174,7 +174,9 @@ func (t *Seat) Close() {
 		t.several.nodes = nil
 	}
 	t.own, t.born, t.pred, t.ahead, t.closed = "", 0, "", 0, true
-	c.owners.leave(t)
+	if t.single != nil {
+		c.owners.leave(t)
+	}
 	if t.permits != nil {
 		c.looks.Drop(t.permits.dir, t)
 	}

@@ -275,12 +275,8 @@ func (o *owners) enter(t *Seat) (entered bool) {
 	return entered
 }
 
-// leave notes that the seat has no node at the path, and no create in progress. It does
-// nothing for a seat of another kind of lock.
+// leave notes that the seat has no node at the path, and no create in progress.
 func (o *owners) leave(t *Seat) {
-	if t.single == nil {
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.put(t, o.at[t.single.node].Leave(t))
