@@ -243,7 +243,9 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			}
 
 		case err := <-refused:
-			if err != nil { // a server refuses the identity, as only an operator can mend
+			// A server refuses the identity, and only an operator can change that. Once the
+			// lock is granted, another server has accepted it.
+			if err != nil && !h.granted {
 				return 0, err
 			}
 
