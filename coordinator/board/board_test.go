@@ -367,7 +367,8 @@ func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 	})
 }
 
-// TestTheTimelineIsOfLocksBelowTheRoot: other locks of this process are not shown.
+// TestTheTimelineIsOfLocksBelowTheRoot: other locks of this process are not shown. A
+// multi-lock is shown at its first member below the root.
 func TestTheTimelineIsOfLocksBelowTheRoot(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 		p := visit(boardOf(t, c), false)
@@ -376,16 +377,23 @@ func TestTheTimelineIsOfLocksBelowTheRoot(t *testing.T) {
 		for _, path := range []string{"/private/a", "/locksmith", "/locks", "/locks/a"} {
 			hold(t, c, path, "ann")
 		}
+		outside, inside := c.Mutex("/private/b"), []*coordinator.Lock{c.Mutex("/locks/b"), c.Mutex("/locks/c")}
+		all := c.Multi(append(inside, outside)...).Acquire(t.Context())
+		<-all.Granted()
+		all.Release()
+		<-all.Done()
+		all = c.Multi(outside, inside[0]).Acquire(t.Context())
+		<-all.Granted()
+		all.Release()
 		time.Sleep(3 * time.Second)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		var granted []string
+		paths := map[string]string{}
 		for _, m := range p.moments {
-			if m.What == "granted" {
-				granted = append(granted, m.Path)
-			}
+			paths[m.What] += " " + m.Path
 		}
-		eventstest.Equal(t, strings.Join(granted, " "), "/locks /locks/a", "the grants of this process")
+		eventstest.Equal(t, paths["granted"], " /locks /locks/a /locks/b /locks/b", "the grants of this process")
+		eventstest.Equal(t, paths["left"], " /locks/b /locks/b", "the ends")
 	})
 }
 

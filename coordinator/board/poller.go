@@ -1,9 +1,11 @@
 package board
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -152,11 +154,27 @@ func due(began, ended time.Time, interval time.Duration) time.Time {
 }
 
 // listen puts the coordinator's own events into the timeline until ctx or the coordinator
-// ends: those of locks below the root, and those of the session, which have no path.
+// ends: those of locks below the root, and those of the session, which have no path. The
+// events of a multi-lock have the path of its first member, which may be elsewhere. From
+// the Grant on, they are shown at the first member below the root.
 func (b *Board) listen(ctx context.Context) {
 	below := strings.TrimSuffix(b.root, "/") + "/"
+	inside := func(path string) bool { return strings.HasPrefix(path+"/", below) }
+	members := map[uint64]string{} // of granted multi-locks: the first one inside, by ID
 	for event := range b.c.Events(ctx) {
-		if m, ok := ownMoment(event); ok && (m.Path == "" || strings.HasPrefix(m.Path+"/", below)) {
+		m, ok := ownMoment(event)
+		id := event.AcquisitionID()
+		if grant, is := event.(events.Grant); is {
+			shown := func(member events.Member) bool { return inside(member.Path) }
+			if i := slices.IndexFunc(grant.Members, shown); i >= 0 {
+				members[id] = grant.Members[i].Path
+			}
+		}
+		m.Path = cmp.Or(members[id], m.Path)
+		if _, is := event.(events.Ended); is {
+			delete(members, id)
+		}
+		if ok && (m.Path == "" || inside(m.Path)) {
 			now := time.Now()
 			m.At = now.UnixMilli()
 			b.tell(func(s *state) {
