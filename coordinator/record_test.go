@@ -23,7 +23,8 @@ import (
 func TestARecordThatIsNone(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c := coordtest.Connect(t, srv)
-		eventstest.Must(t, srv.Create(recordPath, []byte("somebody's")))
+		const theirs = "somebody's\nnode n\n"
+		eventstest.Must(t, srv.Create(recordPath, []byte(theirs)))
 		for range 2 {
 			err := refused(detecting(c).Acquire(t.Context()))
 			expectError(t, err, coordinator.ErrRecord, "with another client's node for a record the acquisition")
@@ -31,7 +32,7 @@ func TestARecordThatIsNone(t *testing.T) {
 			reader := coordtest.Connect(t, srv).ReadWrite(lockPath, coordinator.DetectCrash()).Read()
 			expectError(t, refused(reader.Acquire(t.Context())), coordinator.ErrRecord, "a reader")
 		}
-		expectData(t, srv, recordPath, "somebody's")
+		expectData(t, srv, recordPath, theirs)
 		expect(t, len(srv.Children(lockPath)) == 0, "there are %v, want only the other client's node", srv.Tree())
 		eventstest.Must(t, srv.SetData(recordPath, []byte("zkgrant holder\nnode n\ntoken x\nof later times\nsince never")))
 		a, g := coordtest.Hold(t, detecting(c))

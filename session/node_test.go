@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,6 +206,20 @@ func TestTheTimeOfARecord(t *testing.T) {
 		eventstest.Check(t, err)
 		eventstest.Equal(t, string(got), strconv.Quote(want), "the time %q", text)
 	}
+}
+
+// TestARecordNamesANode: a text that is no name would become part of a path.
+func TestARecordNamesANode(t *testing.T) {
+	for name, want := range map[string]bool{
+		"lock-0000000001": true, strings.Repeat("n", 1<<10): true, strings.Repeat("n", 1<<20): false,
+		"": false, ".": false, "..": false, "../a": false, "a/b": false, "a\x00": false, "a\r": false,
+	} {
+		node, _, ok := ParseRecord([]byte("zkgrant holder\nnode " + name + "\n\n"))
+		expect(t, ok == want && (!ok || node == name),
+			"a record with %.20q is read as %.20q, %v; want %v", name, node, ok, want)
+	}
+	_, _, ok := ParseRecord([]byte("zkgrant holder\ntoken 0x7\n\n"))
+	expect(t, !ok, "a record without a name is read, want none")
 }
 
 // FuzzRecord checks that any data either parse as a record or are refused.

@@ -54,7 +54,7 @@ func (h holding) bytes() []byte {
 }
 
 // parseHolding parses a record. It ignores unknown lines, which may be from a newer
-// version.
+// version. Data that do not name a node are no record.
 func parseHolding(data []byte) (h holding, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(recordMagic))
 	if !ok {
@@ -88,7 +88,16 @@ func parseHolding(data []byte) (h holding, ok bool) {
 	if len(rest) > 0 {
 		h.data = bytes.Clone(rest)
 	}
-	return h, true
+	return h, isName(h.node)
+}
+
+// isName reports whether the text may be the name of a node. Any program may have written
+// the record, and the text becomes part of a path that is read. A server hangs up at one
+// that is too long.
+func isName(text string) bool {
+	const longest = 1 << 10
+	return text != "" && len(text) <= longest && !strings.Contains(text, "/") &&
+		ValidatePath("/"+text) == nil
 }
 
 // ParseRecord parses a record for an observer. It returns the name of the holder's node,
