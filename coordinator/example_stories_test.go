@@ -111,16 +111,16 @@ func ExampleAcquisition_Revoked() {
 	queues(operator)
 	go func() { _ = c.Revoke(ctx, "/locks/tables", time.Minute) }() // ErrNotHeld: the lock was free
 
-	var deadline time.Time
+	asked, deadline := false, time.Time{}
 	for table := 1; job.Valid(); {
 		select {
 		case r := <-job.Revoked():
-			deadline = r.Deadline // the zero time if the request is Curator's
+			asked, deadline = true, r.Deadline // the zero time if the request is Curator's
 			fmt.Println("asked for the lock")
 		case <-time.After(10 * time.Millisecond): // a table has been copied: a safe point
 			table++
-			if !deadline.IsZero() {
-				fmt.Println("releases in time:", time.Now().Before(deadline))
+			if asked {
+				fmt.Println("releases in time:", deadline.IsZero() || time.Now().Before(deadline))
 				job.Release()
 			}
 		case <-job.Lost(): // too slow: the current table has to be copied again
