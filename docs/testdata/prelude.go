@@ -42,7 +42,7 @@ var (
 	hosts  = []string{servers}
 	job    = &worker{done: make(chan struct{})}
 	logger = zap.NewNop()
-	old    = sync.Locker(&sync.Mutex{})
+	old    = etcdMutex{}
 	said   sync.Once
 	tenant = "acme/eu"
 )
@@ -76,6 +76,12 @@ func startJob(_ string, token int64) *worker {
 
 func printf(string, ...any) {}
 func total() []byte         { return []byte("1") }
+
+// etcdMutex has the methods of etcd's concurrency.Mutex. It is always free.
+type etcdMutex struct{}
+
+func (etcdMutex) Lock(context.Context) error   { return nil }
+func (etcdMutex) Unlock(context.Context) error { return nil }
 
 // worker is work that lasts until it is stopped. It never finishes by itself.
 type worker struct{ done chan struct{} }
