@@ -3,9 +3,9 @@
 // All instances campaign in one election. SIGTERM ends the job's context, and another
 // instance leads a moment later. An instance that loses its term campaigns again.
 //
-// Limitation: a time that passes without a leader is skipped, and if the instances'
-// clocks differ, a time near a change of leader may run twice. The job therefore receives
-// the time, to store with its results, next to the token.
+// Limitation: a time that passes without a leader is skipped. A time may run twice if the
+// leader's clock is set back, or near a change of leader if the instances' clocks differ.
+// The job therefore receives the time, to store with its results, next to the token.
 //
 // To use it, copy this folder and replace job. cron_test.go tests it in virtual time.
 package main
