@@ -56,6 +56,11 @@ func TestCertificatesAreLocked(t *testing.T) {
 		s.lose(c)
 		time.Sleep(time.Minute)
 		s.isLoss(ours.Unlock(s.Context(), "a"), "Unlock of a lost lock")
+		// certmagic.CleanUpOwnLocks unlocks it again, because the first time failed.
+		eventstest.ErrorIs(s, ours.Unlock(s.Context(), "a"), bridge.ErrNotLocked, "Unlock of an unlocked name")
+		eventstest.ErrorIs(s, ours.RenewLockLease(s.Context(), "a", time.Hour), bridge.ErrNotLocked, "RenewLockLease of an unlocked name")
+		eventstest.Must(s, ours.Lock(s.Context(), "a"))
+		eventstest.Must(s, ours.Unlock(s.Context(), "a"))
 	})
 }
 

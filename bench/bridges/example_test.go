@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,7 +99,7 @@ type certificateLocks struct {
 
 type certificateLock struct {
 	turn chan struct{} // full while a caller of this process has the name
-	held *coordinator.Acquisition
+	held atomic.Pointer[coordinator.Acquisition]
 }
 
 func (l *certificateLocks) Lock(ctx context.Context, name string) error {
@@ -121,7 +122,7 @@ func (l *certificateLocks) acquire(ctx context.Context, name string, lock *certi
 	if err != nil {
 		return err
 	}
-	lock.held = a
+	lock.held.Store(a)
 	return nil
 }
 
@@ -133,7 +134,11 @@ func (l *certificateLocks) RenewLockLease(ctx context.Context, name string, _ ti
 		return bridge.ErrNotLocked
 	}
 	lock := found.(*certificateLock)
-	if lock.held.Valid() {
+	held := lock.held.Load()
+	if held == nil {
+		return bridge.ErrNotLocked
+	}
+	if held.Valid() {
 		return nil
 	}
 	return l.acquire(ctx, name, lock)
@@ -145,7 +150,11 @@ func (l *certificateLocks) Unlock(ctx context.Context, name string) error {
 		return bridge.ErrNotLocked
 	}
 	lock := found.(*certificateLock)
-	err := lock.held.ReleaseAndWait(ctx) // a *coordinator.LostError if the lock was lost
+	held := lock.held.Swap(nil)
+	if held == nil {
+		return bridge.ErrNotLocked // CleanUpOwnLocks repeats an Unlock that has failed
+	}
+	err := held.ReleaseAndWait(ctx) // a *coordinator.LostError if the lock was lost
 	<-lock.turn
 	return err
 }
