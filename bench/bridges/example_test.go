@@ -65,7 +65,7 @@ func lead(ctx context.Context, c *coordinator.Coordinator, report func(context.C
 	defer resign()
 	context.AfterFunc(ctx, func() {
 		defer resign()
-		_ = scheduler.Shutdown() // waits for the jobs
+		_ = scheduler.Shutdown() // waits for the jobs, for 10 s at most: see gocron.WithStopTimeout
 	})
 	return elector.Run(campaign)
 }
