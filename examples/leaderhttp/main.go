@@ -47,10 +47,9 @@ func main() {
 func order(ctx context.Context) error {
 	select {
 	case <-time.After(20 * time.Millisecond):
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	return context.Cause(ctx)
 }
 
 // run campaigns and serves until ctx ends, even while ZooKeeper is unreachable.
@@ -72,8 +71,7 @@ func run(ctx context.Context, servers, listen, address string, order func(contex
 	mux := s.handler()
 	mux.Handle("/board/", http.StripPrefix("/board", locks))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
-	server.RegisterOnShutdown(locks.Close)     // ends the open pages
-	go func() { _ = server.Serve(listener) }() // ends with Close
+	server.RegisterOnShutdown(locks.Close) // ends the open pages
 	defer server.Close()
 
 	// Finish the requests in progress before another instance may lead.
@@ -87,6 +85,11 @@ func run(ctx context.Context, servers, listen, address string, order func(contex
 		}
 		resign(context.Cause(ctx))
 	})()
+	go func() {
+		if err := server.Serve(listener); ctx.Err() == nil { // do not lead without a listener
+			resign(err)
+		}
+	}()
 	go func() {
 		if err := c.Ready(member); err != nil { // the servers refuse our credentials, or member has ended
 			resign(err)

@@ -22,11 +22,17 @@ type service struct {
 	orders   atomic.Int64
 }
 
-// run campaigns and leads until ctx ends, and campaigns again after a loss.
+// run campaigns, leads, and keeps track of the leader until ctx ends. It campaigns again
+// after a loss.
 func (s *service) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var observing sync.WaitGroup
-	observing.Go(func() { s.observe(ctx) })
+	observing.Go(func() {
+		defer s.leader.Store(nil)
+		for leader := range s.election.Observe(ctx) {
+			s.leader.Store(&leader)
+		}
+	})
 	defer observing.Wait()
 	defer stop()
 	for term, err := range s.election.Terms(ctx, coordinator.Data([]byte(s.address))) {
@@ -47,14 +53,6 @@ func (s *service) lead(ctx context.Context, term *coordinator.Acquisition) {
 	var lost *coordinator.LostError
 	if errors.As(context.Cause(ctx), &lost) {
 		log.Printf("%s LOST the lead: %v", s.address, lost.Reason)
-	}
-}
-
-// observe keeps track of the leader until ctx ends.
-func (s *service) observe(ctx context.Context) {
-	defer s.leader.Store(nil)
-	for leader := range s.election.Observe(ctx) {
-		s.leader.Store(&leader)
 	}
 }
 
