@@ -341,8 +341,8 @@ func (r *rig) WantPermits(queue, permits int) {
 func (r *rig) Warm() {
 	r.Helper()
 	s := r.Seated()
-	node := s.CreateNode(1)
-	s.ListNodes(1)
+	node := s.Makes(1).Node
+	s.Look(1, false)
 	s.DeleteNode(node.Text)
 	s.Close()
 	s.Fresh()

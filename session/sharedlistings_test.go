@@ -20,7 +20,7 @@ import (
 func TestAListingServesTheRequestsBeforeIt(t *testing.T) {
 	inSession(t, func(r *rig) {
 		a, b, c := r.Seated(), r.Seated(), r.Seated()
-		a.CreateNode(1)
+		a.Makes(1)
 		r.On(zktest.OpGetChildren2, zktest.Delay(time.Second))
 		a.Do(recipes.List{Epoch: 1, Attempt: 1})
 		synctest.Wait() // it has been read, and the answer is in transit
@@ -124,7 +124,7 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 				seats = append(seats, r.SeatedAt(session.Place{Dir: dir}))
 			}
 			for _, s := range seats {
-				s.ListNodes(1) // reports the size of the directory
+				s.Look(1, false) // reports the size of the directory
 			}
 			r.Together(func() {
 				for _, s := range seats {
