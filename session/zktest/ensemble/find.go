@@ -49,24 +49,6 @@ func Find() (Installation, error) {
 	return Installation{Java: java, Classpath: classpath, Origin: origin}, nil
 }
 
-// FindRelease is [Find] for the ZooKeeper in a given folder, regardless of
-// ZOOKEEPER_HOME.
-func FindRelease(home string) (Installation, error) {
-	classpath := homeClasspath(home)
-	if classpath == nil {
-		return Installation{}, fmt.Errorf("%w: neither %s nor its lib folder holds a zookeeper*.jar; %s", ErrNotFound, home, howToGet)
-	}
-	deps, err := Deps()
-	if err != nil {
-		return Installation{}, err
-	}
-	java, err := findJava(deps)
-	if err != nil {
-		return Installation{}, err
-	}
-	return Installation{Java: java, Classpath: classpath, Origin: home}, nil
-}
-
 // Deps returns the folder into which the project's make targets unpack what tests and
 // benchmarks run. It is the nearest .deps next to a go.mod, from the working directory
 // upwards, or "" if there is none. Deps does not stop at the first go.mod, because a
