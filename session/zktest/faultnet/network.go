@@ -2,7 +2,9 @@ package faultnet
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -187,19 +189,12 @@ func (l lingering) arrive() {
 
 // Cut ends all open connections.
 func (n *Network) Cut() {
-	for _, c := range n.open() {
+	n.mu.Lock()
+	open := slices.Collect(maps.Keys(n.conns))
+	n.mu.Unlock()
+	for _, c := range open {
 		c.fail(errCut)
 	}
-}
-
-func (n *Network) open() []*conn {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	list := make([]*conn, 0, len(n.conns))
-	for c := range n.conns {
-		list = append(list, c)
-	}
-	return list
 }
 
 // Close cuts all connections and refuses new ones.
