@@ -3,6 +3,7 @@ package ensemble
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,14 +152,6 @@ func isFolder(path string) bool {
 // well-formed. It does not use filepath.Glob, because the folder's own name is not a
 // pattern.
 func holds(folder, pattern string) bool {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return false // there is no such folder
-	}
-	for _, entry := range entries {
-		if ok, err := filepath.Match(pattern, entry.Name()); err == nil && ok {
-			return true
-		}
-	}
-	return false
+	found, err := fs.Glob(os.DirFS(folder), pattern)
+	return err == nil && len(found) > 0
 }
