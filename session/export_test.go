@@ -5,23 +5,20 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/recipes"
 )
 
 // expect fails the test unless the condition holds.
 func expect(tb testing.TB, holds bool, format string, args ...any) {
 	tb.Helper()
-	if !holds {
-		tb.Errorf(format, args...)
-	}
+	eventstest.Expect(tb, holds, format, args...)
 }
 
 // equal fails the test unless got equals want. what describes the value.
 func equal[T comparable](tb testing.TB, got, want T, what string, args ...any) {
 	tb.Helper()
-	if got != want {
-		tb.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), got, want)
-	}
+	expect(tb, got == want, "%s: %v, want %v", fmt.Sprintf(what, args...), got, want)
 }
 
 // Session returns the ID of the epoch's session, or 0.

@@ -23,7 +23,7 @@ func TestOneProbeForAThousandHoldersAndNoneWithoutHolders(t *testing.T) {
 			node := fmt.Sprint("n", i)
 			r.Plant(node)
 			s := r.Seated()
-			s.ClaimNode(1, node)
+			s.ClaimNode(node)
 			seats = append(seats, s)
 		}
 		multis(1000, 1000, "with 1000 claims")
@@ -55,7 +55,7 @@ func TestWhenAProbeIsMade(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
 		s, other := r.Seated(), r.Seated()
-		s.ClaimNode(1, "n")
+		s.ClaimNode("n")
 		multis := r.Multis()
 		for range 600 {
 			time.Sleep(probe - time.Millisecond)
@@ -93,7 +93,7 @@ func TestTheProbeIntervalCanBeSetAndStaysBelowTheTimeout(t *testing.T) {
 		run(t, fmt.Sprint(set), func(r *rig) {
 			r.Plant("n")
 			s := r.Seated()
-			s.ClaimNode(1, "n")
+			s.ClaimNode("n")
 			multis := r.Multis()
 			time.Sleep(time.Hour)
 			multis(int(time.Hour/want), int(time.Hour/want), "in an hour")
@@ -106,8 +106,8 @@ func TestAProbeThatFindsNoNodeTellsTheSeat(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("a", "b")
 		a, b := r.Seated(), r.Seated()
-		a.ClaimNode(1, "a") // without a listing, so its own node is not watched
-		b.ClaimNode(1, "b")
+		a.ClaimNode("a") // without a listing, so its own node is not watched
+		b.ClaimNode("b")
 		r.DeleteNode("a")
 		multis := r.Multis()
 		a.WantAnswer(recipes.Gone{Epoch: 1, Node: named("a")})

@@ -184,9 +184,9 @@ func TestTheOneNodeOfALateClaimIsKnown(t *testing.T) {
 func TestASeatThatHasLostIsNoHolderAgain(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.SeatedAt(session.Place{Dir: lockDir, Kind: events.KindWrite})
-		node := s.CreateNode(1)
-		s.ListNodes(1)
-		s.ClaimNode(1, node.Text)
+		node := s.Makes(1).Node
+		s.Look(1, false)
+		s.ClaimNode(node.Text)
 		time.Sleep(100 * time.Second)
 		lost := r.Multis()
 		r.On(zktest.OpMulti, zktest.Swallow())
@@ -215,7 +215,7 @@ func TestAPlaceIsGivenByAHolderOnly(t *testing.T) {
 		w, node := r.Writer()
 		second := r.SeatedAt(session.Place{Dir: lockDir, Kind: events.KindWrite})
 		second.Makes(1)
-		second.ListNodes(1)
+		second.Look(1, false)
 		later := r.InPlaceOf(w)
 		r.InPlaceOf(second).Asks(recipes.Create{Epoch: 1, Attempt: 1}, placeRefused)
 		r.WantChildren(2)

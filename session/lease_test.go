@@ -88,7 +88,7 @@ func TestLeaseRunsOutBeforeTheSession(t *testing.T) {
 		r.Plant("n")
 		first := r.Session.ID()
 		s := r.Seated()
-		s.ClaimNode(1, "n")
+		s.ClaimNode("n")
 		time.Sleep(time.Minute)
 		r.Server.Mute(first, true)
 		start := time.Now()
@@ -114,7 +114,7 @@ func TestAHandshakeAloneRenewsNothing(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
 		s := r.Seated()
-		s.ClaimNode(1, "n")
+		s.ClaimNode("n")
 		again := func() (handshake time.Time) {
 			r.Server.Cut(r.Only())
 			synctest.Wait()
@@ -176,7 +176,7 @@ func TestALeaseThatHadRunOutIsNotRenewedInSilence(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n")
 		s, slow := r.Seated(), r.Seated()
-		s.ClaimNode(1, "n")
+		s.ClaimNode("n")
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			switch q.Op {
 			case zktest.OpMulti: // the probes
@@ -259,7 +259,7 @@ func TestAShorterTimeoutCountsAtOnce(t *testing.T) {
 				}
 			})
 			r.Plant("n")
-			s.ClaimNode(1, "n")
+			s.ClaimNode("n")
 			r.Server.Cut(r.Only())
 			r.Settle()
 			equal(r, r.Session.Timeout(), shortTimeout, "the timeout after the reconnect")

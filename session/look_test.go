@@ -83,7 +83,7 @@ func TestInspectSaysOfEachNodeWhatStandsThere(t *testing.T) {
 			r.Make("/app/"+node, "/app/"+node)
 		}
 		r.Open("/app")
-		own := r.SeatedAt(session.Place{Dir: "/own"}).CreateNode(1).Text
+		own := r.SeatedAt(session.Place{Dir: "/own"}).Makes(1).Node.Text
 		r.Either(func(q zktest.Request) bool { return q.Path == "/app/hidden" || q.Path == "/app/half/+x" },
 			zktest.Fail(zktest.NoAuth), zktest.Pass())
 		nodes := []string{"/d", "/none", "/hidden", "/half", "/own/" + own, "/d/a"}

@@ -17,7 +17,7 @@ func TestOneRequestForALockThatIsFree(t *testing.T) {
 		created := s.MakesAlone()
 		r.WantAsked(asked(), zktest.OpMulti)
 		r.WantData(ourData)
-		if own := s.ListNodes(1).Own; created.Token != own.Token || created.Node != own.Name {
+		if own := s.Look(1, false).Own; created.Token != own.Token || created.Node != own.Name {
 			t.Errorf("the create says %+v, want what a listing says: %+v", created, own)
 		}
 	})
@@ -45,8 +45,8 @@ func TestAJoinerLeavesTheFloor(t *testing.T) {
 		r.Warm()
 		r.Plant("lock-0000000007")
 		first, second := r.Seated(), r.Seated()
-		first.CreateNode(1)
-		first.ListNodes(1)
+		first.Makes(1)
+		first.Look(1, false)
 		r.Write(floorOf(0x77))
 		asked := r.Asked()
 		second.MakesBeside(1)
@@ -85,7 +85,7 @@ func TestAnotherDirectoryByTheSameName(t *testing.T) {
 		s := r.Seated()
 		created := s.MakesBeside(1) // it cannot know
 		r.Write(theirData)
-		s.ListNodes(1)
+		s.Look(1, false)
 		s.Do(recipes.Delete{Epoch: 1, Node: created.Node, Floor: true})
 		s.Want("Gone Deleted")
 		s.MakesBeside(2)

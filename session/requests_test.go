@@ -21,16 +21,16 @@ func TestEachRequestIsAnsweredWithWhatTheServerSays(t *testing.T) {
 		if in := b.Look(0, true); len(in.Queue) != 0 || in.Own != (recipes.Own{}) || in.Epoch != 1 {
 			t.Errorf("a directory that does not exist is listed as %+v, want nothing in it", in)
 		}
-		nodeA, nodeB := a.CreateNode(1), b.CreateNode(1)
+		nodeA, nodeB := a.Makes(1).Node, b.Makes(1).Node
 		expect(t, nodeA.Seq == 0 && nodeB.Seq == 1 && nodeA.Kind == events.KindLock,
 			"the first two nodes are %+v and %+v, want locks 0 and 1", nodeA, nodeB)
 		r.Plant("stranger")
-		listed := b.ListNodes(1)
+		listed := b.Look(1, false)
 		queue := slices.SortedFunc(slices.Values(listed.Queue), events.CompareNames)
 		expect(t, slices.Equal(queue, []events.Name{nodeA, nodeB}),
 			"the queue is %v, want %v and %v", queue, nodeA, nodeB)
 		own := listed.Own
-		expect(t, own.Name == nodeB && own.Owner == r.Only() && own.Token > a.ListNodes(1).Own.Token,
+		expect(t, own.Name == nodeB && own.Owner == r.Only() && own.Token > a.Look(1, false).Own.Token,
 			"the second seat finds %+v as its own, want %v with a larger token than the first's", own, nodeB)
 		for _, attempt := range []recipes.Attempt{0, 2} { // these have created nothing
 			if in := b.Look(attempt, false); in.Own != (recipes.Own{}) || len(in.Queue) != 2 {
@@ -50,7 +50,7 @@ func TestEachRequestIsAnsweredWithWhatTheServerSays(t *testing.T) {
 func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
-		node := named(s.CreateNode(1).Text)
+		node := named(s.Makes(1).Node.Text)
 		var fail zktest.Code
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
 			if fail != 0 && q.Op != zktest.OpPing {
@@ -141,7 +141,7 @@ func TestParentsAreContainers(t *testing.T) {
 				r.On(zktest.OpCreateContainer, zktest.Fail(c.code))
 			}
 			s := r.SeatedAt(session.Place{Dir: "/x/y/z"})
-			node := s.CreateNode(1).Text
+			node := s.Makes(1).Node.Text
 			eventstest.Equal(r, r.Server.Tree(), []string{"/x", "/x/y", "/x/y/z", "/x/y/z/" + node}, "made")
 			s.DeleteNode(node)
 			n := r.Server.Reap()
@@ -179,10 +179,10 @@ func TestADirectoryThatKeepsGoingAway(t *testing.T) {
 func TestABarrierSeesWhatHasHappenedBefore(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
-		own := s.CreateNode(1)
+		own := s.Makes(1).Node
 		r.Server.Lag(r.Only(), true)
 		r.Plant("lock-0000000001")
-		if got := s.ListNodes(1).Queue; len(got) != 1 || got[0] != own {
+		if got := s.Look(1, false).Queue; len(got) != 1 || got[0] != own {
 			t.Errorf("through a follower that lags the queue is %v, want only %v", got, own)
 		}
 		var asked []zktest.Op
@@ -260,7 +260,7 @@ func TestRemove(t *testing.T) {
 			eventstest.Must(t, err)
 			return all[0]
 		}
-		node := lockDir + "/" + r.Seated().CreateNode(1).Text
+		node := lockDir + "/" + r.Seated().Makes(1).Node.Text
 		old := found(node)
 		for range 2 {
 			eventstest.ErrorIs(t, r.Session.Remove(r.Context(), lockDir, old), nil, "removing %s", node)

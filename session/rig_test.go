@@ -45,17 +45,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // expect fails the test unless the condition holds.
 func expect(tb testing.TB, holds bool, format string, args ...any) {
 	tb.Helper()
-	if !holds {
-		tb.Errorf(format, args...)
-	}
+	eventstest.Expect(tb, holds, format, args...)
 }
 
 // equal fails the test unless got equals want. what describes the value.
 func equal[T comparable](tb testing.TB, got, want T, what string, args ...any) {
 	tb.Helper()
-	if got != want {
-		tb.Errorf("%s: %v, want %v", fmt.Sprintf(what, args...), got, want)
-	}
+	expect(tb, got == want, "%s: %v, want %v", fmt.Sprintf(what, args...), got, want)
 }
 
 // floorOf returns a directory's data with the floor.
@@ -341,8 +337,8 @@ func (r *rig) WantPermits(queue, permits int) {
 func (r *rig) Warm() {
 	r.Helper()
 	s := r.Seated()
-	node := s.CreateNode(1)
-	s.ListNodes(1)
+	node := s.Makes(1).Node
+	s.Look(1, false)
 	s.DeleteNode(node.Text)
 	s.Close()
 	s.Fresh()

@@ -95,7 +95,7 @@ func (r *rig) PermitSeat(size, permits int32) *seat {
 func (r *rig) MakePermits(size int32) {
 	r.Helper()
 	s := r.PermitSeat(size, 1)
-	node := s.CreateNode(1)
+	node := s.Makes(1).Node
 	version := s.Surveys(recipes.Survey{Node: node}).Version
 	in := ask[recipes.Entered](s, recipes.Enter{Epoch: 1, Node: node, Permits: 1, Version: version})
 	if len(in.Permits) != 1 || !in.Fresh {
@@ -122,9 +122,9 @@ func (r *rig) Line() *line {
 	r.Warm()
 	r.Plant(stranger)
 	l := &line{rig: r, pred: r.Seated(), waiter: r.Seated()}
-	l.node = l.pred.CreateNode(1).Text
-	l.token = l.pred.ListNodes(1).Own.Token
-	l.own = l.waiter.CreateNode(1).Text
+	l.node = l.pred.Makes(1).Node.Text
+	l.token = l.pred.Look(1, false).Own.Token
+	l.own = l.waiter.Makes(1).Node.Text
 	l.waiter.Watches(l.node)
 	l.advance = recipes.Advance{Epoch: 1, Node: named(l.own), Past: named(l.node), Next: named(stranger)}
 	return l
@@ -325,27 +325,16 @@ func (s *seat) MakesBeside(attempt recipes.Attempt) recipes.Created {
 	return created
 }
 
-// CreateNode creates the first attempt's node, and returns its name.
-func (s *seat) CreateNode(epoch recipes.Epoch) events.Name {
-	s.Rig.Helper()
-	return ask[recipes.Created](s, recipes.Create{Epoch: epoch, Attempt: 1}).Node
-}
-
+// Look lists, and finds the attempt's node.
 func (s *seat) Look(attempt recipes.Attempt, barrier bool) recipes.Listed {
 	s.Rig.Helper()
 	return ask[recipes.Listed](s, recipes.List{Epoch: 1, Attempt: attempt, Barrier: barrier})
 }
 
-// ListNodes lists, and finds the first attempt's node.
-func (s *seat) ListNodes(epoch recipes.Epoch) recipes.Listed {
-	s.Rig.Helper()
-	return ask[recipes.Listed](s, recipes.List{Epoch: epoch, Attempt: 1})
-}
-
 // ClaimNode makes the seat a holder of the node.
-func (s *seat) ClaimNode(epoch recipes.Epoch, node string) {
+func (s *seat) ClaimNode(node string) {
 	s.Rig.Helper()
-	s.Asks(recipes.Claim{Epoch: epoch, Node: named(node)}, recipes.Claimed{Epoch: epoch, Fresh: true})
+	s.Asks(recipes.Claim{Epoch: 1, Node: named(node)}, recipes.Claimed{Epoch: 1, Fresh: true})
 }
 
 // DeleteNode deletes a node. A seat that watches it is notified, too.

@@ -15,14 +15,14 @@ import (
 func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 	inSession(t, func(r *rig) {
 		a, b := r.PermitSeat(4, 3), r.PermitSeat(9, 2)
-		node := a.CreateNode(1)
+		node := a.Makes(1).Node
 		equal(t, a.Surveys(recipes.Survey{Node: named(node.Text)}), (recipes.Surveyed{Epoch: 1, Size: 4}),
 			"a new semaphore is surveyed as")
 		permits := ask[recipes.Entered](a, recipes.Enter{Epoch: 1, Node: named(node.Text), Permits: 3}).Permits
 		expect(t, len(permits) == 3 && strings.HasPrefix(permits[0], "leases/_c_"+node.Text[3:39]+"-lease-"),
 			"the request for 3 permits is answered %+v, want 3 named after the node %s", permits, node.Text)
 		r.WantPermits(0, 3)
-		other, missing := named(b.CreateNode(1).Text), named("lock-0000000099")
+		other, missing := named(b.Makes(1).Node.Text), named("lock-0000000099")
 		got := b.Surveys(recipes.Survey{Node: other, Watch: true})
 		expect(t, got == (recipes.Surveyed{Epoch: 1, Size: 4, InUse: 3}),
 			"beside three permits the survey says %+v, want 3 taken of 4", got)
@@ -33,7 +33,7 @@ func TestEnterTakesThePermitsThatASurveyFindsFree(t *testing.T) {
 		b.Asks(recipes.Enter{Epoch: 1, Node: missing, Permits: 2},
 			recipes.Refused{Epoch: 1, Op: recipes.OpEnter, Missing: true})
 		r.WantPermits(1, 3)
-		a.ClaimNode(1, permits[0])
+		a.ClaimNode(permits[0])
 		a.Deletes(permits[0])
 		b.Want("Changed")
 		r.WantPermits(1, 0)
@@ -50,7 +50,7 @@ func TestTheReplyToAnEnterIsLost(t *testing.T) {
 		run(t, name, func(r *rig) {
 			r.MakePermits(4)
 			s := r.PermitSeat(4, 3)
-			node := s.CreateNode(1)
+			node := s.Makes(1).Node
 			s.Surveys(recipes.Survey{Node: node})
 			r.Once(c.action, func(q zktest.Request) bool { return q.Op == zktest.OpMulti && len(q.Parts) > 3 })
 			s.Asks(recipes.Enter{Epoch: 1, Node: node, Permits: 3}, recipes.Unknown{Epoch: 1, Op: recipes.OpEnter})
@@ -85,9 +85,9 @@ func TestSomeOfTheLeasesThatAreFoundAreMissing(t *testing.T) {
 		run(t, name, func(r *rig) {
 			r.Make(takenAt, "another program's, so the Enter does not count the permits")
 			s := r.PermitSeat(4, 3)
-			node := s.CreateNode(1)
+			node := s.Makes(1).Node
 			if listed {
-				s.ListNodes(1)
+				s.Look(1, false)
 			}
 			version := s.Surveys(recipes.Survey{Node: node}).Version
 			counts := func(q zktest.Request) bool { return q.Op == zktest.OpGetData && q.Path == takenAt }
@@ -121,7 +121,7 @@ func TestPermitsAreGivenBackThoughOneIsGone(t *testing.T) {
 			run(t, fmt.Sprintf("beside %s, %s is gone", foreign, gone), func(r *rig) {
 				r.MakePermits(4)
 				first := r.PermitSeat(4, 1)
-				node := first.CreateNode(1)
+				node := first.Makes(1).Node
 				first.Look(1, false) // from now on, the session knows the semaphore
 				first.Surveys(recipes.Survey{Node: node})
 				first.Do(recipes.Enter{Epoch: 1, Node: node, Permits: 1})
@@ -182,8 +182,8 @@ func TestAnEnterLeavesAFloor(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.MakePermits(2)
 		s := r.PermitSeat(2, 1)
-		s.CreateNode(1)
-		own := s.ListNodes(1).Own // and the session learns that the directory is ours
+		s.Makes(1)
+		own := s.Look(1, false).Own // and the session learns that the directory is ours
 		node := named(own.Name.Text)
 		version := s.Surveys(recipes.Survey{Node: node}).Version
 		multis := r.Multis()

@@ -95,7 +95,7 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 				r.Silent = silent
 				r.Open("")
 				s := r.Seated()
-				s.ClaimNode(1, s.CreateNode(1).Text)
+				s.ClaimNode(s.Makes(1).Node.Text)
 				start := time.Now()
 				r.Server.Wipe()
 				s.Await(2)
@@ -106,7 +106,7 @@ func TestASessionThatNoServerTakesBack(t *testing.T) {
 						took, round, want)
 				}
 				s.Want("Suspended LeaseRanOut Expired Opened")
-				s.CreateNode(2)
+				ask[recipes.Created](s, recipes.Create{Epoch: 2, Attempt: 1})
 			})
 		})
 	}
@@ -176,7 +176,7 @@ func TestASessionThatIsTakenBackLate(t *testing.T) {
 		r.Settle()
 		s.Want("Suspended Reconnected")
 		r.Plant("n")
-		s.ClaimNode(1, "n")
+		s.ClaimNode("n")
 		r.On(zktest.OpConnect, zktest.CutBefore())
 		r.Server.Cut(r.Only())
 		time.Sleep(leaseTime + time.Second)
@@ -323,22 +323,22 @@ func TestIdentitiesComeFirst(t *testing.T) {
 		auths := func() int { return r.Server.Requests(zktest.OpAuth) }
 		equal(t, auths(), 2, "identities that were sent")
 		s := r.Seat()
-		s.CreateNode(1)
+		s.Makes(1)
 		r.Server.Cut(r.Only())
 		r.Until("it is sent again", func() bool { return auths() == 4 })
 		r.Settle()
-		s.ListNodes(1) // no other client may list them
+		s.Look(1, false) // no other client may list them
 		s.ExpireBefore(2)
 		equal(t, auths(), 6, "identities that were sent by the next session, too")
 		s.Fresh()
-		s.CreateNode(2)
+		ask[recipes.Created](s, recipes.Create{Epoch: 2, Attempt: 1})
 
 		// The connection breaks while the identities are being added.
 		r.Either(func(q zktest.Request) bool { return q.Op == zktest.OpAuth && q.Count == 8 },
 			zktest.CutAfter(), zktest.Pass())
 		s.ExpireBefore(3)
 		s.Want("Suspended Expired Opened")
-		s.CreateNode(3)
+		ask[recipes.Created](s, recipes.Create{Epoch: 3, Attempt: 1})
 	})
 }
 
@@ -346,14 +346,14 @@ func TestAChrootIsMadeAndStandsBeforeEachPath(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.Open("/app/one") // it does not exist
 		a, top := r.Seat(), r.SeatAt(session.Place{Dir: "/"})
-		name := a.CreateNode(1)
+		name := a.Makes(1).Node
 		want := []string{"/app", "/app/one", "/app/one/locks", "/app/one/locks/a", "/app/one/locks/a/" + name.Text}
 		expect(t, slices.Equal(r.Server.Tree(), want), "made %v, want %v", r.Server.Tree(), want)
-		if own := a.ListNodes(1).Own; own.Name != name || own.Owner != r.Only() || own.Token == 0 {
+		if own := a.Look(1, false).Own; own.Name != name || own.Owner != r.Only() || own.Token == 0 {
 			t.Errorf("below a chroot the listing has %+v, want %v of this session", own, name)
 		}
 		// The chroot itself is a lock's directory, too.
-		node := top.CreateNode(1).Text
+		node := top.Makes(1).Node.Text
 		expect(t, r.Server.Exists("/app/one/"+node), "made %v, want %s in the chroot itself", r.Server.Tree(), node)
 	})
 }
@@ -443,7 +443,7 @@ func TestTheEndOfASessionIsAskedForBehindItsRequests(t *testing.T) {
 func TestTheLastFlightIsSent(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
-		node := s.CreateNode(1)
+		node := s.Makes(1).Node
 		asked := r.Asked()
 		r.Together(func() {
 			s.Do(recipes.Delete{Epoch: 1, Node: node})
@@ -463,9 +463,9 @@ func TestTheLastFlightIsSent(t *testing.T) {
 func TestAStuckServerIsNoConnection(t *testing.T) {
 	inSession(t, func(r *rig) {
 		s := r.Seated()
-		node := s.CreateNode(1)
-		s.ListNodes(1)
-		s.ClaimNode(1, node.Text)
+		node := s.Makes(1).Node
+		s.Look(1, false)
+		s.ClaimNode(node.Text)
 		r.Either(isA(zktest.OpPing, zktest.OpConnect), zktest.Pass(), zktest.Swallow())
 		time.Sleep(time.Minute)
 		if told := s.Fresh(); count[recipes.Suspended](told) != 1 || count[recipes.Reconnected](told) != 0 {

@@ -3,7 +3,7 @@ package session_test
 import (
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +12,6 @@ import (
 	"github.com/zkgrant/zkgrant/recipes"
 	"github.com/zkgrant/zkgrant/session"
 	"github.com/zkgrant/zkgrant/session/zktest"
-	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
 )
 
 // TestAListingServesTheRequestsBeforeIt: a listing in progress when a seat requests one
@@ -20,7 +19,7 @@ import (
 func TestAListingServesTheRequestsBeforeIt(t *testing.T) {
 	inSession(t, func(r *rig) {
 		a, b, c := r.Seated(), r.Seated(), r.Seated()
-		a.CreateNode(1)
+		a.Makes(1)
 		r.On(zktest.OpGetChildren2, zktest.Delay(time.Second))
 		a.Do(recipes.List{Epoch: 1, Attempt: 1})
 		synctest.Wait() // it has been read, and the answer is in transit
@@ -90,31 +89,20 @@ func TestEachSeatFindsItsOwnNodeInASharedListing(t *testing.T) {
 // reported are not all listed at once. Small ones are.
 func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 	const dirs, small, large = 5, 1, 17_000 // three of the large ones are within the limit
-	for children, most := range map[int]int{small: dirs, large: 3} {
-		bubble(t, func(r *rig) {
-			var mu sync.Mutex
-			now, top := 0, 0
-			link := faultnet.New(r.Server.DialContext, func(f faultnet.Frame) faultnet.Verdict {
-				if f.Op != zktest.OpGetChildren2 {
-					return faultnet.Pass()
+	for children, most := range map[int]int32{small: dirs, large: 3} {
+		inSession(t, func(r *rig) {
+			var now atomic.Int32
+			top := int32(0)
+			r.Server.Intercept(func(q zktest.Request) zktest.Action {
+				if q.Op != zktest.OpGetChildren2 {
+					return zktest.Pass()
 				}
-				mu.Lock()
-				defer mu.Unlock()
-				if f.Direction == faultnet.Up {
-					now++
-					top = max(top, now)
-					return faultnet.Pass()
-				}
+				top = max(top, now.Add(1)) // one connection, one request at a time
 				// A moment before the answer arrives, because the next listing may be
 				// sent at once.
-				time.AfterFunc(time.Second-time.Microsecond, func() {
-					mu.Lock()
-					defer mu.Unlock()
-					now--
-				})
-				return faultnet.HoldFor(time.Second)
+				time.AfterFunc(time.Second-time.Microsecond, func() { now.Add(-1) })
+				return zktest.Delay(time.Second)
 			})
-			r.Open("", configured(func(c *session.Config) { c.Dial = link.Dial }))
 			var seats []*seat
 			for d := range dirs {
 				dir := fmt.Sprintf("/locks/%d", d)
@@ -124,7 +112,7 @@ func TestListingsUnderWayTogetherAreBounded(t *testing.T) {
 				seats = append(seats, r.SeatedAt(session.Place{Dir: dir}))
 			}
 			for _, s := range seats {
-				s.ListNodes(1) // reports the size of the directory
+				s.Look(1, false) // reports the size of the directory
 			}
 			r.Together(func() {
 				for _, s := range seats {

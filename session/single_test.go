@@ -52,7 +52,7 @@ func TestSingleLostCreate(t *testing.T) {
 				r.Fatalf("behind a barrier the seat finds %+v, want a node of its own: %v", own, c.made)
 			}
 			if c.made {
-				a.ClaimNode(1, "a")
+				a.ClaimNode("a")
 				a.Do(recipes.Delete{Epoch: 1, Node: named("a")})
 				a.Want("Gone Deleted") // the look has armed a watch
 				b.Fresh()

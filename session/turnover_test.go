@@ -46,7 +46,7 @@ func (t turn) is(alone bool) {
 	if got := t.Server.Children(lockDir); len(got) == 0 || strings.Contains(strings.Join(got, " "), t.node) {
 		t.Errorf("after the turnover there are %v, want another node than %s", got, t.node)
 	}
-	if own := t.next.ListNodes(1).Own; own.Name != created.Node || alone && own.Token != created.Token {
+	if own := t.next.Look(1, false).Own; own.Name != created.Node || alone && own.Token != created.Token {
 		t.Errorf("the create says %+v, want what a listing says: %+v", created, own)
 	}
 }
@@ -93,7 +93,7 @@ func TestTwoRequestsThatAreNoTurnover(t *testing.T) {
 		"much data":         {session.Place{Dir: lockDir, Data: make([]byte, session.MaxRequest/2)}, false, nil},
 		"another contender waited there": {session.Place{Dir: lockDir}, false, func(t turn) {
 			t.Plant("lock-0000000099")
-			t.next.ListNodes(1)
+			t.next.Look(1, false)
 		}},
 		"a directory that is theirs": {session.Place{Dir: lockDir}, false, func(t turn) {
 			t.DenyWriting()
@@ -185,8 +185,8 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 		"gives up": {func(l *line) { l.Leave(false) }, stands, 2},
 		"gives up, another of this session was the holder before": {func(l *line) {
 			before := l.Seated()
-			node := before.CreateNode(1)
-			before.ListNodes(1)
+			node := before.Makes(1).Node
+			before.Look(1, false)
 			before.Do(recipes.Delete{Epoch: 1, Node: node, Floor: true})
 			before.Fresh()
 			l.Leave(false)
@@ -212,7 +212,7 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 		for state, claims := range map[string]int{"warm": 0, "cold": 1} {
 			run(t, name+", "+state, func(r *rig) {
 				l := r.Line()
-				l.waiter.ListNodes(1)
+				l.waiter.Look(1, false)
 				c.leaves(l)
 				time.Sleep(time.Duration(claims) * time.Minute)
 				asked := r.Asked()
@@ -235,7 +235,7 @@ func TestAnAdvanceSaysWhatStandsAhead(t *testing.T) {
 func TestAnAdvanceSeesForeignData(t *testing.T) {
 	inSession(t, func(r *rig) {
 		l := r.Line()
-		l.waiter.ListNodes(1)
+		l.waiter.Look(1, false)
 		r.Write(theirData)
 		l.Leave(false)
 		l.waiter.Asks(l.advance, recipes.Advanced{Epoch: 1, Stands: true})
@@ -256,8 +256,8 @@ func TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor(t *testing.T) {
 			var nodes [3]string
 			for i := range seats {
 				seats[i] = r.Seated()
-				nodes[i] = seats[i].CreateNode(1).Text
-				seats[i].ListNodes(1)
+				nodes[i] = seats[i].Makes(1).Node.Text
+				seats[i].Look(1, false)
 			}
 			waiter := seats[2]
 			waiter.WatchNode(nodes[1])
@@ -289,7 +289,7 @@ func TestAWaiterThatHasSeenTheHolderLeaveNeedsNoFloor(t *testing.T) {
 func TestAWarmAdvanceThatHasWaitedForAnotherConnection(t *testing.T) {
 	inSession(t, func(r *rig) {
 		l := r.Line()
-		l.waiter.ListNodes(1)
+		l.waiter.Look(1, false)
 		l.Leave(false)
 		r.Write(floorOf(l.token))
 		r.Either(isA(zktest.OpDelete, zktest.OpMulti), zktest.Swallow(), zktest.Pass())

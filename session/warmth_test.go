@@ -23,7 +23,7 @@ func nextIn(r *rig) next {
 	n := next{rig: r, ahead: r.Seated(), seat: r.Seated()}
 	n.node = n.ahead.Makes(1).Node.Text
 	n.claim = recipes.Claim{Epoch: 1, Node: named(n.seat.Makes(1).Node.Text)}
-	n.seat.ListNodes(1)
+	n.seat.Look(1, false)
 	n.seat.Watches(n.node)
 	return n
 }
@@ -51,7 +51,7 @@ func TestAWarmSessionKnowsTheFirst(t *testing.T) {
 			n := nextIn(r)
 			n.leave()
 			if c.listed {
-				n.seat.ListNodes(1)
+				n.seat.Look(1, false)
 			}
 			asked := r.Asked()
 			n.seat.Asks(n.claim, recipes.Claimed{Epoch: 1, Fresh: true})
@@ -86,7 +86,7 @@ func TestAColdSessionClaims(t *testing.T) {
 		"the node's watch was armed on another connection": func(n *next) {
 			n.Server.Cut(n.Only())
 			n.Settle()
-			n.seat.ListNodes(1)
+			n.seat.Look(1, false)
 		},
 		"it is unknown whether the node is watched": func(n *next) {
 			n.On(zktest.OpGetData, zktest.Swallow())
@@ -117,16 +117,16 @@ func TestALateRenewalIsToldBeforeAnythingIsGranted(t *testing.T) {
 		r.Warm()
 		r.Plant(stranger)
 		s, writer := r.Seated(), r.Seated()
-		own := s.CreateNode(1).Text
-		s.ListNodes(1)
+		own := s.Makes(1).Node.Text
+		s.Look(1, false)
 		s.Watches(stranger)
 		for s.Until() > -time.Second { // reads are signs of life, and the next write makes a long lease of them
 			time.Sleep(time.Second / 2)
-			writer.ListNodes(1)
+			writer.Look(1, false)
 		}
 		r.DeleteNode(stranger)
 		s.WantGone(stranger)
-		s.ListNodes(1)
+		s.Look(1, false)
 		r.Once(zktest.Delay(time.Second), isA(zktest.OpMulti))
 		writer.Do(recipes.Claim{Epoch: 1, Node: named("none")})
 		synctest.Wait()
@@ -145,7 +145,7 @@ func TestNoSessionIsWarmInAnOutage(t *testing.T) {
 	inSession(t, func(r *rig) {
 		n := nextIn(r)
 		n.leave()
-		n.seat.ListNodes(1) // it says that the contender is first
+		n.seat.Look(1, false) // it says that the contender is first
 		r.Server.Down(true)
 		n.seat.Want("Suspended")
 		n.seat.Do(n.claim)

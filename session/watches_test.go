@@ -138,8 +138,8 @@ func TestAClosedSeatHearsNothing(t *testing.T) {
 	inSession(t, func(r *rig) {
 		r.Plant("n", "late", "later")
 		closed, other := r.Watching("n"), r.Watching("n")
-		own := closed.CreateNode(1).Text
-		closed.ListNodes(1)
+		own := closed.Makes(1).Node.Text
+		closed.Look(1, false)
 		closed.Close()
 		r.SetData("n")
 		r.SetData(own)

@@ -239,7 +239,9 @@ func (c *conn) readLoop() {
 	if c.server.handshake(c, in) {
 		c.serve(in)
 	}
-	c.server.forget(c)
+	c.server.mu.Lock()
+	c.server.leave(c)
+	c.server.mu.Unlock()
 	c.finish()
 }
 

@@ -70,12 +70,9 @@ func TestAServerThatIsDownKeepsSessions(t *testing.T) {
 func TestNoSessionEndsWithoutAQuorum(t *testing.T) {
 	withMember(t, 10_000, func(t *testing.T, s *Server, r *rawClient) {
 		says := func(word string) string {
-			conn, err := s.DialContext(t.Context(), "tcp", s.Addr())
-			eventstest.Must(t, err)
-			defer conn.Close()
-			_, err = conn.Write([]byte(word))
-			eventstest.Must(t, err)
-			answer, err := io.ReadAll(conn)
+			asking := rawMemory(t, s)
+			asking.write([]byte(word))
+			answer, err := io.ReadAll(asking)
 			eventstest.Must(t, err)
 			return string(answer)
 		}
@@ -100,11 +97,9 @@ func TestASessionEndsAtATick(t *testing.T) {
 		{2 * time.Second, 8 * time.Second, 10 * time.Second}, // 8 s is a tick boundary, so the next one counts
 		{100 * time.Millisecond, time.Hour, 2100 * time.Millisecond},
 	} {
-		eventstest.Bubble(t, func(t *testing.T) {
-			s := Start(t, Tick(c.tick))
-			r := member(t, s, int32(c.asked.Milliseconds()))
+		withMember(t, int32(c.asked.Milliseconds()), func(t *testing.T, s *Server, r *rawClient) {
 			eventstest.Equal(t, expiry(t, s, r.session), c.want, "a session of %v with a tick of %v", c.asked, c.tick)
-		})
+		}, Tick(c.tick))
 	}
 }
 

@@ -87,14 +87,13 @@ func TestLimitNodesHoldsForClientsOnly(t *testing.T) {
 }
 
 func TestReapTakesWhatIsOverdue(t *testing.T) {
-	eventstest.Bubble(t, func(t *testing.T) {
-		s := Start(t, ExtendedTypes())
-		member(t, s, 10_000).can(OpCreateTTL, appendInt64(createBody("/t", flagTTL), 1000), ok)
+	withMember(t, 10_000, func(t *testing.T, s *Server, r *rawClient) {
+		r.can(OpCreateTTL, appendInt64(createBody("/t", flagTTL), 1000), ok)
 		eventstest.Equal(t, s.Reap(), 0, "nodes that were reaped before the time")
 		time.Sleep(2 * time.Second)
 		eventstest.Equal(t, s.Reap(), 1, "nodes that were reaped after the time")
 		eventstest.Equal(t, s.Exists("/t"), false, "the node that was reaped is there")
-	})
+	}, ExtendedTypes())
 }
 
 // TestServersThatLackRequests: such a request costs the client its connection. Keeper

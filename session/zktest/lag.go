@@ -1,5 +1,7 @@
 package zktest
 
+import "slices"
+
 // replica is what one connection sees of a server that has fallen behind: the old tree,
 // and the changes that have not reached the server. Meanwhile it has the watches of the
 // connection, because they fire only when a change arrives.
@@ -62,13 +64,9 @@ func (s *Server) Strand(session int64, strand bool) {
 // connectionsOf searches the connections of a session, because a stranded one may outlive
 // the session.
 func (s *Server) connectionsOf(session int64) []*conn {
-	var list []*conn
-	for _, c := range s.connections() {
-		if c.session != nil && c.session.id == session && !c.gone {
-			list = append(list, c)
-		}
-	}
-	return list
+	return slices.DeleteFunc(s.connections(), func(c *conn) bool {
+		return c.session == nil || c.session.id != session || c.gone
+	})
 }
 
 // freeze preserves the current state for a connection.

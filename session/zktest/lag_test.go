@@ -141,10 +141,8 @@ func TestAFollowerKeepsSignsOfLifeToItself(t *testing.T) {
 		// timeout.
 		{[]Setting{Followers()}, 3300 * time.Millisecond, 3900 * time.Millisecond, 12 * time.Second},
 	} {
-		eventstest.Bubble(t, func(t *testing.T) {
-			s := Start(t, c.settings...)
+		withMember(t, 10_000, func(t *testing.T, s *Server, r *rawClient) {
 			start := time.Now()
-			r := member(t, s, 10_000)
 			time.Sleep(c.ping)
 			r.can(OpPing, nil, ok)
 			time.Sleep(c.sent - c.ping)
@@ -155,6 +153,6 @@ func TestAFollowerKeepsSignsOfLifeToItself(t *testing.T) {
 				"%d settings, a write after %v: the end", len(c.settings), c.sent)
 			synctest.Wait()
 			s.Strand(r.session, false)
-		})
+		}, c.settings...)
 	}
 }

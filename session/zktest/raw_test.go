@@ -63,10 +63,10 @@ func member(tb testing.TB, s *Server, timeout int32) *rawClient {
 }
 
 // withMember runs the test in virtual time, on a server with such a client.
-func withMember(t *testing.T, timeout int32, test func(t *testing.T, s *Server, r *rawClient)) {
+func withMember(t *testing.T, timeout int32, test func(t *testing.T, s *Server, r *rawClient), settings ...Setting) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) {
-		s := Start(t)
+		s := Start(t, settings...)
 		test(t, s, member(t, s, timeout))
 	})
 }

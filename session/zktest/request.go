@@ -318,17 +318,13 @@ func appendPart(b []byte, kind Op, done bool, code Code) []byte {
 // authenticate adds a proven identity to the connection. A scheme that this server does
 // not have costs the client its connection.
 func (s *Server) authenticate(c *conn, q call) answer {
-	switch q.scheme {
-	case "digest":
-		who, ok := proven(q.data)
-		if !ok {
-			return answer{code: AuthFailed, hangUp: true, stamp: stampZero}
-		}
-		c.addIdentity(who)
-	case "ip":
-		c.addIdentity(identity{"ip", c.host})
-	default:
+	who, ok := identity{"ip", c.host}, q.scheme == "ip"
+	if q.scheme == "digest" {
+		who, ok = proven(q.data)
+	}
+	if !ok {
 		return answer{code: AuthFailed, hangUp: true, stamp: stampZero}
 	}
+	c.addIdentity(who)
 	return answer{stamp: stampZero}
 }

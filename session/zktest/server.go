@@ -306,10 +306,3 @@ func (s *Server) run(c *conn, xid int32, q call, malformed error, act Action) bo
 	}
 	return true
 }
-
-// forget is leave for a connection after its reader has ended.
-func (s *Server) forget(c *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leave(c)
-}

@@ -171,7 +171,7 @@ func (s *Server) endSession(ses *session) {
 	t := s.begin(caller{session: ses.id, trusted: true})
 	const fixed, each = 36, 4 // the header and the number of paths, and the length of each
 	size := fixed
-	for _, p := range s.tree.ownedBy(ses.id) {
+	for _, p := range sortedPaths(s.tree.ephemerals[ses.id]) {
 		size += each + len(p)
 		t.remove(s.tree.nodes[p])
 	}

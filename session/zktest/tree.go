@@ -124,11 +124,6 @@ func (t *tree) detach(n *node) {
 	delete(t.ephemerals[n.owner], n)
 }
 
-// ownedBy returns the paths of a session's ephemerals, sorted.
-func (t *tree) ownedBy(session int64) []string {
-	return sortedPaths(t.ephemerals[session])
-}
-
 // reapable returns the containers that once had children and have none now, and the nodes
 // without children whose latest change is older than their TTL.
 func (t *tree) reapable(now int64) []string {

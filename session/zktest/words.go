@@ -15,28 +15,21 @@ import (
 // Latencies are not measured, and the version distinguishes the double from a real
 // server.
 func (s *Server) answerWord(length int) ([]byte, bool) {
-	var answer func() []byte
-	switch string(binary.BigEndian.AppendUint32(nil, uint32(length))) {
-	case "ruok":
-		answer = func() []byte { return []byte(imok) }
-	case "srvr":
-		answer = s.srvr
-	case "mntr":
-		answer = s.mntr
-	default:
+	word := string(binary.BigEndian.AppendUint32(nil, uint32(length)))
+	imok := func() []byte { return []byte("imok") }
+	answer := map[string]func() []byte{"ruok": imok, "srvr": s.srvr, "mntr": s.mntr}[word]
+	if answer == nil {
 		return nil, false
 	}
 	s.received.Add(1)
 	s.mu.Lock()
 	serves := !s.leaderless
 	s.mu.Unlock()
-	if text := answer(); serves || string(text) == imok {
-		return text, true
+	if !serves && word != "ruok" {
+		return []byte("This ZooKeeper instance is not currently serving requests\n"), true
 	}
-	return []byte("This ZooKeeper instance is not currently serving requests\n"), true
+	return answer(), true
 }
-
-const imok = "imok"
 
 // version is the version that the server reports: the series whose protocol it speaks.
 const version = "3.8.0-zktest, built on nothing at all"

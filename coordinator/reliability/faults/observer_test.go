@@ -36,7 +36,7 @@ func newObservatory(t *testing.T, settings ...ensemble.Setting) *observatory {
 	t.Helper()
 	o := &observatory{links: ensemble.NewLinks(t), told: observerTick}
 	o.Ensemble = ensemble.Start(t, 4, append(settings, ensemble.Observers(1), o.links.Setting(), ensemble.Tick(observerTick),
-		ensemble.SyncLimit(24), ensemble.Line("initLimit", "4"))...)
+		ensemble.Line("syncLimit", "24"), ensemble.Line("initLimit", "4"))...)
 	return o
 }
 

@@ -88,7 +88,8 @@ func TestServersAreUpgraded(t *testing.T) {
 	}
 	var releases []ensemble.Installation
 	for _, home := range homes {
-		release, err := ensemble.FindRelease(home)
+		t.Setenv("ZOOKEEPER_HOME", home)
+		release, err := ensemble.Find()
 		eventstest.Must(t, err)
 		releases = append(releases, release)
 	}

@@ -26,7 +26,7 @@ func TestStaleFollower(t *testing.T) {
 	links := ensemble.NewLinks(t)
 	// No server closes a connection before half of syncLimit has passed, so the follower
 	// stays stale.
-	e := ensemble.Start(t, 3, links.Setting(), ensemble.Tick(staleTick), ensemble.SyncLimit(60))
+	e := ensemble.Start(t, 3, links.Setting(), ensemble.Tick(staleTick), ensemble.Line("syncLimit", "60"))
 	var kinds []*kind
 	for _, when := range []string{"held for long", "granted after a long idle"} {
 		for _, ticks := range []time.Duration{3, 12} {

@@ -174,12 +174,11 @@ func TestNode(t *testing.T) {
 func TestEveryOrderOfTransactions(t *testing.T) {
 	const path = "/n"
 	creates, deletes := Op{Path: path, Creates: true}, Op{Path: path, Deletes: true}
-	ends := map[string]zkerr.Outcome{"done": zkerr.Done, "unknown": zkerr.Unknown, "refused": zkerr.Refused}
-	hows := []string{"done", "unknown", "refused"}
+	ends := []zkerr.Outcome{zkerr.Done, zkerr.Unknown, zkerr.Refused}
 	plays := 0
 	// An order is a list of numbers: 3i sends transaction i, 3i+1 executes it at the
 	// server, 3i+2 answers it.
-	play := func(ops []Op, steps []int, outcomes []string) {
+	play := func(ops []Op, steps []int, outcomes []zkerr.Outcome) {
 		plays++
 		b, n := New(1000), Nodes{}
 		txns, there, quiet := make([]*Transaction, len(ops)), false, true
@@ -189,11 +188,11 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 			case 0:
 				txns[i] = n.Begin(&b, ops[i:i+1])
 			case 1:
-				if how != "refused" {
+				if how != zkerr.Refused {
 					there = ops[i].Creates
 				}
 			default:
-				n.End(&b, txns[i], ends[how], nil)
+				n.End(&b, txns[i], how, nil)
 			}
 			used := b.Used.Nodes
 			if used > 1 || used == 0 && there {
@@ -201,7 +200,7 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 			}
 		}
 		for i := range ops { // one after another, all of them answered: the count is exact
-			quiet = quiet && outcomes[i] != "unknown" && steps[3*i] == 3*(steps[3*i]/3) && steps[3*i+1] == steps[3*i]+1 && steps[3*i+2] == steps[3*i]+2
+			quiet = quiet && outcomes[i] != zkerr.Unknown && steps[3*i]%3 == 0 && steps[3*i+1] == steps[3*i]+1 && steps[3*i+2] == steps[3*i]+2
 		}
 		if used := b.Used.Nodes; quiet && used > 0 != there {
 			t.Fatalf("%v of %v, ended %v: %d nodes count, and there is one: %t", steps, ops, outcomes, used, there)
@@ -227,7 +226,7 @@ func TestEveryOrderOfTransactions(t *testing.T) {
 			ops = append(ops, []Op{creates, deletes}[kinds>>i&1])
 		}
 		for how := range 27 {
-			outcomes := []string{hows[how%3], hows[how/3%3], hows[how/9]}
+			outcomes := []zkerr.Outcome{ends[how%3], ends[how/3%3], ends[how/9]}
 			if odd := how%3 + how/3%3 + how/9; odd > 2 { // keep plays with at most one refused, or two unknown
 				continue
 			}

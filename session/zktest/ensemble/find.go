@@ -3,6 +3,7 @@ package ensemble
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,24 +48,6 @@ func Find() (Installation, error) {
 		return Installation{}, err
 	}
 	return Installation{Java: java, Classpath: classpath, Origin: origin}, nil
-}
-
-// FindRelease is [Find] for the ZooKeeper in a given folder, regardless of
-// ZOOKEEPER_HOME.
-func FindRelease(home string) (Installation, error) {
-	classpath := homeClasspath(home)
-	if classpath == nil {
-		return Installation{}, fmt.Errorf("%w: neither %s nor its lib folder holds a zookeeper*.jar; %s", ErrNotFound, home, howToGet)
-	}
-	deps, err := Deps()
-	if err != nil {
-		return Installation{}, err
-	}
-	java, err := findJava(deps)
-	if err != nil {
-		return Installation{}, err
-	}
-	return Installation{Java: java, Classpath: classpath, Origin: home}, nil
 }
 
 // Deps returns the folder into which the project's make targets unpack what tests and
@@ -169,14 +152,6 @@ func isFolder(path string) bool {
 // well-formed. It does not use filepath.Glob, because the folder's own name is not a
 // pattern.
 func holds(folder, pattern string) bool {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return false // there is no such folder
-	}
-	for _, entry := range entries {
-		if ok, err := filepath.Match(pattern, entry.Name()); err == nil && ok {
-			return true
-		}
-	}
-	return false
+	found, err := fs.Glob(os.DirFS(folder), pattern)
+	return err == nil && len(found) > 0
 }

@@ -1,7 +1,6 @@
 package ensemble
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -28,34 +28,25 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	if folder := os.Getenv(childVariable); folder != "" {
 		e, err := Launch(context.Background(), installation, folder, 1)
 		eventstest.Must(t, err)
-		fmt.Printf("\nserver %d\n", e.servers[0].process.cmd.Process.Pid)
+		fmt.Printf("\nserver %d is up\n", e.servers[0].process.cmd.Process.Pid)
 		_, err = io.Copy(io.Discard, os.Stdin) // forever: the parent has the other end
 		t.Fatal("the parent went away: ", err, e.Close())
 	}
 
-	self, err := os.Executable()
-	eventstest.Must(t, err)
-	ctx := t.Context()
-	child := exec.CommandContext(ctx, self, "-test.run=^"+t.Name()+"$")
+	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), childVariable+"="+t.TempDir())
-	child.Stderr = os.Stderr
-	stdin, err := child.StdinPipe()
+	_, err := child.StdinPipe() // it is closed when the child has ended
 	eventstest.Must(t, err)
-	defer stdin.Close()
-	stdout, err := child.StdoutPipe()
-	eventstest.Must(t, err)
-	eventstest.Must(t, child.Start())
+	p := eventstest.Begin(t, child)
+	p.Await(t, " is up", 1)
 	pid := 0
-	for lines := bufio.NewScanner(stdout); pid == 0 && lines.Scan(); {
-		_, _ = fmt.Sscanf(lines.Text(), "server %d", &pid) // other lines are the test's own
-	}
-	eventstest.Expect(t, pid == 0 || running(pid), "the server is not running before its parent is killed")
-	eventstest.Check(t, child.Process.Kill())
-	eventstest.Expect(t, child.Wait() != nil, "Wait of the killed process = nil, want its signal")
-	if pid == 0 {
-		t.Fatal("the other process has started no server")
-	}
-	if err := poll(ctx, func() (bool, error) { return !running(pid), nil }); err != nil {
+	_, text, _ := strings.Cut(p.String(), "\nserver ")
+	_, err = fmt.Sscan(text, &pid)
+	eventstest.Must(t, err)
+	eventstest.Expect(t, running(pid), "the server is not running before its parent is killed")
+	p.Send(os.Kill)
+	p.Exits(-1)
+	if err := poll(t.Context(), func() (bool, error) { return !running(pid), nil }); err != nil {
 		t.Errorf("server %d outlives its parent (%v); killing it: %v", pid, err, syscall.Kill(pid, syscall.SIGKILL))
 	}
 }

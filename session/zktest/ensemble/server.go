@@ -54,14 +54,11 @@ func (s *server) logPath() string { return filepath.Join(s.folder, "server.log")
 
 // prepare writes the files that the process reads.
 func (s *server) prepare(cfg string) error {
-	if err := os.MkdirAll(s.dataDir(), 0o700); err != nil {
-		return fmt.Errorf("ensemble: server %d: %w", s.index, err)
-	}
-	id := strconv.Itoa(s.id()) + "\n"
-	if err := os.WriteFile(filepath.Join(s.dataDir(), "myid"), []byte(id), 0o600); err != nil {
-		return fmt.Errorf("ensemble: server %d: %w", s.index, err)
-	}
-	if err := os.WriteFile(s.cfgPath(), []byte(cfg), 0o600); err != nil {
+	err := errors.Join(
+		os.MkdirAll(s.dataDir(), 0o700),
+		os.WriteFile(filepath.Join(s.dataDir(), "myid"), []byte(strconv.Itoa(s.id())+"\n"), 0o600),
+		os.WriteFile(s.cfgPath(), []byte(cfg), 0o600))
+	if err != nil {
 		return fmt.Errorf("ensemble: server %d: %w", s.index, err)
 	}
 	return nil

@@ -62,12 +62,6 @@ func Tick(d time.Duration) Setting {
 	return Line("tickTime", fmt.Sprint(d.Milliseconds()))
 }
 
-// SyncLimit sets the number of ticks without contact after which a leader drops a
-// follower and a follower leaves its leader; the default is 10.
-func SyncLimit(ticks int) Setting {
-	return Line("syncLimit", fmt.Sprint(ticks))
-}
-
 // Heap sets the heap of each server in java's notation; the default is 96m.
 func Heap(size string) Setting {
 	return func(c *config) { c.heap = size }

@@ -44,9 +44,6 @@ type Frame struct {
 	// Op is the operation that is requested or answered: OpConnect for both frames of a
 	// handshake, [OpEvent] for a watch event.
 	Op zktest.Op
-	// Number counts the frames of this direction on all connections of the network, from
-	// 1.
-	Number int
 	// Conn numbers the connections of the network, from 1. Nth numbers the frames of this
 	// direction on this connection.
 	Conn, Nth int

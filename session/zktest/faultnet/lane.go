@@ -13,9 +13,8 @@ const room = 1 << 20
 // piece is a frame in transit, or the end of the connection.
 type piece struct {
 	bytes []byte
-	lags  time.Time // when the lag lets it be delivered
 	due   time.Time // when it may be delivered
-	held  bool      // it waits to be released
+	held  bool      // it waits until the network is healed
 	end   error     // ends the connection after the bytes, with this error
 }
 
@@ -62,27 +61,12 @@ func (l *lane) change(f func()) {
 	l.changed.Broadcast()
 }
 
-// release releases all held pieces, whether held for a time or indefinitely; the lag
-// still applies.
+// release lets everything in transit be delivered now.
 func (l *lane) release() {
 	l.change(func() {
 		l.last = time.Time{}
 		for i := range l.queue {
-			p := &l.queue[i]
-			p.held, p.due = false, p.lags
-			if p.due.Before(l.last) {
-				p.due = l.last
-			}
-			l.last = p.due
-		}
-	})
-}
-
-// hurry ends the lag of everything in transit.
-func (l *lane) hurry() {
-	l.change(func() {
-		for i := range l.queue {
-			l.queue[i].lags = time.Time{}
+			l.queue[i].held, l.queue[i].due = false, time.Time{}
 		}
 	})
 }
@@ -122,8 +106,7 @@ func (l *lane) put(frame []byte, v Verdict) bool {
 			goesOn = l.over == nil && !l.ended
 			return
 		}
-		lags := time.Now().Add(l.lag)
-		p := piece{bytes: frame, lags: lags, due: lags}
+		p := piece{bytes: frame, due: time.Now().Add(l.lag)}
 		switch v.kind {
 		case pass:
 		case drop:
@@ -150,8 +133,7 @@ func (l *lane) put(frame []byte, v Verdict) bool {
 func (l *lane) end(reason error) {
 	l.change(func() {
 		if l.over == nil && !l.ended && !l.swallowed {
-			lags := time.Now().Add(l.lag)
-			l.enqueue(piece{lags: lags, due: lags, end: reason})
+			l.enqueue(piece{due: time.Now().Add(l.lag), end: reason})
 		}
 	})
 }

@@ -2,7 +2,9 @@ package faultnet
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -26,7 +28,6 @@ type Network struct {
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
 	made    int
-	frames  [Down + 1]int
 	silent  [Down + 1]bool
 	lag     [Down + 1]time.Duration
 	refuses bool
@@ -95,23 +96,11 @@ func (n *Network) pass(ctx context.Context, network string) error {
 	}
 }
 
-// judge numbers the frame and calls the rule.
 func (n *Network) judge(f Frame) Verdict {
-	n.mu.Lock()
-	n.frames[f.Direction]++
-	f.Number = n.frames[f.Direction]
-	n.mu.Unlock()
 	if n.rule == nil {
 		return Pass()
 	}
 	return n.rule(f)
-}
-
-// Frames returns how many frames were sent in the direction, including lost ones.
-func (n *Network) Frames(d Direction) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.frames[d]
 }
 
 // Open returns the number of open connections.
@@ -169,32 +158,16 @@ func (n *Network) apply() {
 	}
 }
 
-// Release releases frames that were stopped by Hold or HoldFor, and those that wait after
-// them. It keeps the order.
-func (n *Network) Release() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.release()
-}
-
-func (n *Network) release() {
-	for c := range n.conns {
-		c.up.release()
-		c.down.release()
-	}
-}
-
 // Heal ends a partition and a refusal, sets the lag to 0, also for frames in transit, and
-// releases held frames. A direction that the rule swallows stays swallowed.
+// releases held frames, in order. A direction that the rule swallows stays swallowed.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	n.silent, n.lag, n.refuses = [Down + 1]bool{}, [Down + 1]time.Duration{}, false
 	n.apply()
 	for c := range n.conns {
-		c.up.hurry()
-		c.down.hurry()
+		c.up.release()
+		c.down.release()
 	}
-	n.release()
 	n.wake()
 	late := n.late
 	n.late = nil
@@ -216,19 +189,12 @@ func (l lingering) arrive() {
 
 // Cut ends all open connections.
 func (n *Network) Cut() {
-	for _, c := range n.open() {
+	n.mu.Lock()
+	open := slices.Collect(maps.Keys(n.conns))
+	n.mu.Unlock()
+	for _, c := range open {
 		c.fail(errCut)
 	}
-}
-
-func (n *Network) open() []*conn {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	list := make([]*conn, 0, len(n.conns))
-	for c := range n.conns {
-		list = append(list, c)
-	}
-	return list
 }
 
 // Close cuts all connections and refuses new ones.

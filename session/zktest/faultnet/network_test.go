@@ -136,8 +136,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// TestWhatIsHeldOrLagsIsLetGo: it arrives before its time. Frames that only lag are not
-// released.
+// TestWhatIsHeldOrLagsIsLetGo: it arrives before its time.
 func TestWhatIsHeldOrLagsIsLetGo(t *testing.T) {
 	holding := func(f faultnet.Frame) faultnet.Verdict {
 		if f.Op == zktest.OpCreate && f.Direction == faultnet.Up {
@@ -146,22 +145,15 @@ func TestWhatIsHeldOrLagsIsLetGo(t *testing.T) {
 		return faultnet.Pass()
 	}
 	for name, tt := range map[string]struct {
-		rule  faultnet.Rule
-		lag   time.Duration
-		letGo func(*faultnet.Network)
-		nodes []string
-	}{
-		"held, released":   {holding, 0, (*faultnet.Network).Release, []string{"/1"}},
-		"held, healed":     {holding, 0, (*faultnet.Network).Heal, []string{"/1"}},
-		"lagging, healed":  {nil, time.Hour, (*faultnet.Network).Heal, []string{"/1"}},
-		"lagging, release": {nil, time.Hour, (*faultnet.Network).Release, nil},
-	} {
+		rule faultnet.Rule
+		lag  time.Duration
+	}{"held": {holding, 0}, "lagging": {nil, time.Hour}} {
 		bubbles(t, name, tt.rule, func(r *rig) {
 			r.net.Lag(faultnet.Up, tt.lag)
 			r.create("/1")
-			r.wantNodes("before the network lets go")
-			tt.letGo(r.net)
-			r.wantNodes("after it has let go", tt.nodes...)
+			r.wantNodes("before the network is healed")
+			r.net.Heal()
+			r.wantNodes("after it is healed", "/1")
 		})
 	}
 }
@@ -218,7 +210,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func TestReleaseLetsGoInOrder(t *testing.T) {
+func TestHealLetsGoInOrder(t *testing.T) {
 	rule := func(f faultnet.Frame) faultnet.Verdict {
 		if f.Op == zktest.OpCreate {
 			return faultnet.Hold()
@@ -229,11 +221,11 @@ func TestReleaseLetsGoInOrder(t *testing.T) {
 		first, second := r.create("/1"), r.ask(zktest.OpExists, "/1", false)
 		r.wantAnswers("while the first request is held")
 		r.wantNodes("while the first request is held")
-		r.net.Release()
+		r.net.Heal()
 		r.wantAnswers("while the first answer is held")
 		r.wantNodes("while the first answer is held", "/1")
-		r.net.Release()
-		r.wantAnswers("after the second release", first, second)
+		r.net.Heal()
+		r.wantAnswers("when the network is healed again", first, second)
 	})
 }
 
@@ -276,8 +268,6 @@ func TestFramesAreTold(t *testing.T) {
 			"down 1/4 event", "up 1/4 sync", "down 1/5 sync", "up 1/5 close", "down 1/6 close",
 		}
 		eventstest.Equal(t, told, want, "told")
-		eventstest.Equal(t, r.net.Frames(faultnet.Up), 5, "frames up")
-		eventstest.Equal(t, r.net.Frames(faultnet.Down), 6, "frames down")
 		// The server's last frames are read before the end, which comes from the server.
 		answered, err := r.received()
 		eventstest.Equal(t, answered, []int32{1, 2, -1, 3, 4}, "answered before the end")

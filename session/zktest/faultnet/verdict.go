@@ -27,8 +27,8 @@ func Pass() Verdict { return Verdict{} }
 // the frame.
 func Drop() Verdict { return Verdict{kind: drop} }
 
-// Hold holds the frame, and everything after it in its direction, until [Network.Release]
-// or [Network.Heal], or until the connection ends.
+// Hold holds the frame, and everything after it in its direction, until [Network.Heal], or
+// until the connection ends.
 func Hold() Verdict { return Verdict{kind: hold} }
 
 // HoldFor is Hold with a time limit.
