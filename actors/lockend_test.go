@@ -41,7 +41,8 @@ func TestABoundEndsTheWait(t *testing.T) {
 	} {
 		for _, waits := range []time.Duration{0, time.Minute} {
 			t.Run(name+", "+waits.String(), func(t *testing.T) {
-				withStream(t, func(t *testing.T, r *Rig, stream <-chan events.Event) {
+				withRig(t, func(t *testing.T, r *Rig) {
+					stream := r.Stream.Subscribe(t.Context())
 					var told error
 					r.OnEnd(func(err error) { told = err })
 					ctx, cancel := context.WithCancelCause(t.Context())

@@ -124,7 +124,8 @@ func TestHooksThenChannelThenStream(t *testing.T) {
 }
 
 func TestCreatedInAPastEpochIsDiscarded(t *testing.T) {
-	withStream(t, func(t *testing.T, r *Rig, stream <-chan events.Event) {
+	withRig(t, func(t *testing.T, r *Rig) {
+		stream := r.Stream.Subscribe(t.Context())
 		r.Begin(t, actors.Want{})
 		r.Say(recipes.Opened{Epoch: Epoch - 1, Session: Session - 1}, recipes.Expired{})
 		r.Hold()

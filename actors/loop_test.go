@@ -15,51 +15,38 @@ import (
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
-// inbox handles messages with its own loop.
-type inbox[M any] struct {
-	loop   *actors.Loop
-	handle func(M)
-}
-
-func newInbox[M any](group *actors.Group, handle func(M), rest func()) *inbox[M] {
-	return &inbox[M]{actors.NewLoop(group, rest), handle}
-}
-
-func (i *inbox[M]) Post(m M) bool { return i.loop.Post(func() { i.handle(m) }) }
-func (i *inbox[M]) Hand(m M) bool { return i.loop.Hand(func() { i.handle(m) }) }
-
 // TestActorLosesNothing: many goroutines post at once. The handler's data have no mutex,
 // on purpose: so the race detector finds runs of the handler that overlap, or that do not
 // see the writes of an earlier one.
 func TestActorLosesNothing(t *testing.T) {
 	const posters, each = 100, 1000
-	type message struct{ poster, number int }
 	var (
 		group   actors.Group
 		next    [posters]int
 		handled int
 		inside  atomic.Int32
 	)
-	actor := newInbox(&group, func(m message) {
+	loop := actors.NewLoop(&group, nil)
+	handle := func(poster, number int) {
 		if inside.Add(1) != 1 {
 			t.Error("two messages were handled at once")
 		}
-		if next[m.poster] != m.number {
-			t.Errorf("poster %d: message %d came when %d was next", m.poster, m.number, next[m.poster])
+		if next[poster] != number {
+			t.Errorf("poster %d: message %d came when %d was next", poster, number, next[poster])
 		}
-		next[m.poster] = m.number + 1
+		next[poster] = number + 1
 		handled++
 		inside.Add(-1)
-	}, nil)
+	}
 	var posting sync.WaitGroup
 	for p := range posters {
 		posting.Go(func() {
 			for i := range each {
-				give := actor.Post
+				give := loop.Post
 				if (p+i)%2 == 0 {
-					give = actor.Hand
+					give = loop.Hand
 				}
-				if !give(message{p, i}) {
+				if !give(func() { handle(p, i) }) {
 					t.Error("a message was refused by an open group")
 				}
 			}
@@ -73,19 +60,20 @@ func TestActorLosesNothing(t *testing.T) {
 // TestGroupCloseWaitsAndRefuses: Close waits for messages in progress, even in the
 // goroutine of a caller, which the group did not start. It may be called again.
 func TestGroupCloseWaitsAndRefuses(t *testing.T) {
-	for _, begin := range []func(a *inbox[int]){
-		func(a *inbox[int]) { a.Post(1) },
-		func(a *inbox[int]) { go a.Hand(1) },
+	for _, begin := range []func(l *actors.Loop, handle func()){
+		func(l *actors.Loop, handle func()) { l.Post(handle) },
+		func(l *actors.Loop, handle func()) { go l.Hand(handle) },
 	} {
 		eventstest.Bubble(t, func(t *testing.T) {
 			var group actors.Group
 			var closed atomic.Int32
 			hold, handled, accepted := make(chan struct{}), 0, 2
-			busy := newInbox(&group, func(int) { <-hold; handled++ }, nil)
-			idle := newInbox(&group, func(int) { t.Error("a refused message was handled") }, nil)
-			begin(busy)
+			handle := func() { <-hold; handled++ }
+			refused := func() { t.Error("a refused function was run") }
+			busy, idle := actors.NewLoop(&group, nil), actors.NewLoop(&group, nil)
+			begin(busy, handle)
 			synctest.Wait()
-			eventstest.Expect(t, busy.Hand(2) && handled == 0,
+			eventstest.Expect(t, busy.Hand(handle) && handled == 0,
 				"a busy actor refuses a message, or has handled it in the caller's time")
 			for range 3 {
 				go func() { group.Close(); closed.Add(1) }()
@@ -93,9 +81,8 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 			synctest.Wait()
 			eventstest.Expect(t, closed.Load() == 0,
 				"Close returned while a message was being handled, want it to wait")
-			eventstest.Expect(t, !idle.Post(1) && !group.Go(func() { t.Error("a refused function was run") }),
-				"a closed group starts goroutines")
-			if busy.Post(3) { // the running goroutine may still take it
+			eventstest.Expect(t, !idle.Post(refused) && !group.Go(refused), "a closed group starts goroutines")
+			if busy.Post(handle) { // the running goroutine may still take it
 				accepted++
 			}
 			close(hold)
@@ -104,7 +91,7 @@ func TestGroupCloseWaitsAndRefuses(t *testing.T) {
 				t.Errorf("%d of 3 calls of Close have returned, %d of %d messages were handled; want all",
 					closed.Load(), handled, accepted)
 			}
-			eventstest.Expect(t, !busy.Post(4) && !busy.Hand(4),
+			eventstest.Expect(t, !busy.Post(refused) && !busy.Hand(refused),
 				"an idle actor of a closed group takes a message")
 			group.Close()
 			new(actors.Group).Close() // a group without goroutines
@@ -130,14 +117,15 @@ func TestWhatIsPostedInside(t *testing.T) {
 			want: []int{1, 2, 3, rested, 4, 5, 6, 7, rested, 8, rested}},
 		"by a rest": {rests: [][]int{{1}, {2}}, hands: []int{0}, want: []int{0, rested, 1, rested, 2, rested}},
 	} {
-		for _, give := range []func(*inbox[int], int) bool{(*inbox[int]).Post, (*inbox[int]).Hand} {
+		for _, give := range []func(*actors.Loop, func()) bool{(*actors.Loop).Post, (*actors.Loop).Hand} {
 			var group actors.Group
-			var actor *inbox[int]
+			var loop *actors.Loop
 			var got []int
+			var handle func(m int)
 			var rest func()
 			post := func(all []int) {
 				for _, m := range all {
-					give(actor, m)
+					give(loop, func() { handle(m) })
 				}
 			}
 			if rests := c.rests; rests != nil {
@@ -149,12 +137,13 @@ func TestWhatIsPostedInside(t *testing.T) {
 					}
 				}
 			}
-			actor = newInbox(&group, func(m int) {
+			loop = actors.NewLoop(&group, rest)
+			handle = func(m int) {
 				got = append(got, m)
 				post(c.posts[m])
-			}, rest)
+			}
 			for _, m := range c.hands {
-				actor.Hand(m)
+				loop.Hand(func() { handle(m) })
 			}
 			if rest == nil && !slices.Equal(got, c.want) {
 				t.Errorf("%s: handled %v when Hand has returned, want %v", name, got, c.want)
@@ -170,9 +159,9 @@ func TestWhatIsPostedInside(t *testing.T) {
 func TestPostRacesWithTheEndOfADrain(t *testing.T) {
 	var group actors.Group
 	var handled atomic.Int32
-	actor := newInbox(&group, func(int) { handled.Add(1) }, nil)
+	loop := actors.NewLoop(&group, nil)
 	for n := range int32(100_000) {
-		actor.Post(0)
+		loop.Post(func() { handled.Add(1) })
 		soon(t, "handled", func() bool { return handled.Load() == n+1 })
 	}
 	group.Close()
@@ -187,11 +176,11 @@ func TestPostRacesWithClose(t *testing.T) {
 			accepted atomic.Int32
 			posting  sync.WaitGroup
 		)
-		actor := newInbox(&group, func(int) { handled++ }, nil)
+		loop := actors.NewLoop(&group, nil)
 		for range posters {
 			posting.Go(func() {
-				for i := range 100 {
-					if !actor.Post(i) {
+				for range 100 {
+					if !loop.Post(func() { handled++ }) {
 						return
 					}
 					accepted.Add(1)
@@ -215,10 +204,8 @@ func TestAHandlerThatDoesNotReturnEndsTheProgram(t *testing.T) {
 	const how = "ZKGRANT_BROKEN_HANDLER"
 	handlers := map[string]func(){"panics": func() { panic("on purpose") }, "exits": runtime.Goexit}
 	if handler := handlers[os.Getenv(how)]; handler != nil {
-		var group actors.Group
-		actor := newInbox(&group, func(int) { handler() }, nil)
 		defer func() { _ = recover() }()
-		actor.Hand(1)
+		actors.NewLoop(&actors.Group{}, nil).Hand(handler)
 		return
 	}
 	for name := range handlers {
@@ -239,25 +226,26 @@ func TestKeptRoomIsUsedOnce(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var (
 			group     actors.Group
-			actor     *inbox[int]
+			handle    func(m int)
 			got, want []int
 			last      int
 		)
-		actor = newInbox(&group, func(m int) {
+		loop := actors.NewLoop(&group, func() {})
+		handle = func(m int) {
 			got = append(got, m)
 			if m%each == 0 && m < last { // the next batch
 				for i := range each {
-					actor.Post(m + 1 + i)
+					loop.Post(func() { handle(m + 1 + i) })
 				}
 			}
-		}, func() {})
+		}
 		for hour := range hours {
 			begin := hour * each * batches * 2
 			last = begin + each*batches
 			for m := begin; m <= last; m++ {
 				want = append(want, m)
 			}
-			actor.Hand(begin)
+			loop.Hand(func() { handle(begin) })
 			synctest.Wait()
 			if !slices.Equal(got, want) {
 				t.Fatalf("hour %d: handled %v, want %v", hour, got, want)
@@ -272,23 +260,24 @@ func TestHandDoesNotKeepTheCaller(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		var (
 			group   actors.Group
-			actor   *inbox[bool]
+			handle  func()
 			stop    bool
 			handled int
 		)
 		hold := make(chan struct{})
-		actor = newInbox(&group, func(last bool) {
+		loop := actors.NewLoop(&group, func() {})
+		handle = func() {
 			if handled++; handled > 10 {
 				<-hold
 			}
-			if stop = stop || last; !stop {
-				actor.Post(false)
+			if !stop {
+				loop.Post(handle)
 			}
-		}, func() {})
-		actor.Hand(false) // returns, or the bubble is deadlocked
+		}
+		loop.Hand(handle) // returns, or the bubble is deadlocked
 		synctest.Wait()
 		eventstest.Expect(t, handled == 11, "%d messages were handled, want 11", handled)
-		actor.Hand(true)
+		loop.Hand(func() { stop = true })
 		close(hold)
 		group.Close()
 	})

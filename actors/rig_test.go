@@ -188,8 +188,6 @@ type EndError struct{ actors.End }
 
 func (e EndError) Error() string { return fmt.Sprintf("ended: %+v", e.End) }
 
-func (e EndError) Unwrap() error { return e.Cause }
-
 func Ends(why recipes.Why, granted bool, reason events.Reason, cause error) error {
 	return EndError{actors.End{Why: why, Granted: granted, Reason: reason, Cause: cause}}
 }
@@ -246,15 +244,6 @@ func NewRig(t *testing.T) *Rig {
 func withRig(t *testing.T, test func(t *testing.T, r *Rig)) {
 	t.Helper()
 	eventstest.Bubble(t, func(t *testing.T) { test(t, NewRig(t)) })
-}
-
-// withStream is withRig with a subscriber to the stream.
-func withStream(t *testing.T, test func(t *testing.T, r *Rig, stream <-chan events.Event)) {
-	t.Helper()
-	withRig(t, func(t *testing.T, r *Rig) {
-		t.Helper()
-		test(t, r, r.Stream.Subscribe(t.Context()))
-	})
 }
 
 // withEach is withRig for each case.

@@ -105,6 +105,7 @@ func TestSemaphoreSteps(t *testing.T) {
 		{"recovering, withdrawn", Listed{Epoch: 1, Own: permitOwn, Entered: true}, Releasing, "delete leases/a-0000000007"},
 		{"looking, no waiter", Surveyed{Epoch: 1, Size: 5}, Over, `END "size mismatch"`},
 		{"looking, no waiter", Unknown{Epoch: 1, Op: OpSurvey}, Looking, "survey"},
+		{"listing", second, Waiting, "QUEUED behind 1, watch #3"}, // and no session is kept warm for it
 		{"surveying", room, Entering, "enter #5 for 3 at version 2"},
 		{"surveying", noRoom, Surveying, "survey #5 and watch"},
 		{"surveying", Changed{1}, Surveying, ""},

@@ -2,10 +2,8 @@ package recipes
 
 import (
 	"math/bits"
-	"slices"
 	"testing"
 
-	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 )
 
@@ -89,39 +87,5 @@ func TestAWarmSessionKnowsAllThatAClaimWouldSay(t *testing.T) {
 	} {
 		got := c.claim.Knowable(c.layout, c.nodes)
 		eventstest.Equal(t, got, c.want, "%+v is knowable, with %v and %d nodes", c.claim, c.layout, c.nodes)
-	}
-}
-
-// TestWarmIsForTheNextInLine: the contender waits only for the end of the node ahead, and
-// the session may know the answer to its claim. A contender that lists again, as all do
-// after a reconnect, does not request it again.
-func TestWarmIsForTheNextInLine(t *testing.T) {
-	writer := place(0, "you", events.KindWrite, 3)
-	for name, c := range map[string]struct {
-		rule  Rule
-		ahead []events.Name
-		start Started
-		want  bool
-	}{
-		"of a mutex":                    {Mutex{}, []events.Name{ahead3}, Started{}, true},
-		"with two ahead":                {Mutex{}, []events.Name{ahead3, ahead4}, Started{}, false},
-		"with a record":                 {Mutex{}, []events.Name{ahead3}, Started{Detect: true}, false},
-		"of a semaphore":                {Semaphore{Size: 2, Permits: 1}, []events.Name{ahead3}, Started{}, false},
-		"of a multi-lock":               {lockLock, []events.Name{other0, own0}, Started{}, false},
-		"a reader behind a writer":      {Read{}, []events.Name{writer}, Started{}, true},
-		"a writer behind another one":   {Write{}, []events.Name{writer}, Started{}, false},
-		"a mutex that has listed again": {Mutex{}, []events.Name{ahead3}, Started{}, false},
-	} {
-		inputs := []Input{opened, c.start, Created{Epoch: 1, Node: ours}, Listed{Epoch: 1, Queue: append(c.ahead, ours), Own: ownNode}}
-		if c.rule == Rule(lockLock) {
-			inputs[2], inputs[3] = Enqueued{Epoch: 1, Nodes: []events.Name{own0, own1}}, Listed{Epoch: 1, Queue: append(c.ahead, own1), Own: ownMulti}
-		}
-		if name == "a mutex that has listed again" {
-			inputs = append(inputs, Suspended{}, Reconnected{}, inputs[3])
-		}
-		m, effects := run(NewMachine(c.rule), inputs...)
-		if got := slices.Contains(effects, Effect(Warm{})); got != c.want || m.state != Waiting {
-			t.Errorf("%s: %v, %s; want it to wait, and to be kept warm: %v", name, m.state, texts(effects), c.want)
-		}
 	}
 }
