@@ -303,45 +303,6 @@ func TestACycleAllocatesLittle(t *testing.T) {
 	}
 }
 
-// BenchmarkCycle measures the library and the client, with a server in the same process,
-// over a pipe. For a reentered or cached lock, a cycle sends no request.
-func BenchmarkCycle(b *testing.B) {
-	for _, way := range []struct {
-		name    string
-		options []coordinator.LockOption
-	}{
-		{"as felt", nil}, {"release awaited", nil},
-		{"entered again", []coordinator.LockOption{coordinator.Reentrant()}},
-		{"cached", []coordinator.LockOption{coordinator.Cached()}},
-	} {
-		b.Run(way.name, func(b *testing.B) {
-			srv := zktest.Start(b)
-			ctx := context.Background()
-			c, err := coordinator.Connect(ctx, srv.Addr(), srv.Option())
-			eventstest.Must(b, err)
-			defer func() { eventstest.Check(b, c.Close()) }()
-			lock := c.Mutex(lockPath, way.options...)
-			if way.name == "entered again" {
-				outer, err := lock.Hold(ctx)
-				eventstest.Must(b, err)
-				ctx = outer.Context(ctx)
-			}
-			b.ReportAllocs()
-			var a *coordinator.Acquisition
-			for b.Loop() {
-				a = lock.Acquire(ctx)
-				_, err := a.Wait(ctx)
-				eventstest.Must(b, err)
-				a.Release()
-				if way.name == "release awaited" {
-					<-a.Done()
-				}
-			}
-			<-a.Done()
-		})
-	}
-}
-
 // TestRealCounts reads what a lock has cost a real server. One or two pings are
 // tolerated.
 func TestRealCounts(t *testing.T) {
