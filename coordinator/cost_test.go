@@ -28,9 +28,7 @@ func TestAFreeLockCostsTwoRequests(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		coordtest.Warm(t, cs[0])
-		before := coordtest.Total(ms)
-		holdAgainAndAgain(t, cs[0].Mutex(lockPath), cycles)
-		n := coordtest.Total(ms).Minus(before)
+		n := coordtest.Cost(ms, func() { holdAgainAndAgain(t, cs[0].Mutex(lockPath), cycles) })
 		expect(t, n.Requests == 2*cycles && n.Events == 0, "%d cycles took %+v, want 2 requests each", cycles, n)
 	})
 }
@@ -125,11 +123,8 @@ func TestTheOnlyOneWaitingAsksNothing(t *testing.T) {
 				srv.Cut(cs[1].SessionID())
 				time.Sleep(interval)
 			}
-			waits := ms[1].Read()
-			time.Sleep(c.wait)
-			writes, before := ms[1].Read().Minus(waits).Requests, coordtest.Total(ms)
-			handOver(t, holder, next)
-			n := coordtest.Total(ms).Minus(before)
+			writes := coordtest.Cost(ms[1:], func() { time.Sleep(c.wait) }).Requests
+			n := coordtest.Cost(ms, func() { handOver(t, holder, next) })
 			expect(t, writes == c.writes && n.Requests == 1+c.claims,
 				"after %v its session has written %d times, and the handoff takes %+v; want %d, and %d requests",
 				c.wait, writes, n, c.writes, 1+c.claims)
