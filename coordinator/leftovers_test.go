@@ -213,15 +213,9 @@ func TestADirectoryThatStayedBareGoes(t *testing.T) {
 func TestALostAnswerToARemoval(t *testing.T) {
 	for name, lost := range map[string]zktest.Action{"not executed": zktest.CutBefore(), "executed": zktest.CutAfter()} {
 		onLittered(t, name, func(t *testing.T, l *littered) {
-			c, once := coordtest.Connect(t, l.srv), false
+			c := coordtest.Connect(t, l.srv)
 			holdAgainAndAgain(t, c.Mutex("/locks/a"), 1)
-			l.faulty(func(q zktest.Request) zktest.Action {
-				if once || q.Op != zktest.OpDelete || q.Path != "/locks/a" {
-					return zktest.Pass()
-				}
-				once = true
-				return lost
-			})
+			once(l.srv, lost, func(q zktest.Request) bool { return q.Op == zktest.OpDelete && q.Path == "/locks/a" })
 			time.Sleep(idleTime)
 			expire(t, l.srv, c)
 			time.Sleep(time.Minute)
