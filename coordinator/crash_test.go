@@ -117,12 +117,11 @@ func TestAbandonIsACrash(t *testing.T) {
 
 		began := time.Now()
 		time.Sleep(time.Second)
-		func() {
-			defer func() { _ = recover() }()
-			for _, err := range election.Terms(t.Context(), coordinator.Data([]byte("term"))) {
+		panics(func() {
+			for _, err := range election.Terms(t.Context(), named("term")) {
 				panic(fmt.Sprint("boom, ", err))
 			}
-		}()
+		})
 		next, got = coordtest.Hold(t, detecting(b))
 		tellsOf(t, got, true, "term")
 		since := got.Abandoned.Since
