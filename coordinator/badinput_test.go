@@ -191,15 +191,13 @@ func somebodyElse() coordinator.LockOption {
 	return coordinator.ACL(zk.DigestACL(zk.PermAll, "somebody", "else"))
 }
 
-func denials() map[string]denial {
-	return map[string]denial{
-		"create":                      {perms: zk.PermAll &^ zk.PermCreate, most: 1},
-		"anything":                    {perms: zk.PermAdmin, most: 1},
-		"read the queue":              {perms: zk.PermAll &^ zk.PermRead, most: 3},
-		"read the own node":           {perms: zk.PermAll, options: []coordinator.LockOption{somebodyElse()}, most: 4},
-		"read the node ahead":         {perms: zk.PermAll, ahead: 1, most: 5},
-		"read or delete in the queue": {perms: zk.PermCreate, left: 1, most: 3},
-	}
+var denials = map[string]denial{
+	"create":                      {perms: zk.PermAll &^ zk.PermCreate, most: 1},
+	"anything":                    {perms: zk.PermAdmin, most: 1},
+	"read the queue":              {perms: zk.PermAll &^ zk.PermRead, most: 3},
+	"read the own node":           {perms: zk.PermAll, options: []coordinator.LockOption{somebodyElse()}, most: 4},
+	"read the node ahead":         {perms: zk.PermAll, ahead: 1, most: 5},
+	"read or delete in the queue": {perms: zk.PermCreate, left: 1, most: 3},
 }
 
 // play acquires a lock whose directory denies it. If srv is not nil, play counts the
@@ -246,13 +244,13 @@ func (d denial) play(t *testing.T, s *site, srv *zktest.Server) {
 }
 
 func TestDeniedIsErrNoAuthAtOnceWithoutRetriesAndWithoutANode(t *testing.T) {
-	forEach(t, denials(), func(t *testing.T, srv *zktest.Server, d denial) {
+	forEach(t, denials, func(t *testing.T, srv *zktest.Server, d denial) {
 		d.play(t, onTheDouble(t, srv), srv)
 	})
 }
 
 func TestRealDenied(t *testing.T) {
-	for name, d := range denials() {
+	for name, d := range denials {
 		t.Run(name, func(t *testing.T) { d.play(t, onARealServer(t), nil) })
 	}
 }
@@ -263,32 +261,27 @@ func TestRealBadInput(t *testing.T) {
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1, ensemble.Property("zookeeper.enforceQuota", "true"))
 	addr := e.Addr(0)
-	conn := coordtest.RawClient(t, addr)
 	t.Run("quota", func(t *testing.T) {
 		e.Needs(t, ensemble.HardQuotas)
-		testQuotaReal(t, addr, conn)
+		// The quota is two nodes: the lock's directory and one contender.
+		limits := "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3"
+		makeNodes(t, coordtest.RawClient(t, addr), [2]string{"/limited"}, [2]string{"/zookeeper/quota/limited"},
+			[2]string{"/zookeeper/quota/limited/zookeeper_limits", limits},
+			[2]string{"/zookeeper/quota/limited/zookeeper_stats", "count=1,bytes=0"})
+		c := coordtest.ConnectReal(t, addr+"/limited")
+		a, _ := coordtest.Hold(t, c.Mutex("/lock"))
+		for path, what := range map[string]string{"/lock": "a contender too much", "/elsewhere": "a directory too much"} {
+			_, err := c.Mutex(path).Acquire(t.Context()).Wait(t.Context())
+			expectError(t, err, coordinator.ErrQuota, what)
+		}
+		coordtest.NotLost(t, a)
+		coordtest.End(a)
+		coordtest.Hold(t, c.Mutex("/lock"))
 	})
 	t.Run("size limit", func(t *testing.T) { theLargest(t, onARealServer(t)) })
 	t.Run("TLS to a plain port", func(t *testing.T) {
 		says(t, "TLS", connectOnce(t, addr, "zk.example.com", &tls.Config{InsecureSkipVerify: true}, "tls: "), "tls: ")
 	})
-}
-
-// testQuotaReal sets a quota of two nodes: the lock's directory and one contender.
-func testQuotaReal(t *testing.T, addr string, conn *zk.Conn) {
-	limits := "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3"
-	makeNodes(t, conn, [2]string{"/limited"}, [2]string{"/zookeeper/quota/limited"},
-		[2]string{"/zookeeper/quota/limited/zookeeper_limits", limits},
-		[2]string{"/zookeeper/quota/limited/zookeeper_stats", "count=1,bytes=0"})
-	c := coordtest.ConnectReal(t, addr+"/limited")
-	a, _ := coordtest.Hold(t, c.Mutex("/lock"))
-	for path, what := range map[string]string{"/lock": "a contender too much", "/elsewhere": "a directory too much"} {
-		_, err := c.Mutex(path).Acquire(t.Context()).Wait(t.Context())
-		expectError(t, err, coordinator.ErrQuota, what)
-	}
-	coordtest.NotLost(t, a)
-	coordtest.End(a)
-	coordtest.Hold(t, c.Mutex("/lock"))
 }
 
 // Which errors blame the call, and which a condition on the servers?

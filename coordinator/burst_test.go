@@ -43,10 +43,6 @@ func granted(t *testing.T, all []*coordinator.Acquisition) {
 // roundTrip is how long each request of the session takes in these tests.
 const roundTrip = 50 * time.Millisecond
 
-func slowly(srv *zktest.Server, c *coordinator.Coordinator) {
-	strike(srv, zktest.Delay(roundTrip), of(c.SessionID()))
-}
-
 // TestAHandoffDoesNotWaitForABurst releases a lock after its session has queued requests
 // for thousands of other locks. The session's waiter is granted it within a few round
 // trips.
@@ -77,7 +73,7 @@ func TestAHandoffDoesNotWaitForABurst(t *testing.T) {
 		}
 		holder, _ := coordtest.Hold(t, way.holds(at))
 		waiter := coordtest.Queue(way.waits(c))
-		slowly(srv, c)
+		strike(srv, zktest.Delay(roundTrip), of(c.SessionID()))
 		all := burst(c, 3000, way.options...)
 		synctest.Wait()
 		if way.first {
@@ -101,7 +97,7 @@ func TestObserversHearBesideBusyCallers(t *testing.T) {
 		ctx := t.Context()
 		leaders := c.Election(coordtest.ElectionPath).Observe(ctx)
 		<-leaders
-		slowly(srv, c)
+		strike(srv, zktest.Delay(roundTrip), of(c.SessionID()))
 		for i := range 600 {
 			go func() {
 				for n := 0; ; n++ {

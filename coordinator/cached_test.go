@@ -87,16 +87,11 @@ func inTurn(t *testing.T, last events.Grant, all ...*coordinator.Acquisition) (g
 
 func told(stream <-chan events.Event) (all []events.Event) {
 	for {
-		synctest.Wait()
-		select {
-		case ev, open := <-stream:
-			if !open {
-				return all
-			}
-			all = append(all, ev)
-		default:
+		ev, ok, _ := said(stream)
+		if !ok {
 			return all
 		}
+		all = append(all, ev)
 	}
 }
 

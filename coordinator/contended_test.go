@@ -33,17 +33,14 @@ func wantValues(t *testing.T, told <-chan struct{}, want int, when string) {
 
 // TestContended: one value for each contender that the hold keeps out, and for no other.
 func TestContended(t *testing.T) {
-	permits := func(c *coordinator.Coordinator) watchable { return c.Semaphore("/contended", 2) }
-	read := func(c *coordinator.Coordinator) watchable { return c.ReadWrite("/contended").Read() }
-	write := func(c *coordinator.Coordinator) watchable { return c.ReadWrite("/contended").Write() }
-	mutex := func(c *coordinator.Coordinator) watchable { return c.Mutex("/contended") }
-	cached := func(c *coordinator.Coordinator) watchable { return c.Mutex("/contended", coordinator.Cached()) }
-	kazoo := func(c *coordinator.Coordinator) watchable { return c.Mutex("/contended", coordinator.AsKazoo()) }
-	election := func(c *coordinator.Coordinator) watchable { return c.Election("/contended") }
-	both := func(c *coordinator.Coordinator) watchable { return c.Multi(c.Mutex("/other"), c.Mutex("/contended")) }
-	unfair := func(c *coordinator.Coordinator) watchable { return c.Unfair("/contended") }
+	kinds := kindsOf()
+	mutex, read, write := kinds["mutex"].of, kinds["read"].of, kinds["write"].of
+	kazoo, election, unfair := kinds["kazoo's names"].of, kinds["election"].of, kinds["unfair"].of
+	permits := func(c *coordinator.Coordinator) handle { return c.Semaphore(lockPath, 2) }
+	cached := func(c *coordinator.Coordinator) handle { return cachedAt(c) }
+	both := func(c *coordinator.Coordinator) handle { return c.Multi(c.Mutex("/other"), c.Mutex(lockPath)) }
 	type row struct {
-		holder, comes, then func(*coordinator.Coordinator) watchable
+		holder, comes, then func(*coordinator.Coordinator) handle
 		first, second       int // values when the two come
 	}
 	forEach(t, map[string]row{
@@ -150,10 +147,8 @@ func TestWhatContendedCosts(t *testing.T) {
 				if i%10 == 0 {
 					synctest.Wait()
 				}
-				select {
-				case <-told:
+				if _, ok, _ := coordtest.HeardSoFar(told); ok {
 					seen++
-				default:
 				}
 			}
 			time.Sleep(2 * interval)

@@ -28,9 +28,7 @@ func TestAFreeLockCostsTwoRequests(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		cs, ms := coordtest.Metered(t, srv, 1)
 		coordtest.Warm(t, cs[0])
-		before := coordtest.Total(ms)
-		holdAgainAndAgain(t, cs[0].Mutex(lockPath), cycles)
-		n := coordtest.Total(ms).Minus(before)
+		n := coordtest.Cost(ms, func() { holdAgainAndAgain(t, cs[0].Mutex(lockPath), cycles) })
 		expect(t, n.Requests == 2*cycles && n.Events == 0, "%d cycles took %+v, want 2 requests each", cycles, n)
 	})
 }
@@ -125,11 +123,8 @@ func TestTheOnlyOneWaitingAsksNothing(t *testing.T) {
 				srv.Cut(cs[1].SessionID())
 				time.Sleep(interval)
 			}
-			waits := ms[1].Read()
-			time.Sleep(c.wait)
-			writes, before := ms[1].Read().Minus(waits).Requests, coordtest.Total(ms)
-			handOver(t, holder, next)
-			n := coordtest.Total(ms).Minus(before)
+			writes := coordtest.Cost(ms[1:], func() { time.Sleep(c.wait) }).Requests
+			n := coordtest.Cost(ms, func() { handOver(t, holder, next) })
 			expect(t, writes == c.writes && n.Requests == 1+c.claims,
 				"after %v its session has written %d times, and the handoff takes %+v; want %d, and %d requests",
 				c.wait, writes, n, c.writes, 1+c.claims)
@@ -300,45 +295,6 @@ func TestACycleAllocatesLittle(t *testing.T) {
 			n = testing.AllocsPerRun(1000, cycle)
 		}
 		expect(t, n <= way.most, "%s: a cycle takes %v allocations, want %v at most", way.name, n, way.most)
-	}
-}
-
-// BenchmarkCycle measures the library and the client, with a server in the same process,
-// over a pipe. For a reentered or cached lock, a cycle sends no request.
-func BenchmarkCycle(b *testing.B) {
-	for _, way := range []struct {
-		name    string
-		options []coordinator.LockOption
-	}{
-		{"as felt", nil}, {"release awaited", nil},
-		{"entered again", []coordinator.LockOption{coordinator.Reentrant()}},
-		{"cached", []coordinator.LockOption{coordinator.Cached()}},
-	} {
-		b.Run(way.name, func(b *testing.B) {
-			srv := zktest.Start(b)
-			ctx := context.Background()
-			c, err := coordinator.Connect(ctx, srv.Addr(), srv.Option())
-			eventstest.Must(b, err)
-			defer func() { eventstest.Check(b, c.Close()) }()
-			lock := c.Mutex(lockPath, way.options...)
-			if way.name == "entered again" {
-				outer, err := lock.Hold(ctx)
-				eventstest.Must(b, err)
-				ctx = outer.Context(ctx)
-			}
-			b.ReportAllocs()
-			var a *coordinator.Acquisition
-			for b.Loop() {
-				a = lock.Acquire(ctx)
-				_, err := a.Wait(ctx)
-				eventstest.Must(b, err)
-				a.Release()
-				if way.name == "release awaited" {
-					<-a.Done()
-				}
-			}
-			<-a.Done()
-		})
 	}
 }
 

@@ -400,12 +400,8 @@ func playGroup(t *testing.T, srv *zktest.Server, steps []int, stops bool, storie
 		case 3, 4: // read
 			for range who%7 + 1 {
 				synctest.Wait()
-				select {
-				case ev, open := <-g.Events():
-					if open {
-						read(ev)
-					}
-				default:
+				if ev, ok, _ := coordtest.HeardSoFar(g.Events()); ok {
+					read(ev)
 				}
 			}
 		case 5: // release

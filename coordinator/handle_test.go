@@ -65,7 +65,7 @@ func playHold(t *testing.T, s *site) {
 		eventstest.Eventually(t, kind+": the waiter has withdrawn", func() bool {
 			queue, err := h.Queue(t.Context())
 			return err == nil && len(queue) == max(1, len(a.Grant().Members))
-		}, nil)
+		})
 		coordtest.End(a)
 		eventstest.Check(t, waiter.Do(t.Context(), func(ctx context.Context, grant events.Grant) error {
 			within, _ := coordinator.FromContext(ctx)

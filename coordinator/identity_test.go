@@ -53,10 +53,7 @@ func (i *identity) option(srv *zktest.Server) coordinator.Option {
 		c.Identities = i.all
 		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := srv.DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return identified{conn, i}, nil
+			return identified{conn, i}, err
 		}
 	})
 }

@@ -28,7 +28,6 @@ type littered struct {
 	mu      sync.Mutex
 	deletes []string
 	at      []time.Time
-	fault   func(zktest.Request) zktest.Action
 }
 
 // onLittered runs a test in virtual time.
@@ -37,23 +36,20 @@ func onLittered(t *testing.T, name string, test func(t *testing.T, l *littered),
 	eventstest.Case(t, name, func(t *testing.T) {
 		l := &littered{T: t, srv: zktest.Start(t, append(settings, zktest.CheckInterval(1000*time.Hour))...)}
 		l.faulty(func(zktest.Request) zktest.Action { return zktest.Pass() })
-		l.srv.Intercept(func(q zktest.Request) zktest.Action {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if q.Op == zktest.OpDelete && l.srv.Owner(q.Path) == 0 {
-				l.deletes, l.at = append(l.deletes, q.Path), append(l.at, time.Now())
-			}
-			return l.fault(q)
-		})
 		test(t, l)
 	})
 }
 
 // faulty sets the function that decides the fate of requests from now on.
 func (l *littered) faulty(fault func(zktest.Request) zktest.Action) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.fault = fault
+	l.srv.Intercept(func(q zktest.Request) zktest.Action {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if q.Op == zktest.OpDelete && l.srv.Owner(q.Path) == 0 {
+			l.deletes, l.at = append(l.deletes, q.Path), append(l.at, time.Now())
+		}
+		return fault(q)
+	})
 }
 
 // wantDeleted checks which deletes were requested since its last call.
@@ -213,15 +209,9 @@ func TestADirectoryThatStayedBareGoes(t *testing.T) {
 func TestALostAnswerToARemoval(t *testing.T) {
 	for name, lost := range map[string]zktest.Action{"not executed": zktest.CutBefore(), "executed": zktest.CutAfter()} {
 		onLittered(t, name, func(t *testing.T, l *littered) {
-			c, once := coordtest.Connect(t, l.srv), false
+			c := coordtest.Connect(t, l.srv)
 			holdAgainAndAgain(t, c.Mutex("/locks/a"), 1)
-			l.faulty(func(q zktest.Request) zktest.Action {
-				if once || q.Op != zktest.OpDelete || q.Path != "/locks/a" {
-					return zktest.Pass()
-				}
-				once = true
-				return lost
-			})
+			once(l.srv, lost, func(q zktest.Request) bool { return q.Op == zktest.OpDelete && q.Path == "/locks/a" })
 			time.Sleep(idleTime)
 			expire(t, l.srv, c)
 			time.Sleep(time.Minute)

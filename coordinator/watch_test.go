@@ -21,9 +21,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// watchable is a handle with a queue.
-type watchable = handle
-
 // watchables returns a handle of each kind.
 func watchables() map[string]func(c *coordinator.Coordinator) handle {
 	return map[string]func(c *coordinator.Coordinator) handle{
