@@ -178,7 +178,7 @@ func TestObserveAtEachStep(t *testing.T) {
 	begun := [][]string{nil, {"join", "join", "leave"}, {"path"}, {"join"}, {"join", "join", "join"}}
 	for _, at := range begun[:eventstest.Amount(2, len(begun))] {
 		for _, then := range moves {
-			for _, meanwhile := range append([]string{"cut before", "cut after", "expire"}, moves...) {
+			for _, meanwhile := range append([]string{"cut before", "cut after", "expired"}, moves...) {
 				for step, requests := int32(1), int32(1); requests >= step; step++ {
 					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 						h := &hustings{t: t, srv: srv}
@@ -186,18 +186,12 @@ func TestObserveAtEachStep(t *testing.T) {
 							h.move(how)
 						}
 						c := coordtest.Connect(t, srv)
-						strikes := func(_ *zktest.Server, session int64) zktest.Action {
-							switch meanwhile {
-							case "cut before":
-								return zktest.CutBefore()
-							case "cut after":
-								return zktest.CutAfter()
-							case "expire":
-								_ = srv.Expire(session)
-							default:
+						strikes := mishaps()[meanwhile]
+						if strikes == nil {
+							strikes = func(*zktest.Server, int64) zktest.Action {
 								h.move(meanwhile)
+								return zktest.Pass()
 							}
-							return zktest.Pass()
 						}
 						seen := strikeNth(srv, step, strikes, isA(zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren2))
 						wantTheTruth(t, h, c, then)

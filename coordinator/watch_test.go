@@ -104,7 +104,7 @@ func TestWatch(t *testing.T) {
 // watcher has received the current queue.
 func TestWatchAtEachStep(t *testing.T) {
 	for kind, handle := range watchables() {
-		for _, meanwhile := range []string{"cut before", "cut after", "expire", "join", "leave", "path"} {
+		for _, meanwhile := range []string{"cut before", "cut after", "expired", "join", "leave", "path"} {
 			for step, requests := int32(1), int32(1); requests >= step; step++ {
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 					c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -113,21 +113,16 @@ func TestWatchAtEachStep(t *testing.T) {
 						coordtest.End(first)
 						srv.Reap()
 					}
-					strikes := func(_ *zktest.Server, session int64) zktest.Action {
-						switch meanwhile {
-						case "cut before":
-							return zktest.CutBefore()
-						case "cut after":
-							return zktest.CutAfter()
-						case "expire":
-							_ = srv.Expire(session)
-							return zktest.Pass()
-						case "leave":
-							go first.Release()
-						default:
-							go handle(other).Acquire(t.Context())
+					strikes := mishaps()[meanwhile]
+					if strikes == nil {
+						strikes = func(*zktest.Server, int64) zktest.Action {
+							if meanwhile == "leave" {
+								go first.Release()
+							} else {
+								go handle(other).Acquire(t.Context())
+							}
+							return zktest.Delay(time.Second)
 						}
-						return zktest.Delay(time.Second)
 					}
 					reads := of(c.SessionID(), zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren2)
 					asked := strikeNth(srv, step, strikes, reads)
