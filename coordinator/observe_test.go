@@ -56,24 +56,31 @@ func isOver[T any](t *testing.T, what string, seen <-chan T) {
 	expect(t, closed, "%s: the channel is open, want it closed", what)
 }
 
+// endWithTheirContexts begins observers or watchers whose contexts end before, during and
+// after the first look, and wants their channels closed.
+func endWithTheirContexts[T any](t *testing.T, begin func(ctx context.Context) <-chan T) {
+	t.Helper()
+	for i := range 100 {
+		ctx, end := context.WithCancel(t.Context())
+		if i%3 == 0 {
+			end()
+		}
+		seen := begin(ctx)
+		if i%3 == 1 {
+			synctest.Wait()
+		}
+		end()
+		isOver(t, "a context that ends", seen)
+	}
+}
+
 // TestObserversEnd with their context, with the coordinator, and if the path cannot be
 // read: the channel is closed.
 func TestObserversEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, logs := logged(t, srv, zap.WarnLevel)
 		e := c.Election(electionPath)
-		for i := range 100 { // before, during and after the first look
-			short, end := context.WithCancel(t.Context())
-			if i%3 == 0 {
-				end()
-			}
-			seen := e.Observe(short)
-			if i%3 == 1 {
-				wantLeader(t, srv, seen, "")
-			}
-			end()
-			isOver(t, "a context that ends", seen)
-		}
+		endWithTheirContexts(t, e.Observe)
 		expectEqual(t, logs.Len(), 0, "warnings of observers that have ended")
 		stays := e.Observe(t.Context())
 		wantLeader(t, srv, stays, "")

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -206,18 +205,7 @@ func TestWatchersEnd(t *testing.T) {
 			eventstest.Must(t, err)
 		}
 		stays := c.Mutex(lockPath).Watch(t.Context())
-		for i := range 100 { // before, during and after the first look
-			short, end := context.WithCancel(t.Context())
-			if i%3 == 0 {
-				end()
-			}
-			seen := mutexes(c, lockPath, "/other").Watch(short)
-			if i%3 == 1 {
-				synctest.Wait()
-			}
-			end()
-			isOver(t, "a context that ends", seen)
-		}
+		endWithTheirContexts(t, mutexes(c, lockPath, "/other").Watch)
 		expect(t, logs.Len() == 0, "watchers that have ended led to %d warnings, want none", logs.Len())
 		isOver(t, "no path", c.Mutex("service").Watch(t.Context()))
 		isOver(t, "an option of another kind", c.Mutex(lockPath, coordinator.AdoptSize()).Watch(t.Context()))
