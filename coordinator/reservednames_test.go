@@ -203,6 +203,7 @@ func wantComponent(t *testing.T, text string) (component string) {
 	return c
 }
 
+// TestPathEscapeMakesOneComponentOfAnyText, the same one in every version.
 func TestPathEscapeMakesOneComponentOfAnyText(t *testing.T) {
 	texts := map[string]string{}
 	for _, text := range awkward() {
@@ -213,7 +214,10 @@ func TestPathEscapeMakesOneComponentOfAnyText(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "%", "a b/c": "a%20b%2Fc", "orders-2026": "orders-2026", "..": ".%2E", "locks": "lock%73", "r.holder": "r.holde%72",
-		"lock-0000000000": "lock-000000000%30", "12345678": "12345678",
+		"lock-0000000000": "lock-000000000%30", "12345678": "12345678", ".": "%2E", "...": "...",
+		"plain-1.example": "plain-1.example", "*.example": "%2A.example", "acme%2Fv02": "acme%252Fv02",
+		"acme/v02/a@b.json": "acme%2Fv02%2Fa@b.json", "\x00\x7f": "%00%7F", " \n": "%20%0A",
+		"🔒": "%F0%9F%94%92", "\xff\xfe": "%FF%FE",
 		strings.Repeat("a", 200): strings.Repeat("a", 200),
 	} {
 		expectEqual(t, coordinator.PathEscape(text), want, "PathEscape(%q)", text)
