@@ -23,19 +23,17 @@ import (
 // watchable is a handle with a queue.
 type watchable = handle
 
-// watchables returns a handle of each kind.
-func watchables() map[string]func(c *coordinator.Coordinator) handle {
-	return map[string]func(c *coordinator.Coordinator) handle{
-		"mutex":     func(c *coordinator.Coordinator) handle { return c.Mutex("/watched/mutex") },
-		"reader":    func(c *coordinator.Coordinator) handle { return c.ReadWrite("/watched/reader").Read() },
-		"writer":    func(c *coordinator.Coordinator) handle { return c.ReadWrite("/watched/writer").Write() },
-		"semaphore": func(c *coordinator.Coordinator) handle { return c.Semaphore("/watched/permits", 2) },
-		"election":  func(c *coordinator.Coordinator) handle { return c.Election("/watched/lead") },
-		"unfair":    func(c *coordinator.Coordinator) handle { return c.Unfair("/watched/node") },
-		"multi": func(c *coordinator.Coordinator) handle {
-			return c.Multi(c.Mutex("/watched/b"), c.ReadWrite("/watched/a").Read())
-		},
-	}
+// watchables make a handle of each kind.
+var watchables = map[string]func(c *coordinator.Coordinator) handle{
+	"mutex":     func(c *coordinator.Coordinator) handle { return c.Mutex("/watched/mutex") },
+	"reader":    func(c *coordinator.Coordinator) handle { return c.ReadWrite("/watched/reader").Read() },
+	"writer":    func(c *coordinator.Coordinator) handle { return c.ReadWrite("/watched/writer").Write() },
+	"semaphore": func(c *coordinator.Coordinator) handle { return c.Semaphore("/watched/permits", 2) },
+	"election":  func(c *coordinator.Coordinator) handle { return c.Election("/watched/lead") },
+	"unfair":    func(c *coordinator.Coordinator) handle { return c.Unfair("/watched/node") },
+	"multi": func(c *coordinator.Coordinator) handle {
+		return c.Multi(c.Mutex("/watched/b"), c.ReadWrite("/watched/a").Read())
+	},
 }
 
 // wantQueue fails the test unless the watcher just received the queue that Queue returns,
@@ -55,7 +53,7 @@ func wantQueue(t *testing.T, h handle, seen <-chan []events.Contender, n int) []
 // contender joins, is granted the lock or leaves, when the path is removed or created
 // again, and in the next session.
 func TestWatch(t *testing.T) {
-	for kind, handle := range watchables() {
+	for kind, handle := range watchables {
 		coordtest.Case(t, kind, func(t *testing.T, srv *zktest.Server) {
 			c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			h, theirs := handle(c), handle(other)
@@ -102,7 +100,7 @@ func TestWatch(t *testing.T) {
 // TestWatchAtEachStep makes a change before each request of a watcher. At the end, the
 // watcher has received the current queue.
 func TestWatchAtEachStep(t *testing.T) {
-	for kind, handle := range watchables() {
+	for kind, handle := range watchables {
 		for _, meanwhile := range []string{"cut before", "cut after", "expired", "join", "leave", "path"} {
 			for step, requests := int32(1), int32(1); requests >= step; step++ {
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
@@ -235,7 +233,7 @@ func TestWatchersEnd(t *testing.T) {
 // each kind. A watcher at each server receives the last queue.
 func realWatch(t *testing.T, e *ensemble.Ensemble) {
 	rounds, ctx := eventstest.Amount(10, 40), coordtest.RealContext(t)
-	for kind, handle := range watchables() {
+	for kind, handle := range watchables {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			watching, end := context.WithCancel(ctx)
