@@ -56,24 +56,31 @@ func isOver[T any](t *testing.T, what string, seen <-chan T) {
 	expect(t, closed, "%s: the channel is open, want it closed", what)
 }
 
+// endWithTheirContexts begins observers or watchers whose contexts end before, during and
+// after the first look, and wants their channels closed.
+func endWithTheirContexts[T any](t *testing.T, begin func(ctx context.Context) <-chan T) {
+	t.Helper()
+	for i := range 100 {
+		ctx, end := context.WithCancel(t.Context())
+		if i%3 == 0 {
+			end()
+		}
+		seen := begin(ctx)
+		if i%3 == 1 {
+			synctest.Wait()
+		}
+		end()
+		isOver(t, "a context that ends", seen)
+	}
+}
+
 // TestObserversEnd with their context, with the coordinator, and if the path cannot be
 // read: the channel is closed.
 func TestObserversEnd(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 		c, logs := logged(t, srv, zap.WarnLevel)
 		e := c.Election(electionPath)
-		for i := range 100 { // before, during and after the first look
-			short, end := context.WithCancel(t.Context())
-			if i%3 == 0 {
-				end()
-			}
-			seen := e.Observe(short)
-			if i%3 == 1 {
-				wantLeader(t, srv, seen, "")
-			}
-			end()
-			isOver(t, "a context that ends", seen)
-		}
+		endWithTheirContexts(t, e.Observe)
 		expectEqual(t, logs.Len(), 0, "warnings of observers that have ended")
 		stays := e.Observe(t.Context())
 		wantLeader(t, srv, stays, "")
@@ -178,7 +185,7 @@ func TestObserveAtEachStep(t *testing.T) {
 	begun := [][]string{nil, {"join", "join", "leave"}, {"path"}, {"join"}, {"join", "join", "join"}}
 	for _, at := range begun[:eventstest.Amount(2, len(begun))] {
 		for _, then := range moves {
-			for _, meanwhile := range append([]string{"cut before", "cut after", "expire"}, moves...) {
+			for _, meanwhile := range append([]string{"cut before", "cut after", "expired"}, moves...) {
 				for step, requests := int32(1), int32(1); requests >= step; step++ {
 					coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 						h := &hustings{t: t, srv: srv}
@@ -186,18 +193,12 @@ func TestObserveAtEachStep(t *testing.T) {
 							h.move(how)
 						}
 						c := coordtest.Connect(t, srv)
-						strikes := func(_ *zktest.Server, session int64) zktest.Action {
-							switch meanwhile {
-							case "cut before":
-								return zktest.CutBefore()
-							case "cut after":
-								return zktest.CutAfter()
-							case "expire":
-								_ = srv.Expire(session)
-							default:
+						strikes := mishaps()[meanwhile]
+						if strikes == nil {
+							strikes = func(*zktest.Server, int64) zktest.Action {
 								h.move(meanwhile)
+								return zktest.Pass()
 							}
-							return zktest.Pass()
 						}
 						seen := strikeNth(srv, step, strikes, isA(zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren2))
 						wantTheTruth(t, h, c, then)

@@ -92,7 +92,7 @@ func TestRealNamesOfContenders(t *testing.T) {
 	s := onARealServer(t)
 	namedLikeAContender(t, s)
 	c := s.connect()
-	for _, text := range awkward() {
+	for _, text := range awkward {
 		tenant, job := "/tenants/"+coordinator.PathEscape(text), "/jobs/"+coordinator.PathEscape(text)
 		for path, l := range map[string]coordinator.Handle{
 			tenant: c.Semaphore(tenant, 1), job: c.Mutex(job, coordinator.DetectCrash()),
@@ -103,7 +103,7 @@ func TestRealNamesOfContenders(t *testing.T) {
 		}
 	}
 	there, _, err := s.raw.Children(s.root + "/tenants")
-	expect(t, err == nil && len(there) == len(awkward()), "%d texts have %d paths, %v; want one each", len(awkward()), len(there), err)
+	expect(t, err == nil && len(there) == len(awkward), "%d texts have %d paths, %v; want one each", len(awkward), len(there), err)
 }
 
 // besideASemaphore acquires locks at the parts of semaphores, in the semaphores' process
@@ -169,16 +169,14 @@ func TestNoNodeStaysInASemaphore(t *testing.T) {
 
 func TestRealPartsOfASemaphore(t *testing.T) { besideASemaphore(t, onARealServer(t)) }
 
-// awkward returns texts that have a meaning in a directory, or cannot be a component as
-// they are.
-func awkward() []string {
-	return []string{
-		"", ".", "..", "/", "a/b", "a%2Fb", "%", "%~", "%2E", "\x00", "\xff\xfe", "ü🔒", "plain-1.example", " \n",
-		"locks", "leases", "size", "zookeeper", ".holder", "r.holder", "lock-0000000000", "r/lock-0000000000", "x-1-0000000001",
-		"lock--2147483648", "lock--000000005", "__READ__0000000001", "_c_4f1c0a52-lease-0000000000", "latch-0000000007", "1234567890", "thread-1234567890",
-		strings.Repeat("a", 200), strings.Repeat("a", 201), strings.Repeat("ü", 34), strings.Repeat("ü", 100), strings.Repeat("ü", 101), strings.Repeat("9", 300),
-		strings.Repeat("a", 199) + "/", strings.Repeat("a", 190) + "0000000000",
-	}
+// awkward has texts that have a meaning in a directory, or cannot be a component as they
+// are.
+var awkward = []string{
+	"", ".", "..", "/", "a/b", "a%2Fb", "%", "%~", "%2E", "\x00", "\xff\xfe", "ü🔒", "plain-1.example", " \n",
+	"locks", "leases", "size", "zookeeper", ".holder", "r.holder", "lock-0000000000", "r/lock-0000000000", "x-1-0000000001",
+	"lock--2147483648", "lock--000000005", "__READ__0000000001", "_c_4f1c0a52-lease-0000000000", "latch-0000000007", "1234567890", "thread-1234567890",
+	strings.Repeat("a", 200), strings.Repeat("a", 201), strings.Repeat("ü", 34), strings.Repeat("ü", 100), strings.Repeat("ü", 101), strings.Repeat("9", 300),
+	strings.Repeat("a", 199) + "/", strings.Repeat("a", 190) + "0000000000",
 }
 
 // numbered matches names as servers number them, which may be contenders of an unknown
@@ -203,9 +201,10 @@ func wantComponent(t *testing.T, text string) (component string) {
 	return c
 }
 
+// TestPathEscapeMakesOneComponentOfAnyText, the same one in every version.
 func TestPathEscapeMakesOneComponentOfAnyText(t *testing.T) {
 	texts := map[string]string{}
-	for _, text := range awkward() {
+	for _, text := range awkward {
 		c := wantComponent(t, text)
 		other, twice := texts[c]
 		expect(t, !twice, "%q and %q both become %q", other, text, c)
@@ -213,7 +212,10 @@ func TestPathEscapeMakesOneComponentOfAnyText(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "%", "a b/c": "a%20b%2Fc", "orders-2026": "orders-2026", "..": ".%2E", "locks": "lock%73", "r.holder": "r.holde%72",
-		"lock-0000000000": "lock-000000000%30", "12345678": "12345678",
+		"lock-0000000000": "lock-000000000%30", "12345678": "12345678", ".": "%2E", "...": "...",
+		"plain-1.example": "plain-1.example", "*.example": "%2A.example", "acme%2Fv02": "acme%252Fv02",
+		"acme/v02/a@b.json": "acme%2Fv02%2Fa@b.json", "\x00\x7f": "%00%7F", " \n": "%20%0A",
+		"🔒": "%F0%9F%94%92", "\xff\xfe": "%FF%FE",
 		strings.Repeat("a", 200): strings.Repeat("a", 200),
 	} {
 		expectEqual(t, coordinator.PathEscape(text), want, "PathEscape(%q)", text)
@@ -227,7 +229,7 @@ func TestPathEscapeMakesOneComponentOfAnyText(t *testing.T) {
 // FuzzPathEscape: every text has its own component, which no library takes for a
 // contender.
 func FuzzPathEscape(f *testing.F) {
-	for _, text := range awkward() {
+	for _, text := range awkward {
 		f.Add(text, text+"x")
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -21,19 +20,17 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// watchables returns a handle of each kind.
-func watchables() map[string]func(c *coordinator.Coordinator) handle {
-	return map[string]func(c *coordinator.Coordinator) handle{
-		"mutex":     func(c *coordinator.Coordinator) handle { return c.Mutex("/watched/mutex") },
-		"reader":    func(c *coordinator.Coordinator) handle { return c.ReadWrite("/watched/reader").Read() },
-		"writer":    func(c *coordinator.Coordinator) handle { return c.ReadWrite("/watched/writer").Write() },
-		"semaphore": func(c *coordinator.Coordinator) handle { return c.Semaphore("/watched/permits", 2) },
-		"election":  func(c *coordinator.Coordinator) handle { return c.Election("/watched/lead") },
-		"unfair":    func(c *coordinator.Coordinator) handle { return c.Unfair("/watched/node") },
-		"multi": func(c *coordinator.Coordinator) handle {
-			return c.Multi(c.Mutex("/watched/b"), c.ReadWrite("/watched/a").Read())
-		},
-	}
+// watchables make a handle of each kind.
+var watchables = map[string]func(c *coordinator.Coordinator) handle{
+	"mutex":     func(c *coordinator.Coordinator) handle { return c.Mutex("/watched/mutex") },
+	"reader":    func(c *coordinator.Coordinator) handle { return c.ReadWrite("/watched/reader").Read() },
+	"writer":    func(c *coordinator.Coordinator) handle { return c.ReadWrite("/watched/writer").Write() },
+	"semaphore": func(c *coordinator.Coordinator) handle { return c.Semaphore("/watched/permits", 2) },
+	"election":  func(c *coordinator.Coordinator) handle { return c.Election("/watched/lead") },
+	"unfair":    func(c *coordinator.Coordinator) handle { return c.Unfair("/watched/node") },
+	"multi": func(c *coordinator.Coordinator) handle {
+		return c.Multi(c.Mutex("/watched/b"), c.ReadWrite("/watched/a").Read())
+	},
 }
 
 // wantQueue fails the test unless the watcher just received the queue that Queue returns,
@@ -53,7 +50,7 @@ func wantQueue(t *testing.T, h handle, seen <-chan []events.Contender, n int) []
 // contender joins, is granted the lock or leaves, when the path is removed or created
 // again, and in the next session.
 func TestWatch(t *testing.T) {
-	for kind, handle := range watchables() {
+	for kind, handle := range watchables {
 		coordtest.Case(t, kind, func(t *testing.T, srv *zktest.Server) {
 			c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
 			h, theirs := handle(c), handle(other)
@@ -100,8 +97,8 @@ func TestWatch(t *testing.T) {
 // TestWatchAtEachStep makes a change before each request of a watcher. At the end, the
 // watcher has received the current queue.
 func TestWatchAtEachStep(t *testing.T) {
-	for kind, handle := range watchables() {
-		for _, meanwhile := range []string{"cut before", "cut after", "expire", "join", "leave", "path"} {
+	for kind, handle := range watchables {
+		for _, meanwhile := range []string{"cut before", "cut after", "expired", "join", "leave", "path"} {
 			for step, requests := int32(1), int32(1); requests >= step; step++ {
 				coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
 					c, other := coordtest.Connect(t, srv), coordtest.Connect(t, srv)
@@ -110,21 +107,16 @@ func TestWatchAtEachStep(t *testing.T) {
 						coordtest.End(first)
 						srv.Reap()
 					}
-					strikes := func(_ *zktest.Server, session int64) zktest.Action {
-						switch meanwhile {
-						case "cut before":
-							return zktest.CutBefore()
-						case "cut after":
-							return zktest.CutAfter()
-						case "expire":
-							_ = srv.Expire(session)
-							return zktest.Pass()
-						case "leave":
-							go first.Release()
-						default:
-							go handle(other).Acquire(t.Context())
+					strikes := mishaps()[meanwhile]
+					if strikes == nil {
+						strikes = func(*zktest.Server, int64) zktest.Action {
+							if meanwhile == "leave" {
+								go first.Release()
+							} else {
+								go handle(other).Acquire(t.Context())
+							}
+							return zktest.Delay(time.Second)
 						}
-						return zktest.Delay(time.Second)
 					}
 					reads := of(c.SessionID(), zktest.OpExists, zktest.OpGetData, zktest.OpGetChildren2)
 					asked := strikeNth(srv, step, strikes, reads)
@@ -208,18 +200,7 @@ func TestWatchersEnd(t *testing.T) {
 			eventstest.Must(t, err)
 		}
 		stays := c.Mutex(lockPath).Watch(t.Context())
-		for i := range 100 { // before, during and after the first look
-			short, end := context.WithCancel(t.Context())
-			if i%3 == 0 {
-				end()
-			}
-			seen := mutexes(c, lockPath, "/other").Watch(short)
-			if i%3 == 1 {
-				synctest.Wait()
-			}
-			end()
-			isOver(t, "a context that ends", seen)
-		}
+		endWithTheirContexts(t, mutexes(c, lockPath, "/other").Watch)
 		expect(t, logs.Len() == 0, "watchers that have ended led to %d warnings, want none", logs.Len())
 		isOver(t, "no path", c.Mutex("service").Watch(t.Context()))
 		isOver(t, "an option of another kind", c.Mutex(lockPath, coordinator.AdoptSize()).Watch(t.Context()))
@@ -249,7 +230,7 @@ func TestWatchersEnd(t *testing.T) {
 // each kind. A watcher at each server receives the last queue.
 func realWatch(t *testing.T, e *ensemble.Ensemble) {
 	rounds, ctx := eventstest.Amount(10, 40), coordtest.RealContext(t)
-	for kind, handle := range watchables() {
+	for kind, handle := range watchables {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			watching, end := context.WithCancel(ctx)

@@ -83,11 +83,16 @@ type pageOf struct {
 	moments []moment
 }
 
-// visit opens a page. A slow one reads only when the test lets it.
-func visit(b *Board, slow bool) *pageOf { return visitAs(b, "/events", "", slow) }
+// visit opens a page until the end of the test. A slow one reads only when the test lets
+// it.
+func visit(t *testing.T, b *Board, slow bool) *pageOf {
+	t.Helper()
+	return visitAs(t, b, "/events", "", slow)
+}
 
-func visitAs(b *Board, at, authorization string, slow bool) *pageOf {
-	ctx, leave := context.WithCancel(context.Background())
+func visitAs(t *testing.T, b *Board, at, authorization string, slow bool) *pageOf {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
 	p := &pageOf{leave: leave, ended: make(chan struct{}), overdue: make(chan struct{})}
 	p.header, p.locks = http.Header{}, map[string]lockView{}
 	if slow {
@@ -217,8 +222,7 @@ func (p *pageOf) end() {
 func TestAPageShowsChangesWithinASecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
 		ann := hold(t, c, "/locks/a", "ann")
-		p := visit(boardOf(t, c), false)
-		defer p.leave()
+		p := visit(t, boardOf(t, c), false)
 		synctest.Wait()
 		eventstest.Equal(t, p.shows(), "/locks/a: ann*", "at first")
 		bob := acquire(t, connect(t, server), "/locks/a", "bob")
@@ -240,8 +244,7 @@ func TestAPageShowsChangesWithinASecond(t *testing.T) {
 func TestWithInterval(t *testing.T) {
 	const between = time.Minute
 	inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-		p := visit(boardOf(t, c, WithInterval(between)), false)
-		defer p.leave()
+		p := visit(t, boardOf(t, c, WithInterval(between)), false)
 		synctest.Wait()
 		acquire(t, c, "/locks/a", "ann")
 		time.Sleep(between - time.Second)
@@ -268,7 +271,7 @@ func TestTwentyPagesCostZooKeeperWhatOneCosts(t *testing.T) {
 		count := func(viewers int) int64 {
 			var all []*pageOf
 			for range viewers {
-				all = append(all, visit(b, false))
+				all = append(all, visit(t, b, false))
 			}
 			// The first looks read everything, and the watches read it once more, at the
 			// bounded rate and half of the time. The last 50 ms keep a look from
@@ -301,9 +304,7 @@ func TestASlowPageHoldsUpNoOtherAndMissesWhatIsOutdated(t *testing.T) {
 	const soon = time.Second + 2*rest // a queue that keeps changing is read once in a probe interval
 	inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 		b := boardOf(t, c)
-		slow, fast := visit(b, true), visit(b, false)
-		defer slow.leave()
-		defer fast.leave()
+		slow, fast := visit(t, b, true), visit(t, b, false)
 		for i := range 50 {
 			a := hold(t, c, "/locks/a", fmt.Sprint("ann", i))
 			time.Sleep(soon)
@@ -329,18 +330,16 @@ func TestStreamsEndAtOnceWith(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
 			b := boardOf(t, c)
-			pages := []*pageOf{visit(b, false), visit(b, true)}
+			pages := []*pageOf{visit(t, b, false), visit(t, b, true)}
 			time.Sleep(5 * time.Second)
 			ended := time.Now()
 			end(b, c)
 			for i, p := range pages {
 				<-p.ended
 				eventstest.Equal(t, time.Since(ended), 0, "%s: the end of the stream of page %d", name, i)
-				p.leave()
 			}
-			late := visit(b, false)
+			late := visit(t, b, false)
 			<-late.ended
-			late.leave()
 			eventstest.Equal(t, late.status, http.StatusServiceUnavailable, "%s: a later stream", name)
 		})
 	}
@@ -349,8 +348,7 @@ func TestStreamsEndAtOnceWith(t *testing.T) {
 func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
 		hold(t, c, "/locks/a", "ann")
-		p := visit(boardOf(t, c), false)
-		defer p.leave()
+		p := visit(t, boardOf(t, c), false)
 		time.Sleep(time.Second)
 		server.Down(true)
 		time.Sleep(time.Second)
@@ -371,8 +369,7 @@ func TestWithoutAConnectionThePageSaysSo(t *testing.T) {
 // multi-lock is shown at its first member below the root.
 func TestTheTimelineIsOfLocksBelowTheRoot(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *zktest.Server, c *coordinator.Coordinator) {
-		p := visit(boardOf(t, c), false)
-		defer p.leave()
+		p := visit(t, boardOf(t, c), false)
 		synctest.Wait()
 		for _, path := range []string{"/private/a", "/locksmith", "/locks", "/locks/a"} {
 			hold(t, c, path, "ann")
@@ -402,8 +399,7 @@ func TestTheEndsOfThisProcessAreShownOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
 		hold(t, c, "/locks/a", "ann")
 		acquire(t, c, "/locks/a", "bob")
-		p := visit(boardOf(t, c), false)
-		defer p.leave()
+		p := visit(t, boardOf(t, c), false)
 		time.Sleep(3 * time.Second)
 		eventstest.Must(t, server.Expire(c.SessionID()))
 		time.Sleep(10 * time.Second)
@@ -418,8 +414,7 @@ func TestALeaseIsShownWhileItLasts(t *testing.T) {
 	coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) {
 		lease := new(Lease)
 		c := connect(t, server, coordinator.WithHooks(lease))
-		p := visit(boardOf(t, c, WithLease(lease)), false)
-		defer p.leave()
+		p := visit(t, boardOf(t, c, WithLease(lease)), false)
 		time.Sleep(3 * time.Second)
 		l := *p.last().Lease
 		eventstest.Expect(t, l.Of >= 5000 && l.Of <= 10_000 && l.Left >= l.Of/4, "the lease of 10 s: %+v", l)
@@ -441,7 +436,7 @@ func TestWhatWasSeenIsForgottenAfterTheLastPage(t *testing.T) {
 			return len(b.state.locks) + len(b.state.order)
 		}
 		for range 3 {
-			p := visit(b, false)
+			p := visit(t, b, false)
 			time.Sleep(2 * patience)
 			eventstest.Equal(t, p.shows(), "/locks/a: ann*", "an open page")
 			eventstest.Equal(t, known(), 2, "what is known with an open page")
@@ -451,8 +446,7 @@ func TestWhatWasSeenIsForgottenAfterTheLastPage(t *testing.T) {
 		eventstest.Expect(t, known() != 0, "what was seen is forgotten at once, want some time after")
 		time.Sleep(patience)
 		eventstest.Equal(t, known(), 0, "what is known long after the last page")
-		p := visit(b, false)
-		defer p.leave()
+		p := visit(t, b, false)
 		time.Sleep(time.Second)
 		eventstest.Equal(t, p.timeline(), "away", "opened again, there was no look")
 		eventstest.Equal(t, p.shows(), "/locks/a: ann*", "opened again")

@@ -193,18 +193,10 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 		early := ask(b, "POST", "/revoke", body("/locks/a", "5"), fine...)
 		eventstest.Equal(t, early.Code, 503, "a request before anybody has looked")
 		eventstest.Contains(t, early.Body.String(), "not found yet", "the same")
-		p, mine := visit(b, false), visitAs(b, "/events", "me", false)
-		defer p.leave()
-		defer mine.leave()
+		p, mine := visit(t, b, false), visitAs(t, b, "/events", "me", false)
 		time.Sleep(time.Second)
 		eventstest.Equal(t, p.last().Revoke, false, "a stranger's page has the button")
 		eventstest.Equal(t, mine.last().Revoke, true, "my page has the button")
-		id := map[string]string{}
-		p.mu.Lock()
-		for _, l := range p.locks {
-			id[l.Path] = l.ID
-		}
-		p.mu.Unlock()
 		with := func(header ...string) []string { return slices.Concat(fine, header) }
 		for name, test := range map[string]struct {
 			body   string
@@ -212,20 +204,20 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 			status int
 			text   string
 		}{
-			"a stranger":            {body(id["/locks/a"], "5"), with("Authorization", "you"), 403, "you may not"},
-			"another site":          {body(id["/locks/a"], "5"), with("Sec-Fetch-Site", "cross-site"), 403, "cross-origin"},
-			"an old browser's":      {body(id["/locks/a"], "5"), with("Sec-Fetch-Site", "", "Origin", "https://evil.example"), 403, "cross-origin"},
-			"a form":                {body(id["/locks/a"], "5"), with("Content-Type", "text/plain"), 415, "application/json"},
+			"a stranger":            {body("/locks/a", "5"), with("Authorization", "you"), 403, "you may not"},
+			"another site":          {body("/locks/a", "5"), with("Sec-Fetch-Site", "cross-site"), 403, "cross-origin"},
+			"an old browser's":      {body("/locks/a", "5"), with("Sec-Fetch-Site", "", "Origin", "https://evil.example"), 403, "cross-origin"},
+			"a form":                {body("/locks/a", "5"), with("Content-Type", "text/plain"), 415, "application/json"},
 			"no JSON":               {"lock=1", fine, 400, "want lock"},
 			"another charset":       {body("/locks/none", "5"), with("Content-Type", "application/json; charset=utf-8"), 404, "gone"},
-			"two requests in one":   {body(id["/locks/a"], "5") + "{}", fine, 400, "after the JSON object"},
+			"two requests in one":   {body("/locks/a", "5") + "{}", fine, 400, "after the JSON object"},
 			"too much":              {`{"lock":"` + strings.Repeat("1", 70_000) + `"}`, fine, 400, "want lock"},
-			"negative grace":        {body(id["/locks/a"], "-1"), fine, 400, "grace"},
-			"much grace":            {body(id["/locks/a"], "3601"), fine, 400, "grace"},
-			"a null grace":          {body(id["/locks/a"], "null"), fine, 400, "seconds of grace"}, // an empty field
-			"no grace":              {`{"lock":"` + id["/locks/a"] + `"}`, fine, 400, "seconds of grace"},
+			"negative grace":        {body("/locks/a", "-1"), fine, 400, "grace"},
+			"much grace":            {body("/locks/a", "3601"), fine, 400, "grace"},
+			"a null grace":          {body("/locks/a", "null"), fine, 400, "seconds of grace"}, // an empty field
+			"no grace":              {`{"lock":"/locks/a"}`, fine, 400, "seconds of grace"},
 			"an unknown lock":       {body("77", "5"), fine, 404, "gone"},
-			"a holder that is firm": {body(id["/locks/firm"], "5"), fine, 409, "a holder is not revocable: _c_"},
+			"a holder that is firm": {body("/locks/firm", "5"), fine, 409, "a holder is not revocable: _c_"},
 		} {
 			w := ask(b, "POST", "/revoke", test.body, test.header...)
 			eventstest.Equal(t, w.Code, test.status, "%s", name)
@@ -233,7 +225,7 @@ func TestOnlyTheAuthorisedRevoke(t *testing.T) {
 		}
 		eventstest.Equal(t, len(holder.Lost()), 0, "the lock was taken away by a request that was refused")
 		began := time.Now()
-		w := ask(b, "POST", "/revoke", body(id["/locks/a"], "5"), fine...)
+		w := ask(b, "POST", "/revoke", body("/locks/a", "5"), fine...)
 		eventstest.Equal(t, w.Code, http.StatusNoContent, "an authorised request")
 		lost := <-holder.Lost()
 		eventstest.Expect(t, time.Since(began) >= 5*time.Second, "it was lost after %v", time.Since(began))

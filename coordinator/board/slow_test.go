@@ -21,8 +21,7 @@ import (
 func TestAProgramThatDoesNotReadCostsNoLooks(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		b, asked := watchedBoard(t, zktest.Start(t))
-		p := visitAs(b, "/queues.json", "", true)
-		defer p.leave()
+		p := visitAs(t, b, "/queues.json", "", true)
 		time.Sleep(2 * time.Second)
 		n := asked.in(10 * time.Second)
 		eventstest.Expect(t, n <= 10, "%d requests while the answer is being written, want the session's own", n)
@@ -37,13 +36,13 @@ func TestAPageThatOpensShowsALookOfNow(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
 		ann := acquire(t, c, "/locks/a", "ann")
 		b := boardOf(t, c)
-		p := visit(b, false)
+		p := visit(t, b, false)
 		time.Sleep(time.Second)
 		p.end()
 		ann.Release()
 		for _, away := range []time.Duration{2 * time.Second, time.Hour} {
 			time.Sleep(away)
-			p, opened := visit(b, false), time.Now()
+			p, opened := visit(t, b, false), time.Now()
 			time.Sleep(time.Second)
 			p.end()
 			first := p.updates[0]
@@ -53,8 +52,7 @@ func TestAPageThatOpensShowsALookOfNow(t *testing.T) {
 		}
 		server.Down(true)
 		time.Sleep(time.Second)
-		p = visit(b, false)
-		defer p.leave()
+		p = visit(t, b, false)
 		time.Sleep(time.Second)
 		eventstest.Expect(t, p.count() != 0 && p.last().State == "suspended",
 			"opened without a connection: %d updates in a second, want one that says so", p.count())

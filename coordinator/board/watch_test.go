@@ -34,8 +34,7 @@ func TestALockThatWasFoundIsWatched(t *testing.T) {
 		enter(both.Read(), "ben")
 		enter(other.Semaphore("/locks/s", 1), "cid")
 		enter(other.Unfair("/locks/u"), "dan")
-		p := visit(boardOf(t, c, WithInterval(time.Hour)), false)
-		defer p.leave()
+		p := visit(t, boardOf(t, c, WithInterval(time.Hour)), false)
 		time.Sleep(time.Hour + time.Minute) // the second look starts the watches
 		enter(other.Mutex("/locks/m"), "eve")
 		enter(both.Write(), "fay")
@@ -64,34 +63,31 @@ func TestALockThatWasFoundIsWatched(t *testing.T) {
 func TestGrantsDuringAnOutageWereNotSeen(t *testing.T) {
 	// The short one is over soon after the client has noticed it.
 	for _, outage := range []time.Duration{12 * time.Second, time.Minute} {
-		coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) { grantsDuringAnOutage(t, server, outage) })
+		coordtest.Bubble(t, func(t *testing.T, server *zktest.Server) {
+			other, c := connect(t, server), connect(t, server)
+			ann := acquire(t, other, "/locks/a", "ann")
+			acquire(t, other, "/locks/a", "bob")
+			cid := acquire(t, other, "/locks/c", "cid")
+			p := visit(t, boardOf(t, c), false)
+			time.Sleep(5 * time.Second)
+			server.Mute(c.SessionID(), true)
+			time.Sleep(time.Second)
+			ann.Release()
+			cid.Release()
+			time.Sleep(outage - time.Second)
+			server.Mute(c.SessionID(), false)
+			time.Sleep(time.Minute)
+			eventstest.Equal(t, p.shows(), "/locks/a: bob*", "after an outage")
+			held := p.locks["/locks/a"].Contenders[0].Held
+			eventstest.Expect(t, held == nil, "its grant was seen at %v, want unknown", held)
+			for _, not := range []string{"granted", "left"} {
+				eventstest.Expect(t, !strings.Contains(p.timeline(), not), "the timeline has %q: %s", not, p.timeline())
+			}
+			acquire(t, other, "/locks/a", "dan")
+			time.Sleep(5 * time.Second)
+			eventstest.Contains(t, p.timeline(), "queued dan", "the timeline afterwards")
+		})
 	}
-}
-
-func grantsDuringAnOutage(t *testing.T, server *zktest.Server, outage time.Duration) {
-	other, c := connect(t, server), connect(t, server)
-	ann := acquire(t, other, "/locks/a", "ann")
-	acquire(t, other, "/locks/a", "bob")
-	cid := acquire(t, other, "/locks/c", "cid")
-	p := visit(boardOf(t, c), false)
-	defer p.leave()
-	time.Sleep(5 * time.Second)
-	server.Mute(c.SessionID(), true)
-	time.Sleep(time.Second)
-	ann.Release()
-	cid.Release()
-	time.Sleep(outage - time.Second)
-	server.Mute(c.SessionID(), false)
-	time.Sleep(time.Minute)
-	eventstest.Equal(t, p.shows(), "/locks/a: bob*", "after an outage")
-	eventstest.Expect(t, p.locks["/locks/a"].Contenders[0].Held == nil, "its grant was seen at %v, want unknown",
-		p.locks["/locks/a"].Contenders[0].Held)
-	for _, not := range []string{"granted", "left"} {
-		eventstest.Expect(t, !strings.Contains(p.timeline(), not), "the timeline has %q: %s", not, p.timeline())
-	}
-	acquire(t, other, "/locks/a", "dan")
-	time.Sleep(5 * time.Second)
-	eventstest.Contains(t, p.timeline(), "queued dan", "the timeline afterwards")
 }
 
 // TestAnOutageEndsWhileNoPageIsOpen: changes are seen again when there is a page again.
@@ -100,15 +96,14 @@ func TestAnOutageEndsWhileNoPageIsOpen(t *testing.T) {
 		other, b := connect(t, server), boardOf(t, c)
 		ann := acquire(t, other, "/locks/a", "ann")
 		acquire(t, other, "/locks/a", "bob")
-		p := visit(b, false)
+		p := visit(t, b, false)
 		time.Sleep(5 * time.Second)
 		server.Mute(c.SessionID(), true)
 		time.Sleep(9 * time.Second)
 		p.end()
 		server.Mute(c.SessionID(), false)
 		time.Sleep(20 * time.Second)
-		p = visit(b, false)
-		defer p.leave()
+		p = visit(t, b, false)
 		time.Sleep(5 * time.Second)
 		ann.Release()
 		time.Sleep(5 * time.Second)
@@ -123,8 +118,7 @@ func TestAWatchedLockIsReadNowAndThen(t *testing.T) {
 		other := connect(t, server)
 		ann := acquire(t, other, "/locks/a", "ann")
 		b, asked := watchedBoard(t, server)
-		p := visit(b, false)
-		defer p.leave()
+		p := visit(t, b, false)
 		time.Sleep(time.Minute)
 		n := asked.in(10 * time.Second) // a listing of /locks in each of 20 looks, and the session's own
 		eventstest.Expect(t, n <= 40, "%d requests in 10 s for one watched lock, want 40 at most", n)
@@ -151,8 +145,7 @@ func TestLocksBeyondTheWatchedAreRead(t *testing.T) {
 		}
 		queue()
 		time.Sleep(10 * time.Second)
-		p := visit(b, false)
-		defer p.leave()
+		p := visit(t, b, false)
 		time.Sleep(time.Minute)
 		queue()
 		time.Sleep(time.Minute)
@@ -172,8 +165,7 @@ func TestALockThatCannotBeWatchedIsRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, c *coordinator.Coordinator) {
 		other, b := connect(t, server), boardOf(t, c)
 		acquire(t, other, "/locks/a", "ann")
-		p := visit(b, false)
-		defer p.leave()
+		p := visit(t, b, false)
 		time.Sleep(time.Minute)
 		b.mu.Lock()
 		for _, w := range b.state.watched {
@@ -197,8 +189,7 @@ func TestALargeTreeIsShownAsItIsSearched(t *testing.T) {
 		ann := acquire(t, connect(t, server), "/locks/a", "ann")
 		acquire(t, connect(t, server), "/locks/y/z", "zoe")
 		b, asked := watchedBoard(t, server)
-		p, opened := visit(b, false), time.Now()
-		defer p.leave()
+		p, opened := visit(t, b, false), time.Now()
 		time.Sleep(3 * time.Second)
 		eventstest.Equal(t, p.shows(), "/locks/a: ann*", "3 s after it was opened")
 		eventstest.Expect(t, p.last().Nodes != 0, "3 s after it was opened no node is searched, want some")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -194,9 +193,7 @@ func (r *rig) admit(by *actors.Lock) *actors.Lock { return by.Admit(r.config()) 
 func (r *rig) deleted() {
 	r.t.Helper()
 	r.over = true
-	if n := r.requests(recipes.OpDelete); n != 1 {
-		r.t.Errorf("%d requests for the node to go, want 1", n)
-	}
+	eventstest.Equal(r.t, r.requests(recipes.OpDelete), 1, "requests for the node to go")
 	r.say(recipes.Deleted{Epoch: epoch})
 }
 
@@ -229,9 +226,7 @@ func TestNoTurnIsEnteredAfterTheEndOfTheLease(t *testing.T) {
 			}
 			inner.Fail(errors.New("not started"))
 			ends(r, holder)
-			if r.admit(holder) != nil {
-				t.Errorf("%s: a lock is entered again, want none", name)
-			}
+			eventstest.Expect(t, r.admit(holder) == nil, "%s: a lock is entered again, want none", name)
 			holder.Withdraw(recipes.WhyReleased)
 		})
 	}
@@ -249,14 +244,12 @@ func TestNoTurnIsTakenAfterALoss(t *testing.T) {
 		}
 		heard := false
 		outer.OnEnd(func(error) {
-			if heard = true; inner.Holding() {
-				t.Error("after the loss the inner lock holds")
-			}
+			heard = true
+			eventstest.Expect(t, !inner.Holding(), "after the loss the inner lock holds")
 		})
 		r.say(recipes.LeaseRanOut{})
-		if !heard || !isOver(outer) || !isOver(inner) {
-			t.Errorf("told: %v, over: %v and %v; want all of it", heard, isOver(outer), isOver(inner))
-		}
+		eventstest.Expect(t, heard && isOver(outer) && isOver(inner),
+			"told: %v, over: %v and %v; want all of it", heard, isOver(outer), isOver(inner))
 	})
 }
 
@@ -293,9 +286,7 @@ func TestAUseAfterALossSaysWhy(t *testing.T) {
 		inner.Start(t.Context(), 0, actors.Want{})
 		synctest.Wait()
 		r.say(recipes.LeaseRanOut{})
-		if err := <-ending; err == nil {
-			t.Error("the use of a lost lock shows no loss, want one")
-		}
+		eventstest.Expect(t, <-ending != nil, "the use of a lost lock shows no loss, want one")
 	})
 }
 
@@ -313,9 +304,7 @@ func TestTheEndComesAfterTheLoss(t *testing.T) {
 				said = append(said, fmt.Sprintf("%T", ev))
 			}
 		}
-		if want := []string{"events.Grant", "events.Lost", "events.Ended"}; !slices.Equal(said, want) {
-			t.Errorf("the stream has %v, want %v", said, want)
-		}
+		eventstest.Equal(t, said, []string{"events.Grant", "events.Lost", "events.Ended"}, "the stream")
 	})
 }
 
@@ -339,13 +328,9 @@ func TestATurnHearsNothingBeforeItIsStarted(t *testing.T) {
 				inner.Start(t.Context(), 0, actors.Want{})
 			}
 			synctest.Wait()
-			if got := inner.Err(); !errors.Is(got, want) {
-				t.Errorf("fails %v: ended with %v, want %v", fails, got, want)
-			}
+			eventstest.ErrorIs(t, inner.Err(), want, "fails %v: the end", fails)
 			r.deleted()
-			if r.gone != 3 {
-				t.Errorf("fails %v: nothing is left of %d acquisitions, want 3", fails, r.gone)
-			}
+			eventstest.Equal(t, r.gone, 3, "fails %v: acquisitions of which nothing is left", fails)
 		})
 	}
 }
@@ -367,9 +352,8 @@ func TestABoundBeforeARefusalIsTheEnd(t *testing.T) {
 		})
 		cancel(errors.New("enough"))
 		synctest.Wait()
-		if got := waits.Err(); !isOver(waits) || told == nil || !errors.Is(got, told) {
-			t.Errorf("it ended with %v, and the functions of OnEnd were told %v; want the same", got, told)
-		}
+		eventstest.Expect(t, isOver(waits) && told != nil && errors.Is(waits.Err(), told),
+			"it ended with %v, and the functions of OnEnd were told %v; want the same", waits.Err(), told)
 		r.over = true // it was never created
 	})
 }
@@ -396,9 +380,7 @@ func TestANodeRestsAfterALateClaim(t *testing.T) {
 					n++
 				}
 			}
-			if n != want {
-				t.Errorf("%s: the node rested %d times, want %d", when, n, want)
-			}
+			eventstest.Equal(t, n, want, "%s: how often the node rested", when)
 		}
 		rests(1, "idle")
 		withdrawn := r.waiter()
@@ -471,9 +453,7 @@ func TestAChangedDirectoryIsReadOnceAnInterval(t *testing.T) {
 		read() // there is none
 		r.say(armed[0])
 		r.mustTake(waits)
-		if want := []int{2, 2, 3, 3, 3, 4}; !slices.Equal(reads, want) {
-			t.Errorf("the directory was read %v times, want %v", reads, want)
-		}
+		eventstest.Equal(t, reads, []int{2, 2, 3, 3, 3, 4}, "how often the directory was read")
 	})
 }
 

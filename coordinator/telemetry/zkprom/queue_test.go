@@ -209,13 +209,9 @@ func TestALockThatMayNotBeReadHidesNoOther(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
 		server := zktest.Start(t)
 		eventstest.Must(t, server.Create("/locks/a/lock-0000000000", nil))
-		connect := func(options ...coordinator.Option) *coordinator.Coordinator {
-			c, err := coordinator.Connect(t.Context(), server.Addr(), append(options, server.Option())...)
-			eventstest.Must(t, err)
-			t.Cleanup(func() { eventstest.Check(t, c.Close()) })
-			return c
-		}
-		owner, c := connect(coordinator.WithAuth("digest", []byte("the:owner"))), connect()
+		owner := connect(t, t.Context(), server.Addr(), server.Option(),
+			coordinator.WithAuth("digest", []byte("the:owner")))
+		c := connect(t, t.Context(), server.Addr(), server.Option())
 		held := owner.Mutex("/locks", coordinator.ACL(zk.DigestACL(zk.PermAll, "the", "owner"))).Acquire(t.Context())
 		<-held.Granted()
 		shown := exposed(t, NewQueues(c, "/locks"))
@@ -235,9 +231,7 @@ func TestAScrapeExportsWhatIsKnown(t *testing.T) {
 		}
 		eventstest.Must(t, server.Create("/locks/a/lock-0000000000", nil))
 		eventstest.Must(t, server.Create("/locks/y/z/lock-0000000000", nil))
-		c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option())
-		eventstest.Must(t, err)
-		defer func() { eventstest.Check(t, c.Close()) }()
+		c := connect(t, t.Context(), server.Addr(), server.Option())
 		q := NewQueues(c, "/locks")
 		count := func() int { return server.Requests(zktest.OpGetChildren2) + server.Requests(zktest.OpGetData) }
 		begun := time.Now()

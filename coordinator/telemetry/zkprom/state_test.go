@@ -238,8 +238,8 @@ func TestWhatHooksTell(t *testing.T) {
 	}
 }
 
-// TestEachEventIsCountedOnce: an event of an acquisition changes no count of the session.
-// A new type of event needs a case here.
+// TestEachEventIsCountedOnce: an event of an acquisition changes no count of the session,
+// and an event of the session sets its state. A new type of event needs a case here.
 func TestEachEventIsCountedOnce(t *testing.T) {
 	cases := map[string]struct {
 		event events.Event
@@ -252,10 +252,10 @@ func TestEachEventIsCountedOnce(t *testing.T) {
 		"Requeued":       {events.Requeued{ID: 1}, "requeued_total{/a}=1"},
 		"Revoked":        {events.Revoked{ID: 1}, "revoked_total{/a}=1"},
 		"Contended":      {events.Contended{ID: 1}, ""}, // no metric
-		"Connected":      {events.Connected{}, "session_events_total{connected}=1"},
-		"Suspended":      {events.Suspended{}, "session_events_total{suspended}=1"},
-		"Resumed":        {events.Resumed{}, "session_events_total{resumed}=1"},
-		"SessionExpired": {events.SessionExpired{}, "session_events_total{expired}=1"},
+		"Connected":      {events.Connected{}, "session_events_total{connected}=1 session_state{connected}=1"},
+		"Suspended":      {events.Suspended{}, "session_events_total{suspended}=1 session_state{suspended}=1"},
+		"Resumed":        {events.Resumed{}, "session_events_total{resumed}=1 session_state{connected}=1"},
+		"SessionExpired": {events.SessionExpired{}, "session_events_total{expired}=1 session_state{connecting}=1"},
 	}
 	types := all(read(t, "../../../events/event.go"), `(?m)^func \((\w+)\) isEvent\(\)`)
 	eventstest.Equal(t, slices.Sorted(maps.Keys(cases)), slices.Sorted(maps.Keys(types)),

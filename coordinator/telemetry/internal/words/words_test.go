@@ -50,21 +50,6 @@ func TestThePageHasEachMetric(t *testing.T) {
 	eventstest.Expect(t, strings.Contains(prometheus, row), "the page has no row %q", row)
 }
 
-func TestTheStateOfTheSession(t *testing.T) {
-	for _, test := range []struct {
-		event       events.Event
-		state, name string
-	}{
-		{events.Connected{}, words.Connected, words.Connected},
-		{events.Suspended{}, words.Suspended, words.Suspended},
-		{events.Resumed{}, words.Connected, words.Resumed},
-		{events.SessionExpired{}, words.Connecting, words.Expired},
-	} {
-		state, name := words.SessionAfter(test.event)
-		eventstest.Equal(t, state+", "+name, test.state+", "+test.name, "after %T", test.event)
-	}
-}
-
 // TestLabelsOfPaths: below one parent, a limited number of locks have their own labels,
 // and one more replaces all of these by a common one.
 func TestLabelsOfPaths(t *testing.T) {
