@@ -106,16 +106,14 @@ func TestWatchIsOvertaken(t *testing.T) {
 	const path = "/locks/a"
 	for name, goesOn := range map[string]bool{"the directory is gone": true, "interrupted": false} {
 		eventstest.Bubble(t, func(t *testing.T) {
-			server := zktest.Start(t)
-			c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option())
-			eventstest.Must(t, err)
-			defer func() { eventstest.Check(t, c.Close()) }()
+			g := double(t)
+			c := g.coordinator(g.Option())
 			ctx, interrupt := context.WithCancel(t.Context())
 			var reads atomic.Int32
-			server.Intercept(func(r zktest.Request) zktest.Action {
+			g.Intercept(func(r zktest.Request) zktest.Action {
 				if r.Op == zktest.OpGetData && r.Path == path && reads.Add(1) == 3 {
 					if goesOn {
-						eventstest.Check(t, server.Delete(path))
+						eventstest.Check(t, g.Delete(path))
 					} else {
 						interrupt()
 					}
@@ -126,11 +124,11 @@ func TestWatchIsOvertaken(t *testing.T) {
 			watching := make(chan error, 1)
 			go func() { watching <- new(settings).watch(ctx, &out, c, path) }()
 			synctest.Wait()
-			eventstest.Must(t, server.Create(path, nil))
+			eventstest.Must(t, g.Create(path, nil))
 			time.Sleep(5 * time.Second)
 			eventstest.Expect(t, reads.Load() >= 3 && len(watching) == 0 == goesOn,
 				"%s: after %d reads, %d watches have ended", name, reads.Load(), len(watching))
-			eventstest.Must(t, server.Create(path+"/lock-0000000000", []byte("first")))
+			eventstest.Must(t, g.Create(path+"/lock-0000000000", []byte("first")))
 			time.Sleep(5 * time.Second)
 			interrupt()
 			eventstest.Must(t, <-watching)
@@ -143,16 +141,13 @@ func TestWatchIsOvertaken(t *testing.T) {
 // one.
 func TestElectWatchIsOvertaken(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option())
-		eventstest.Must(t, err)
-		defer func() { eventstest.Check(t, c.Close()) }()
-		leader := c.Election("/leader").Acquire(t.Context(), coordinator.Data([]byte("ann")))
-		_, err = leader.Wait(t.Context())
+		g := double(t)
+		c := g.coordinator(g.Option())
+		_, err := c.Election("/leader").Hold(t.Context(), coordinator.Data([]byte("ann")))
 		eventstest.Must(t, err)
 		ctx, interrupt := context.WithCancel(t.Context())
 		var refused atomic.Bool
-		server.Intercept(func(r zktest.Request) zktest.Action {
+		g.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Op == zktest.OpGetData && strings.HasPrefix(r.Path, "/leader/") && refused.CompareAndSwap(false, true) {
 				return zktest.Fail(zktest.NoAuth)
 			}
