@@ -273,8 +273,7 @@ func testExporter(t *testing.T, g *rig) {
 		eventstest.Must(t, err)
 	}
 	const kazoos = "/app/jobs/held/0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f__lock__0000000007"
-	_, err := client(t, g.servers).Create(kazoos, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	eventstest.Must(t, err)
+	create(t, client(t, g.servers), zk.FlagEphemeral, kazoos)
 
 	p, url := g.serves("exporter --interval 100ms --max-locks 2 /app")
 	page := shows(t, url,

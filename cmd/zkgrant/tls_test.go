@@ -142,14 +142,10 @@ func TestTheExporterReadsRenewedFiles(t *testing.T) {
 	g := double(parallel(t))
 	admin := client(t, g.servers)
 	eventstest.Must(t, admin.AddAuth("digest", []byte("ann:new")))
-	for _, node := range []string{"/locks", "/locks/a", "/locks/a/lock-0000000000"} {
-		acl := zk.WorldACL(zk.PermAll)
-		if node == "/locks/a" {
-			acl = zk.AuthACL(zk.PermAll)
-		}
-		_, err := admin.Create(node, nil, 0, acl)
-		eventstest.Must(t, err)
-	}
+	create(t, admin, zk.FlagPersistent, "/locks")
+	_, err := admin.Create("/locks/a", nil, zk.FlagPersistent, zk.AuthACL(zk.PermAll))
+	eventstest.Must(t, err)
+	create(t, admin, zk.FlagPersistent, "/locks/a/lock-0000000000")
 	c, identities := newCertificate(t), write(t, "identities", "digest:ann:old\n")
 	p, url := g.serves("exporter --interval 1ms --auth-file " + identities + c.flags() +
 		"--servers " + c.front(t, g.servers) + " /locks")
