@@ -411,7 +411,7 @@ func TestAWalkPrintsAsItGoes(t *testing.T) {
 			"without a terminal ls says\n%s\nwant no progress", p)
 		view := g.terminal("zkgrant " + line)
 		eventstest.Eventually(t, "it says how many nodes it has looked at", func() bool {
-			return regexp.MustCompile("nodes read|nodes so far").MatchString(view.printed())
+			return regexp.MustCompile("nodes read|nodes so far").MatchString(view.printed.String())
 		})
 		view.exits(code) // before the reads of the next command are counted
 	}
