@@ -217,13 +217,16 @@ func overlay(t *testing.T, blocks []*block, addr string) string {
 	return file
 }
 
-func goCommand(t *testing.T, args ...string) {
+// goCommand runs the go command in the repository's folder, and returns what it says.
+func goCommand(t *testing.T, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", args...)
 	command.Dir = root
-	if said, err := command.CombinedOutput(); err != nil {
+	said, err := command.CombinedOutput()
+	if err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, said)
 	}
+	return string(said)
 }
 
 // TestBlocksOfGo compiles and vets every block of Go on the pages, and runs its tests. It
