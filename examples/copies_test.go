@@ -103,7 +103,7 @@ func stop(t *testing.T, folder, servers string) {
 func lose(t *testing.T, folder string) {
 	t.Helper()
 	for _, c := range copies() {
-		t.Run(c.program, func(t *testing.T) {
+		t.Run(c.program+" loses its session", func(t *testing.T) {
 			t.Parallel()
 			server := zktest.Start(t)
 			p := c.begin(t, folder, server.Addr())
@@ -125,7 +125,7 @@ func connecting(t *testing.T, folder string) {
 	t.Helper()
 	for _, c := range copies() {
 		for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-			t.Run(fmt.Sprintf("%s %v", c.program, sig), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s connects, %v", c.program, sig), func(t *testing.T) {
 				t.Parallel()
 				server := zktest.Start(t)
 				server.MuteAll(true)

@@ -57,14 +57,8 @@ func TestPrograms(t *testing.T) {
 		play(t, folder, servers, syscall.SIGTERM, true)
 		stop(t, folder, servers)
 	})
-	t.Run("lost", func(t *testing.T) {
-		t.Parallel()
-		lose(t, folder)
-	})
-	t.Run("connecting", func(t *testing.T) {
-		t.Parallel()
-		connecting(t, folder)
-	})
+	lose(t, folder)
+	connecting(t, folder)
 }
 
 // build builds the examples and returns the folder of the binaries.
