@@ -57,15 +57,14 @@ func testWatch(t *testing.T, g *rig) {
 	acquire := func(name string) *coordinator.Acquisition {
 		return c.Semaphore("/watch/permit", 1).Acquire(t.Context(), coordinator.Data([]byte(name)))
 	}
-	news := c.Events(t.Context())
 	first := acquire("first")
 	eventstest.Receive(t, first.Granted(), "the permit")
 	second := acquire("second")
 	defer second.Release()
-	for queued := false; !queued; {
-		event, ok := eventstest.Receive(t, news, "the place of the second").(events.Queued)
-		queued = ok && event.ID == second.ID()
-	}
+	eventstest.Eventually(t, "the second is in the queue", func() bool {
+		_, queued := second.Position()
+		return queued
+	})
 	watch := g.until("second", "watch /watch/permit")
 	first.Release()
 	eventstest.Receive(t, second.Granted(), "the permit")
