@@ -109,9 +109,7 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 				cmd.Dir = filepath.Dir(command)
 				run := eventstest.Begin(t, cmd)
 				run.Await(t, "1 ahead", 1)
-				if way.then != nil {
-					way.then(g, run.Pid(), command)
-				}
+				way.then(g, run.Pid(), command)
 				end(crash)
 				code := run.ExitCode()
 				prints(t, run.String(), "IT RAN", false)
