@@ -44,7 +44,7 @@ const (
 // block is a code block of Go on a page.
 type block struct {
 	at     string // page:line
-	number int
+	number int    // programTests have that of their program
 	text   string
 	shape  shape
 }
@@ -66,26 +66,22 @@ func (b *block) asks() bool {
 
 func (b *block) chroot() string { return fmt.Sprintf("/block%d", b.number) }
 
-// folderOf returns the folder of a program, or the prefix of the file name for other
-// blocks. It exists only in the go command's overlay.
-func folderOf(number int) string { return fmt.Sprintf("docs/testdata/block%d", number) }
-
-// folder returns the block's folder, and tested that of the program before it.
-func (b *block) folder() string { return folderOf(b.number) }
-func (b *block) tested() string { return folderOf(b.number - 1) }
+// folder returns the folder of a program and its tests, or the prefix of the file name
+// for other blocks. It exists only in the go command's overlay.
+func (b *block) folder() string { return fmt.Sprintf("docs/testdata/block%d", b.number) }
 
 func blocksOf(t *testing.T) (all []*block) {
 	t.Helper()
 	add := func(page string, line int, text string) {
-		shape := fragment
+		shape, number := fragment, len(all)
 		if strings.HasPrefix(text, "package ") && strings.Contains(text, "\nfunc Test") {
-			shape = programTests
+			shape, number = programTests, number-1
 		} else if strings.HasPrefix(text, "package ") {
 			shape = program
 		} else if _, err := parser.ParseFile(token.NewFileSet(), "", "package p\n"+text, 0); err == nil {
 			shape = tests
 		}
-		all = append(all, &block{fmt.Sprintf("%s:%d", page, line), len(all), text, shape})
+		all = append(all, &block{fmt.Sprintf("%s:%d", page, line), number, text, shape})
 	}
 	for _, page := range pages(t) {
 		_, fences := split(read(t, page))
@@ -204,7 +200,7 @@ func overlay(t *testing.T, blocks []*block, addr string) string {
 		case program:
 			put(b.folder()+"/main.go", b.source(t, addr))
 		case programTests:
-			put(b.tested()+"/main_test.go", b.source(t, addr))
+			put(b.folder()+"/main_test.go", b.source(t, addr))
 		case tests:
 			put(b.folder()+"_test.go", b.source(t, addr))
 		default:
@@ -221,13 +217,16 @@ func overlay(t *testing.T, blocks []*block, addr string) string {
 	return file
 }
 
-func goCommand(t *testing.T, args ...string) {
+// goCommand runs the go command in the repository's folder, and returns what it says.
+func goCommand(t *testing.T, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", args...)
 	command.Dir = root
-	if said, err := command.CombinedOutput(); err != nil {
+	said, err := command.CombinedOutput()
+	if err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, said)
 	}
+	return string(said)
 }
 
 // TestBlocksOfGo compiles and vets every block of Go on the pages, and runs its tests. It
@@ -248,7 +247,7 @@ func TestBlocksOfGo(t *testing.T) {
 		case program:
 			build = append(build, "./"+b.folder())
 		case programTests:
-			goCommand(t, "test", "-c", "-vet=off", "-overlay", file, "-o", filepath.Join(bin, "tests"), "./"+b.tested())
+			goCommand(t, "test", "-c", "-vet=off", "-overlay", file, "-o", filepath.Join(bin, "tests"), "./"+b.folder())
 			out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "tests"), "-test.v").CombinedOutput()
 			eventstest.Expect(t, err == nil && bytes.Contains(out, []byte("--- PASS")), "%s: %v %s", b.at, err, out)
 		case tests:

@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"go/types"
 	"maps"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,7 +19,7 @@ import (
 // each symbol. The documentation names no type of a package that may change.
 func TestGodocIsShort(t *testing.T) {
 	const mostWords, mostLines = 5000, 10
-	text := goDoc(t, "-all")
+	text := goCommand(t, "doc", "-all", "./coordinator")
 	words := len(strings.Fields(text))
 	eventstest.Expect(t, words <= mostWords,
 		"go doc -all ./coordinator has %d words, want at most %d: move what is rare to docs", words, mostWords)
@@ -72,7 +71,7 @@ func TestNamesAreFew(t *testing.T) {
 		}
 	}
 	eventstest.Expect(t, count <= mostNames, "coordinator and hooks have %d names, want %d", count, mostNames)
-	lines := strings.Count(goDoc(t, "-short"), "\n")
+	lines := strings.Count(goCommand(t, "doc", "-short", "./coordinator"), "\n")
 	eventstest.Expect(t, lines >= 30 && lines <= mostLines,
 		"go doc -short ./coordinator has %d lines, want 30 to %d", lines, mostLines)
 	used := map[string]bool{}
@@ -85,17 +84,6 @@ func TestNamesAreFew(t *testing.T) {
 	}
 	eventstest.Expect(t, len(used) >= 20 && len(used) <= mostOnPages,
 		"the first pages use %d names, want 20 to %d: %q", len(used), mostOnPages, slices.Sorted(maps.Keys(used)))
-}
-
-func goDoc(t *testing.T, how string) string {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "doc", how, ".")
-	command.Dir = filepath.Join("..", "coordinator")
-	text, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("go doc: %v\n%s", err, text)
-	}
-	return string(text)
 }
 
 // namesOn returns the names on a page that may come from our packages: qualified names,

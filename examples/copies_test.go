@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 )
 
@@ -71,29 +70,28 @@ func stop(t *testing.T, folder, servers string) {
 		for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 			t.Run(fmt.Sprintf("%s %v", c.program, sig), func(t *testing.T) {
 				t.Parallel()
-				root := "/" + strings.ReplaceAll(c.program+"-"+sig.String(), " ", "-")
-				stagetest.MakeRoot(t, servers, root)
-				first := c.begin(t, folder, servers+root)
+				root := newRoot(t, servers, "/"+strings.ReplaceAll(c.program+"-"+sig.String(), " ", "-"))
+				first := c.begin(t, folder, servers+root.path)
 				first.Await(t, c.holds, 1)
 
-				second := c.begin(t, folder, servers+root)
-				stagetest.AwaitEphemerals(t, servers, root, 2)
+				second := c.begin(t, folder, servers+root.path)
+				root.await("", 2)
 				second.Send(sig)
 				second.Exits(0)
-				if left := stagetest.Ephemerals(t, servers, root); len(left) != 1 {
+				if left := root.ephemerals(); len(left) != 1 {
 					t.Errorf("when the waiter has ended there are the nodes %v, want the holder's", left)
 				}
 				eventstest.Equal(t, second.Count(c.holds), 0, "how often the waiter says that it holds")
 
-				third := c.begin(t, folder, servers+root)
-				stagetest.AwaitEphemerals(t, servers, root, 2)
+				third := c.begin(t, folder, servers+root.path)
+				root.await("", 2)
 				first.Send(sig)
 				first.Exits(0)
 				third.Await(t, c.holds, 1)
 				third.Send(sig)
 				third.Exits(0)
 				third.Must(t, "stopped")
-				left := stagetest.Ephemerals(t, servers, root)
+				left := root.ephemerals()
 				eventstest.Expect(t, len(left) == 0, "left behind: %v, want no node of a session", left)
 			})
 		}
@@ -105,7 +103,7 @@ func stop(t *testing.T, folder, servers string) {
 func lose(t *testing.T, folder string) {
 	t.Helper()
 	for _, c := range copies() {
-		t.Run(c.program, func(t *testing.T) {
+		t.Run(c.program+" loses its session", func(t *testing.T) {
 			t.Parallel()
 			server := zktest.Start(t)
 			p := c.begin(t, folder, server.Addr())
@@ -127,7 +125,7 @@ func connecting(t *testing.T, folder string) {
 	t.Helper()
 	for _, c := range copies() {
 		for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-			t.Run(fmt.Sprintf("%s %v", c.program, sig), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s connects, %v", c.program, sig), func(t *testing.T) {
 				t.Parallel()
 				server := zktest.Start(t)
 				server.MuteAll(true)

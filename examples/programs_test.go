@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkgrant/zkgrant/events/eventstest"
-	"github.com/zkgrant/zkgrant/examples/internal/stagetest"
 	"github.com/zkgrant/zkgrant/session/zktest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
@@ -58,14 +57,8 @@ func TestPrograms(t *testing.T) {
 		play(t, folder, servers, syscall.SIGTERM, true)
 		stop(t, folder, servers)
 	})
-	t.Run("lost", func(t *testing.T) {
-		t.Parallel()
-		lose(t, folder)
-	})
-	t.Run("connecting", func(t *testing.T) {
-		t.Parallel()
-		connecting(t, folder)
-	})
+	lose(t, folder)
+	connecting(t, folder)
 }
 
 // build builds the examples and returns the folder of the binaries.
@@ -105,13 +98,12 @@ func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 		t.Run(c.line, func(t *testing.T) {
 			t.Parallel()
 			words := strings.Fields(c.line)
-			root := fmt.Sprintf("/%s-%d", words[0], i)
-			stagetest.MakeRoot(t, servers, root)
-			args := append([]string{"-zk", servers + root + c.chroot}, words[1:]...)
+			root := newRoot(t, servers, fmt.Sprintf("/%s-%d", words[0], i))
+			args := append([]string{"-zk", servers + root.path + c.chroot}, words[1:]...)
 			p := eventstest.Begin(t, exec.Command(filepath.Join(folder, words[0]), args...))
 			p.Await(t, c.await, c.count)
 			if c.nodes > 0 {
-				stagetest.AwaitEphemerals(t, servers, root+c.chroot, c.nodes)
+				root.await(c.chroot, c.nodes)
 			}
 			if c.toTheEnd {
 				p.Exits(0)
@@ -121,7 +113,7 @@ func play(t *testing.T, folder, servers string, sig os.Signal, toTheEnd bool) {
 				p.Must(t, "interrupted")
 			}
 			p.Must(t, c.says...)
-			left := stagetest.Ephemerals(t, servers, root)
+			left := root.ephemerals()
 			eventstest.Expect(t, len(left) == 0, "left behind: %v, want no node of a session", left)
 		})
 	}

@@ -31,10 +31,8 @@ import (
 // makes the holder crash or release.
 func (g *rig) former(options ...coordinator.AcquireOption) (held *coordinator.Acquisition, end func(crash bool)) {
 	g.t.Helper()
-	c, err := coordinator.Connect(g.t.Context(), g.servers)
-	eventstest.Must(g.t, err)
-	held = c.Mutex(lockPath, coordinator.DetectCrash()).Acquire(g.t.Context(), options...)
-	_, err = held.Wait(g.t.Context())
+	c := g.coordinator()
+	held, err := c.Mutex(lockPath, coordinator.DetectCrash()).Hold(g.t.Context(), options...)
 	eventstest.Must(g.t, err)
 	return held, func(crash bool) {
 		if !crash {
@@ -111,9 +109,7 @@ func doNotBegin(t *testing.T, ways map[string]unbegun) {
 				cmd.Dir = filepath.Dir(command)
 				run := eventstest.Begin(t, cmd)
 				run.Await(t, "1 ahead", 1)
-				if way.then != nil {
-					way.then(g, run.Pid(), command)
-				}
+				way.then(g, run.Pid(), command)
 				end(crash)
 				code := run.ExitCode()
 				prints(t, run.String(), "IT RAN", false)

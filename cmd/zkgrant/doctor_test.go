@@ -172,9 +172,9 @@ func TestDoctorOnATerminal(t *testing.T) {
 		term := g.terminal("zkgrant doctor /locks")
 		term.exits(codeBad)
 		eventstest.Eventually(t, "the path is printed without what turns a line round", func() bool {
-			return strings.Contains(term.printed(), "  /locks/\ufffdodd  ")
+			return strings.Contains(term.printed.String(), "  /locks/\ufffdodd  ")
 		})
-		prints(t, term.printed(), red+"bad "+plain, colours)
+		prints(t, term.printed.String(), red+"bad "+plain, colours)
 		g.env = append(g.env, "NO_COLOR=1")
 	}
 }

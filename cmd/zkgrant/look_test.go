@@ -57,15 +57,14 @@ func testWatch(t *testing.T, g *rig) {
 	acquire := func(name string) *coordinator.Acquisition {
 		return c.Semaphore("/watch/permit", 1).Acquire(t.Context(), coordinator.Data([]byte(name)))
 	}
-	news := c.Events(t.Context())
 	first := acquire("first")
 	eventstest.Receive(t, first.Granted(), "the permit")
 	second := acquire("second")
 	defer second.Release()
-	for queued := false; !queued; {
-		event, ok := eventstest.Receive(t, news, "the place of the second").(events.Queued)
-		queued = ok && event.ID == second.ID()
-	}
+	eventstest.Eventually(t, "the second is in the queue", func() bool {
+		_, queued := second.Position()
+		return queued
+	})
 	watch := g.until("second", "watch /watch/permit")
 	first.Release()
 	eventstest.Receive(t, second.Granted(), "the permit")
@@ -106,16 +105,14 @@ func TestWatchIsOvertaken(t *testing.T) {
 	const path = "/locks/a"
 	for name, goesOn := range map[string]bool{"the directory is gone": true, "interrupted": false} {
 		eventstest.Bubble(t, func(t *testing.T) {
-			server := zktest.Start(t)
-			c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option())
-			eventstest.Must(t, err)
-			defer func() { eventstest.Check(t, c.Close()) }()
+			g := double(t)
+			c := g.coordinator(g.Option())
 			ctx, interrupt := context.WithCancel(t.Context())
 			var reads atomic.Int32
-			server.Intercept(func(r zktest.Request) zktest.Action {
+			g.Intercept(func(r zktest.Request) zktest.Action {
 				if r.Op == zktest.OpGetData && r.Path == path && reads.Add(1) == 3 {
 					if goesOn {
-						eventstest.Check(t, server.Delete(path))
+						eventstest.Check(t, g.Delete(path))
 					} else {
 						interrupt()
 					}
@@ -126,11 +123,11 @@ func TestWatchIsOvertaken(t *testing.T) {
 			watching := make(chan error, 1)
 			go func() { watching <- new(settings).watch(ctx, &out, c, path) }()
 			synctest.Wait()
-			eventstest.Must(t, server.Create(path, nil))
+			eventstest.Must(t, g.Create(path, nil))
 			time.Sleep(5 * time.Second)
 			eventstest.Expect(t, reads.Load() >= 3 && len(watching) == 0 == goesOn,
 				"%s: after %d reads, %d watches have ended", name, reads.Load(), len(watching))
-			eventstest.Must(t, server.Create(path+"/lock-0000000000", []byte("first")))
+			eventstest.Must(t, g.Create(path+"/lock-0000000000", []byte("first")))
 			time.Sleep(5 * time.Second)
 			interrupt()
 			eventstest.Must(t, <-watching)
@@ -143,16 +140,13 @@ func TestWatchIsOvertaken(t *testing.T) {
 // one.
 func TestElectWatchIsOvertaken(t *testing.T) {
 	eventstest.Bubble(t, func(t *testing.T) {
-		server := zktest.Start(t)
-		c, err := coordinator.Connect(t.Context(), server.Addr(), server.Option())
-		eventstest.Must(t, err)
-		defer func() { eventstest.Check(t, c.Close()) }()
-		leader := c.Election("/leader").Acquire(t.Context(), coordinator.Data([]byte("ann")))
-		_, err = leader.Wait(t.Context())
+		g := double(t)
+		c := g.coordinator(g.Option())
+		_, err := c.Election("/leader").Hold(t.Context(), coordinator.Data([]byte("ann")))
 		eventstest.Must(t, err)
 		ctx, interrupt := context.WithCancel(t.Context())
 		var refused atomic.Bool
-		server.Intercept(func(r zktest.Request) zktest.Action {
+		g.Intercept(func(r zktest.Request) zktest.Action {
 			if r.Op == zktest.OpGetData && strings.HasPrefix(r.Path, "/leader/") && refused.CompareAndSwap(false, true) {
 				return zktest.Fail(zktest.NoAuth)
 			}
@@ -278,8 +272,7 @@ func testExporter(t *testing.T, g *rig) {
 		eventstest.Must(t, err)
 	}
 	const kazoos = "/app/jobs/held/0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f__lock__0000000007"
-	_, err := client(t, g.servers).Create(kazoos, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	eventstest.Must(t, err)
+	create(t, client(t, g.servers), zk.FlagEphemeral, kazoos)
 
 	p, url := g.serves("exporter --interval 100ms --max-locks 2 /app")
 	page := shows(t, url,
@@ -417,7 +410,7 @@ func TestAWalkPrintsAsItGoes(t *testing.T) {
 			"without a terminal ls says\n%s\nwant no progress", p)
 		view := g.terminal("zkgrant " + line)
 		eventstest.Eventually(t, "it says how many nodes it has looked at", func() bool {
-			return regexp.MustCompile("nodes read|nodes so far").MatchString(view.printed())
+			return regexp.MustCompile("nodes read|nodes so far").MatchString(view.printed.String())
 		})
 		view.exits(code) // before the reads of the next command are counted
 	}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -46,6 +45,18 @@ func (g *rig) manager(abstract bool, more ...string) *inbox {
 	g.t.Cleanup(func() { _ = m.socket.Close() }) // the test may have closed it
 	g.env = append(slices.Clone(g.env), append(more, "NOTIFY_SOCKET="+m.address)...)
 	return m
+}
+
+// fill sends messages until there is no room for another one, and returns the sender.
+func (m *inbox) fill(t *testing.T) *manager {
+	t.Helper()
+	socket, err := dialManager(m.address)
+	eventstest.Must(t, err)
+	sender := &manager{socket: socket}
+	for n := 0; sender.sent == sender.now; n++ {
+		sender.turn(notice{status: fmt.Sprint(n)})
+	}
+	return sender
 }
 
 // read adds each message to the screen until the test ends.
@@ -143,12 +154,7 @@ func TestReadyBeforeStopping(t *testing.T) {
 func TestReadyIsSentAgain(t *testing.T) {
 	g := double(parallel(t))
 	inbox := g.manager(false)
-	socket, err := dialManager(inbox.address)
-	eventstest.Must(t, err)
-	m := &manager{socket: socket}
-	for n := 0; m.sent == m.now; n++ { // until there is no room
-		m.turn(notice{status: fmt.Sprint(n)})
-	}
+	m := inbox.fill(t)
 	m.turn(notice{ready: true})
 	inbox.read(t)
 	eventstest.Eventually(t, "there is room", func() bool {
@@ -207,16 +213,7 @@ func TestTheWatchdogIsTold(t *testing.T) {
 func TestAManagerThatDoesNotRead(t *testing.T) {
 	g := brief(parallel(t))
 	m := g.manager(false, "WATCHDOG_USEC=30000")
-	filler, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.address, Net: "unixgram"})
-	eventstest.Must(t, err)
-	eventstest.Must(t, filler.SetWriteDeadline(time.Now().Add(50*time.Millisecond)))
-	for err == nil {
-		_, err = filler.Write([]byte("FILLER=1"))
-	}
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatal(err)
-	}
-	eventstest.Check(t, filler.Close())
+	m.fill(t).close()
 	run := g.works("run " + lockPath + " -- part work FILE deaf")
 	g.handsOver(func() { mute(g, nil) })
 	run.Exits(codeLost)

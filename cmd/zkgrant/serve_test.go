@@ -18,21 +18,16 @@ import (
 )
 
 // pipes is a listener for in-memory connections.
-type pipes struct {
-	made   chan net.Conn
-	closed chan struct{}
-}
+type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.made:
+	if conn, open := <-p; open {
 		return conn, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
 	}
+	return nil, net.ErrClosed
 }
 
-func (p pipes) Close() error   { close(p.closed); return nil }
+func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // An idle connection is closed, but not one with a page that streams for hours.
@@ -40,7 +35,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	const long = 10 * time.Hour
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		listener, served := pipes{make(chan net.Conn), make(chan struct{})}, make(chan error)
+		listener, served := make(pipes), make(chan error)
 		go func() {
 			served <- serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_ = http.NewResponseController(w).Flush()
@@ -50,7 +45,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 			}))
 		}()
 		near, far := net.Pipe()
-		listener.made <- far
+		listener <- far
 		_, err := io.WriteString(near, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		eventstest.Must(t, err)
 		from := bufio.NewReader(near)

@@ -24,14 +24,14 @@ import (
 
 // terminal is a program with a terminal of its own.
 type terminal struct {
-	t      *testing.T
-	master *os.File // what is written to it is typed
-	cmd    *exec.Cmd
-	ended  chan struct{}
+	t       *testing.T
+	master  *os.File // what is written to it is typed
+	cmd     *exec.Cmd
+	ended   chan struct{}
+	printed eventstest.Screen // all output
 
 	mu     sync.Mutex
-	screen *vt.Emulator    // guarded by mu: vt.SafeEmulator does not lock String and IsAltScreen
-	raw    strings.Builder // all output
+	screen *vt.Emulator // guarded by mu: vt.SafeEmulator does not lock String and IsAltScreen
 }
 
 const width, height = 100, 24
@@ -68,9 +68,9 @@ func (g *rig) terminal(line string, more ...string) *terminal {
 
 // Write takes the program's output.
 func (term *terminal) Write(p []byte) (int, error) {
+	_, _ = term.printed.Write(p) // it cannot fail
 	term.mu.Lock()
 	defer term.mu.Unlock()
-	term.raw.Write(p)
 	return term.screen.Write(p)
 }
 
@@ -89,12 +89,6 @@ func (term *terminal) alternate() bool {
 	term.mu.Lock()
 	defer term.mu.Unlock()
 	return term.screen.IsAltScreen()
-}
-
-func (term *terminal) printed() string {
-	term.mu.Lock()
-	defer term.mu.Unlock()
-	return term.raw.String()
 }
 
 // shows waits until each text is on the screen.
@@ -160,7 +154,7 @@ func testTerminals(t *testing.T, g *rig) {
 			g.expire("/terminal")
 			holder.shows("zkgrant: LOST /terminal: session expired")
 			holder.exits(codeLost)
-			prints(t, holder.printed(), red, colours)
+			prints(t, holder.printed.String(), red, colours)
 		} else {
 			eventstest.Check(t, holder.cmd.Process.Signal(syscall.SIGTERM))
 			holder.exits(0)
@@ -171,7 +165,7 @@ func testTerminals(t *testing.T, g *rig) {
 		waiter.shows("hello zoe")
 		waiter.exits(0)
 		for colour, term := range map[string]*terminal{green + "holds": queue, dim: waiter, green: holder} {
-			prints(t, term.printed(), colour, colours)
+			prints(t, term.printed.String(), colour, colours)
 		}
 		g.ends(codeNotHeld, "queue --held /terminal")
 	}
@@ -233,7 +227,7 @@ func TestTheTerminalInAShell(t *testing.T) {
 	types("echo shell has $((6*8))\n", "shell has 48")
 	types("fg\nbob\n", "bye bob")
 	term.shows("released /locks/run")
-	eventstest.Equal(t, strings.Count(term.printed(), "it needs the terminal"), 1, "hints about the terminal")
+	eventstest.Equal(t, term.printed.Count("it needs the terminal"), 1, "hints about the terminal")
 	term.types("exit\n")
 	term.exits(0)
 }
@@ -293,7 +287,7 @@ func testTop(t *testing.T, g *rig) {
 
 	view := g.terminal("zkgrant top --interval 50ms --grace 1m /top --servers " + proxy.Addr())
 	view.shows("2 locks, 1 waiter", "connected", "> /top/a", "  /top/b      semaphore     3     1", "the �[31mfirst", "waits  lock")
-	prints(t, view.printed(), "\x1b[31mfirst", false) // data from the servers is made safe
+	prints(t, view.printed.String(), "\x1b[31mfirst", false) // data from the servers is made safe
 	for _, step := range [][]string{
 		{"/b\r", "1 of 2 locks, filter b", "> /top/b"},
 		{"\x1b", "2 locks, 1 waiter"},
@@ -338,7 +332,7 @@ func (term *terminal) isLeft() {
 	eventstest.Must(t, err)
 	eventstest.Expect(t, reflect.DeepEqual(got, want), "the terminal is left with %+v, want %+v", got, want)
 	eventstest.Eventually(t, "the screen is as it was", func() bool { return term.text() == "" && !term.alternate() })
-	prints(t, term.printed(), "\x1b[?25h", true) // the cursor is shown
+	prints(t, term.printed.String(), "\x1b[?25h", true) // the cursor is shown
 }
 
 // q and TERM end the view and its session, like Ctrl-C. NO_COLOR removes the colours,
@@ -356,7 +350,7 @@ func TestTopEnds(t *testing.T) {
 		view.exits(0)
 		sessions := g.Sessions()
 		eventstest.Expect(t, len(sessions) == 0, "the sessions %x are left, want none", sessions)
-		prints(t, view.printed(), green, colours)
+		prints(t, view.printed.String(), green, colours)
 		g.env = append(g.env, "NO_COLOR=yes")
 	}
 	for flag, want := range map[string]string{

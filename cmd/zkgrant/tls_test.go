@@ -31,27 +31,19 @@ func newCertificate(t *testing.T) certificate {
 	t.Helper()
 	folder := t.TempDir()
 	c := certificate{filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")}
-	c.renew(t)
+	renew(t, c)
 	return c
 }
 
-// renew replaces the files with a new certificate and key.
-func (c certificate) renew(t *testing.T) {
+// renew replaces the files of all with one new certificate and its key.
+func renew(t *testing.T, all ...certificate) {
 	t.Helper()
 	cert, key := eventstest.PEM(t, &eventstest.NewAuthority(t, "zk.example").Certificate)
-	for file, text := range map[string][]byte{c.cert: cert, c.key: key} {
-		eventstest.Must(t, os.WriteFile(file+".new", text, 0o600))
-		eventstest.Must(t, os.Rename(file+".new", file))
-	}
-}
-
-// copied copies the files over those of another certificate.
-func (c certificate) copied(t *testing.T, to certificate) {
-	t.Helper()
-	for from, to := range map[string]string{c.cert: to.cert, c.key: to.key} {
-		text, err := os.ReadFile(from)
-		eventstest.Must(t, err)
-		eventstest.Must(t, os.WriteFile(to, text, 0o600))
+	for _, c := range all {
+		for file, text := range map[string][]byte{c.cert: cert, c.key: key} {
+			eventstest.Must(t, os.WriteFile(file+".new", text, 0o600))
+			eventstest.Must(t, os.Rename(file+".new", file))
+		}
 	}
 }
 
@@ -117,7 +109,7 @@ func testEncrypted(t *testing.T, g *rig) {
 func TestRenewedCertificatesAreRead(t *testing.T) {
 	g := double(parallel(t))
 	theirs, ours := newCertificate(t), newCertificate(t)
-	theirs.copied(t, ours)
+	renew(t, theirs, ours)
 	identities := write(t, "identities", "digest:ann:old\n")
 	p := g.works("run -v --servers " + theirs.front(t, g.servers) + ours.flags() +
 		"--auth-file " + identities + " " + lockPath + " -- part wait")
@@ -125,8 +117,7 @@ func TestRenewedCertificatesAreRead(t *testing.T) {
 	g.CutAll()
 	p.Await(t, "reconnected", 1)
 	p.Must(t, "contains no certificate; using what was read before")
-	theirs.renew(t)
-	theirs.copied(t, ours)
+	renew(t, theirs, ours)
 	eventstest.Must(t, os.WriteFile(identities, []byte("digest:ann:new\n"), 0o600))
 	g.CutAll()
 	p.Await(t, "reconnected", 2)
@@ -142,14 +133,10 @@ func TestTheExporterReadsRenewedFiles(t *testing.T) {
 	g := double(parallel(t))
 	admin := client(t, g.servers)
 	eventstest.Must(t, admin.AddAuth("digest", []byte("ann:new")))
-	for _, node := range []string{"/locks", "/locks/a", "/locks/a/lock-0000000000"} {
-		acl := zk.WorldACL(zk.PermAll)
-		if node == "/locks/a" {
-			acl = zk.AuthACL(zk.PermAll)
-		}
-		_, err := admin.Create(node, nil, 0, acl)
-		eventstest.Must(t, err)
-	}
+	create(t, admin, zk.FlagPersistent, "/locks")
+	_, err := admin.Create("/locks/a", nil, zk.FlagPersistent, zk.AuthACL(zk.PermAll))
+	eventstest.Must(t, err)
+	create(t, admin, zk.FlagPersistent, "/locks/a/lock-0000000000")
 	c, identities := newCertificate(t), write(t, "identities", "digest:ann:old\n")
 	p, url := g.serves("exporter --interval 1ms --auth-file " + identities + c.flags() +
 		"--servers " + c.front(t, g.servers) + " /locks")
@@ -158,7 +145,7 @@ func TestTheExporterReadsRenewedFiles(t *testing.T) {
 	if page := shows(t, url, connected); strings.Contains(page, visible) {
 		t.Fatalf("the former identity sees the lock:\n%s", page)
 	}
-	c.renew(t)
+	renew(t, c)
 	eventstest.Must(t, os.WriteFile(identities, []byte("digest:ann:new\n"), 0o600))
 	g.CutAll()
 	shows(t, url, connected, visible)

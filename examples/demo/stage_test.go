@@ -351,12 +351,6 @@ func TestRealServers(t *testing.T) {
 	where := &servers{zk: zk, tick: tick, Fault: "Kill the leader"}
 	where.strike = func(ctx context.Context) error { return killLeader(ctx, e) }
 	begin(t, where, func(t *testing.T, s *stage) {
-		press := func(what, who string) {
-			t.Helper()
-			if err := s.do(what, who); err != nil {
-				t.Fatalf("%s %s: %v", what, who, err)
-			}
-		}
 		become := func(when string, there func(p *picture) bool) {
 			t.Helper()
 			eventstest.Eventually(t, when, func() (yes bool) {
@@ -364,15 +358,15 @@ func TestRealServers(t *testing.T) {
 				return yes
 			}, func() string { return "naive: " + s.believe(naiveSide) + "; zkgrant: " + s.believe(zkgrantSide) })
 		}
-		press(doCutHolder, "")
+		eventstest.Must(t, s.do(doCutHolder, ""))
 		become("the naive lock has two holders, and zkgrant's is the next one", func(p *picture) bool {
 			ours := p.Sides[1].holders()
 			return len(p.Sides[0].holders()) == 2 && len(ours) == 1 && ours[0] != "ann"
 		})
-		press(doHealAll, "")
+		eventstest.Must(t, s.do(doHealAll, ""))
 		become("each lock has one holder", oneHolder)
 		if eventstest.Full() {
-			press(doStrike, "")
+			eventstest.Must(t, s.do(doStrike, ""))
 			become("the killed leader is back", func(p *picture) bool { return !p.Struck })
 			become("each lock has one holder", oneHolder) // another holder, if the election took longer than the lease
 		}
@@ -384,7 +378,7 @@ func TestRealServers(t *testing.T) {
 		})
 		var bars int
 		s.log.look(func(p *picture) { bars = len(p.Sides[1].lane("cid").Bars) })
-		press(doExpire, "cid")
+		eventstest.Must(t, s.do(doExpire, "cid"))
 		become("cid has heard of the end of its session", func(p *picture) bool { return len(p.Sides[1].lane("cid").Bars) > bars })
 		become("each lock has one holder again", oneHolder)
 	})

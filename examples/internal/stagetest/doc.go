@@ -1,3 +1,2 @@
-// Package stagetest has what the tests of the examples share: listing the nodes from
-// outside, and running a program in virtual time.
+// Package stagetest runs the programs of the examples in virtual time.
 package stagetest
