@@ -165,32 +165,12 @@ func (r *Results) extrapolate(p func(string, ...any), served *Hold) {
 }
 
 func (r *Results) draw(folder string) error {
-	p := figures.NewPlot("Time of a probe", "ms")
-	p.X.Label.Text = "sessions"
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Add(plotter.NewGrid())
-	var err error
-	drawn := false
-	for _, line := range []struct {
-		name  string
-		color color.Color
-		of    func(Hold) float64
-	}{
-		{"p50", color.RGBA{G: 0x72, B: 0xb2, A: 0xff}, func(h Hold) float64 { return h.P50 }},
-		{"p99", color.RGBA{R: 0xd5, G: 0x5e, A: 0xff}, func(h Hold) float64 { return h.P99 }},
-	} {
-		var points plotter.XYs
-		for _, h := range r.Rungs {
-			if y := line.of(h); y > 0 { // a logarithmic scale has no 0
-				points = append(points, plotter.XY{X: float64(h.Sessions), Y: y})
-			}
-		}
-		if len(points) > 0 && err == nil {
-			drawn, err = true, figures.AddLine(p, line.name, line.color, points)
-		}
+	p50 := figures.Line{Name: "p50", Color: color.RGBA{G: 0x72, B: 0xb2, A: 0xff}}
+	p99 := figures.Line{Name: "p99", Color: color.RGBA{R: 0xd5, G: 0x5e, A: 0xff}}
+	for _, h := range r.Rungs {
+		p50.Points = append(p50.Points, plotter.XY{X: float64(h.Sessions), Y: h.P50})
+		p99.Points = append(p99.Points, plotter.XY{X: float64(h.Sessions), Y: h.P99})
 	}
-	if drawn {
-		figures.Logarithmic(p)
-	}
+	p, err := figures.Lines("Time of a probe", "ms", "sessions", []figures.Line{p50, p99})
 	return figures.SaveAs(folder, "crowd.svg", p, err)
 }
