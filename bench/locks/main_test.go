@@ -88,7 +88,8 @@ func TestStages(t *testing.T) {
 	}
 	asks(t, r, map[string]float64{keyOurs: 2, keyStock: 4, keyBare: 2})
 	var page strings.Builder
-	eventstest.Must(t, errors.Join(r.write(&page), r.draw(t.TempDir())))
+	r.write(&page)
+	eventstest.Must(t, r.draw(t.TempDir()))
 	for _, want := range []string{
 		"- a quick run of 1 rounds", "- **without kazoo**: it was not there; bench/deps fetches it\n",
 		"- **without etcd**: it was there and could not be run\n", "| uncontended cycle ÷ kazoo | ≤ 0.25 | – | not measured |\n",
@@ -158,7 +159,8 @@ func TestErrands(t *testing.T) {
 			}
 		}
 	}
-	eventstest.Check(t, errors.Join(s.write(&strings.Builder{}), s.draw(t.TempDir())))
+	s.write(&strings.Builder{})
+	eventstest.Check(t, s.draw(t.TempDir()))
 }
 
 // When a session is ended on a real server, its owner is notified on its own connection,

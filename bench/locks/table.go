@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -195,18 +194,15 @@ const title = "# Results\n\nWritten by `go run ./locks` in bench. " +
 	"in which all libraries used the same servers.\n"
 
 // write writes the sections about locks near the servers.
-func (r *Results) write(output io.Writer) error {
-	var b strings.Builder
+func (r *Results) write(b *strings.Builder) {
 	b.WriteString("\n")
-	r.writeRun(&b)
+	r.writeRun(b)
 	b.WriteString("\n## Goals\n\n")
-	r.writeGoals(&b, r.goals())
+	r.writeGoals(b, r.goals())
 	b.WriteString("\n## Everything\n\n" + multiples)
-	r.writeTable(&b, r.rows())
+	r.writeTable(b, r.rows())
 	b.WriteString("\n![cycle latency](cycle.svg)\n![handoff cost](handoff.svg)\n![bytes per handoff](bytes.svg)\n" +
 		"![memory per lock](memory.svg)\n")
-	_, err := io.WriteString(output, b.String())
-	return err
 }
 
 func (r *Results) writeRun(b *strings.Builder) {
