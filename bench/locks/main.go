@@ -39,14 +39,8 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 		}
 	}
 	folder := flags.String("o", ".", "the `folder` of the results, RESULTS.md and the plots")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil
-		}
+	if over, err := figures.Parse(flags, args); over {
 		return err
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("there is no argument %q", flags.Arg(0))
 	}
 	everything := !slices.Contains(chosen, true)
 	for i, p := range all {

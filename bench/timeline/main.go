@@ -37,14 +37,8 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	flags := flag.NewFlagSet("timeline", flag.ContinueOnError)
 	folder := flags.String("o", ".", "the `folder` of timeline.json and timeline.svg")
 	again := flags.Bool("draw", false, "draw timeline.json again, without measuring")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil
-		}
+	if over, err := figures.Parse(flags, args); over {
 		return err
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("there is no argument %q", flags.Arg(0))
 	}
 	f := new(Figures)
 	var err error
