@@ -19,15 +19,15 @@ func TestMain(m *testing.M) { benchtest.Main(m, run) }
 
 // command returns the command of a contender in Go.
 func command(l library, at seat) *exec.Cmd {
-	return benchtest.Command(append([]string{contendCommand}, formatSeat(l.Key, at)...)...)
+	return benchtest.Command(at.arguments(l.Key)...)
 }
 
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	benchtest.Refuses(t, run,
 		[]string{"-nosuch"}, []string{"more"}, []string{"-draw", "-o", t.TempDir()}, []string{contendCommand},
-		[]string{contendCommand, keyOurs, "a", "b", "6", "1s"},
-		[]string{contendCommand, "nosuch", "a", "b", "6s", "1s"})
+		[]string{contendCommand, keyOurs, "no seat"},
+		[]string{contendCommand, "nosuch", "{}"})
 }
 
 // Each measurement compiles the Java contender anyway. This test finds errors earlier.
