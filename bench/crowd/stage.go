@@ -177,7 +177,7 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 	// If no server hears that the sessions end, wait until they have expired.
 	if left := c.close(); left != nil {
 		d.say("closing: %.300v", left)
-		c.err = errors.Join(c.err, pause(ctx, d.timeout+2*d.tick))
+		c.err = errors.Join(c.err, peers.Pause(ctx, d.timeout+2*d.tick))
 	}
 	return c.err
 }
