@@ -48,7 +48,7 @@ func gather(ctx context.Context, command func() *exec.Cmd, of size, as opening) 
 		part := as
 		part.First = i * of.sessions / of.processes
 		part.N, part.Of = (i+1)*of.sessions/of.processes-part.First, of.sessions
-		return order{Verb: verbOpen, Opening: &part}
+		return order{Verb: verbOpen, Opening: part}
 	})
 	return c
 }
