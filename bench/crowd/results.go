@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"image/color"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -79,20 +77,10 @@ func (r *Results) intervalMillis() float64 { return millis(r.Interval.Nanosecond
 func (r *Results) page() string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	length, disk := "full", "on a RAM disk"
-	if r.Quick {
-		length = "quick"
-	}
-	if !r.RAMDisk {
-		disk = "among the temporary files, as there was no RAM disk"
-	}
-	var versions []string
-	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
-		versions = append(versions, name+" "+r.Versions[name])
-	}
+	length, disk, versions := figures.Run(r.Quick, r.RAMDisk, r.Versions)
 	p("# A crowd of sessions\n\nWritten by `go run ./crowd` in bench. [crowd/doc.go](crowd/doc.go) says what is measured, and how.\n")
 	p("- a %s run on %d cores, which %d servers and all sessions share; the servers' data is %s, without fsync", length, r.Cores, servers, disk)
-	p("- %s", strings.Join(versions, ", "))
+	p("- %s", versions)
 	p("- %d sessions in %d processes, T = %v, tick %v, a probe each %v; %.0f kB of memory a session, its share of a process included",
 		r.Sessions, r.Processes, r.Timeout, r.Tick, r.Interval, float64(r.Memory)/1e3)
 	p("- no limit of connections for each address (maxClientCnxns=0); a process may have %d descriptors", r.Descriptors)

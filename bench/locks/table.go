@@ -206,21 +206,9 @@ func (r *Results) write(b *strings.Builder) {
 }
 
 func (r *Results) writeRun(b *strings.Builder) {
-	length, disk := "full", "on a RAM disk"
-	if r.Quick {
-		length = "quick"
-	}
-	if !r.RAMDisk {
-		disk = "among the temporary files, as there was no RAM disk"
-	}
-	fmt.Fprintf(b, "- a %s run of %d rounds, on %d cores\n- the servers are alone, with their data %s\n",
-		length, r.Rounds, r.Cores, disk)
-	var versions []string
-	for name, version := range r.Versions {
-		versions = append(versions, name+" "+version)
-	}
-	slices.Sort(versions)
-	fmt.Fprintf(b, "- %s\n", strings.Join(versions, ", "))
+	length, disk, versions := figures.Run(r.Quick, r.RAMDisk, r.Versions)
+	fmt.Fprintf(b, "- a %s run of %d rounds, on %d cores\n- the servers are alone, with their data %s\n- %s\n",
+		length, r.Rounds, r.Cores, disk, versions)
 	for _, l := range libraries() {
 		if why, out := r.LeftOut[l.Key]; out {
 			fmt.Fprintf(b, "- **without %s**: %s\n", l.Name, why)
