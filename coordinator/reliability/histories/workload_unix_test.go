@@ -63,7 +63,7 @@ func TestRealWorkloads(t *testing.T) {
 	}
 	holds := func(at latest) bool { return !at.left }
 	idle := func(at latest) bool { // a node that was handed on is kept until another contender arrives
-		if !at.left || at.fence.turn == 0 {
+		if !at.left || at.fence.Turn == 0 {
 			return false
 		}
 		nodes, _, err := raw.Children(cachedPath)
@@ -179,18 +179,18 @@ func (k *keeper) answer(c *child.Child, m message) (answer message) {
 	case "ready":
 		answer.Accepted = !k.finished
 	case "granted":
-		k.latest = latest{holder: c, fence: m.fence(), grants: k.latest.grants + 1}
+		k.latest = latest{holder: c, fence: m.fence, grants: k.latest.grants + 1}
 	case "section":
 		k.sections = append(k.sections, m.Section)
-		k.latest.left = k.latest.left || k.latest.holder == c && k.latest.fence == m.Section.fence()
+		k.latest.left = k.latest.left || k.latest.holder == c && k.latest.fence == m.Section.fence
 	case "read":
 		r := k.registers[m.Register]
-		answer.Accepted = !r.seen.after(m.fence())
-		r.seen = r.seen.or(m.fence())
+		answer.Accepted = !r.seen.after(m.fence)
+		r.seen = r.seen.or(m.fence)
 		answer.Set = r.set
 	case "write":
 		r := k.registers[m.Register]
-		if answer.Accepted = m.Register != registerComparing || !r.seen.after(m.fence()); answer.Accepted {
+		if answer.Accepted = m.Register != registerComparing || !r.seen.after(m.fence); answer.Accepted {
 			r.set = m.Set
 		}
 	}
@@ -288,7 +288,7 @@ func (k *keeper) outcome(register string) outcome {
 			if !slices.Contains(k.registers[register].set, s.Element) {
 				o.lost++
 			}
-			newer := func(other *section) bool { return other.fence().after(s.fence()) && other.Granted < w.Sent }
+			newer := func(other *section) bool { return other.fence.after(s.fence) && other.Granted < w.Sent }
 			if slices.ContainsFunc(k.sections, newer) {
 				o.stale++
 			}
