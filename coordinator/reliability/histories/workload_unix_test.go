@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -39,9 +40,7 @@ func TestRealWorkloads(t *testing.T) {
 	eventstest.NeedsServers(t)
 	pauses := reliability.Trials(3, 3, 30)
 	e := ensemble.Start(t, 3, ensemble.Tick(tick))
-	raw, err := rawClient(e.Connect(), 20*tick)
-	eventstest.Must(t, err)
-	defer raw.Close()
+	raw := coordtest.RawClient(t, e.Connect())
 	nodes := []string{registerPlain, registerTxn}
 	for _, node := range []string{"/registers", "/locks", nodeOf(registerPlain), nodeOf(registerTxn)} {
 		_, err := raw.Create(node, []byte("[]"), 0, zk.WorldACL(zk.PermAll))
