@@ -26,7 +26,7 @@ const contenderClass = "Contender"
 
 func measure(ctx context.Context, progress io.Writer) (f *Figures, err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(progress, "timeline: "+format+"\n", args...) }
-	server, err := peers.StartServer(ctx, "", ensemble.Tick(tick))
+	server, err := peers.StartServer(ctx, "", 1, ensemble.Tick(tick))
 	if err != nil {
 		return nil, err
 	}
