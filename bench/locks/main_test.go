@@ -53,7 +53,7 @@ func directorOf(t *testing.T, e effort) *director {
 	a := &arena{
 		place:    place{zookeeper: endpoint{inProcess{srv, requests}, srv.Addr()}},
 		commands: map[string]func(string) *exec.Cmd{},
-		leftOut:  map[string]error{keyCurator: peers.ErrNotFound, keyKazoo: peers.ErrNoKazoo, keyEtcd: errors.New("in /home/me it broke")},
+		leftOut:  map[string]error{keyCurator: peers.ErrNotFound, keyKazoo: peers.ErrNotFound, keyEtcd: errors.New("in /home/me it broke")},
 	}
 	for _, key := range []string{keyOurs, keyCached, keyStock, keyBare} {
 		a.commands[key] = func(addr string) *exec.Cmd { return benchtest.Command(playCommand, key, addr) }
