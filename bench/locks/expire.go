@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -43,15 +44,7 @@ func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error
 	// except for watched nodes.
 	p.meter.cut(session)
 	all.Wait()
-	first, last := told[0], told[0]
-	for _, at := range told {
-		if at.Before(first) {
-			first = at
-		}
-		if at.After(last) {
-			last = at
-		}
-	}
+	first, last := slices.MinFunc(told, time.Time.Compare), slices.MaxFunc(told, time.Time.Compare)
 	return []int64{last.Sub(first).Nanoseconds()}, nil
 }
 
