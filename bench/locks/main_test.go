@@ -94,9 +94,7 @@ func TestStages(t *testing.T) {
 		"- a quick run of 1 rounds", "- **without kazoo**: it was not there; bench/deps fetches it\n",
 		"- **without etcd**: it was there and could not be run\n", "| uncontended cycle ÷ kazoo | ≤ 0.25 | – | not measured |\n",
 	} {
-		if !strings.Contains(page.String(), want) {
-			t.Errorf("want %q in\n%s", want, page.String())
-		}
+		eventstest.Contains(t, page.String(), want, "the page")
 	}
 	if strings.Contains(page.String(), "NaN") || strings.Contains(page.String(), "Inf") {
 		t.Errorf("what was not measured is in\n%s", page.String())

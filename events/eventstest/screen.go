@@ -78,9 +78,7 @@ func (s *Screen) Count(text string) int { return strings.Count(s.String(), text)
 func (s *Screen) Must(tb testing.TB, texts ...string) {
 	tb.Helper()
 	for _, text := range texts {
-		if s.Count(text) == 0 {
-			tb.Errorf("printed %s\nwant a line with %q", s, text)
-		}
+		Contains(tb, s.String(), text, "what is printed")
 	}
 }
 
