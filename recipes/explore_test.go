@@ -85,7 +85,7 @@ func exploreAll(t *testing.T, workers, limit int, all []config) {
 
 // inTurn returns the configurations that `make test` visits for its commit, one in three.
 func inTurn(all []config) []config {
-	return slices.DeleteFunc(slices.Clone(all), func(cfg config) bool { return !eventstest.InTurn(cfg.name, 3) })
+	return slices.DeleteFunc(slices.Clone(all), func(cfg config) bool { return !eventstest.InTurn(cfg.name) })
 }
 
 // atATime calls do for each item, for several items at a time, and returns once all calls

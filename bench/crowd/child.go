@@ -94,10 +94,7 @@ func join(ctx context.Context, input io.Reader, output io.Writer) (err error) {
 func (c *child) follow(ctx context.Context, o order, living *sync.WaitGroup) error {
 	switch o.Verb {
 	case verbOpen:
-		if o.Opening == nil {
-			return errors.New("an order to open nothing")
-		}
-		return c.open(ctx, *o.Opening, living)
+		return c.open(ctx, o.Opening, living)
 	case verbHold:
 		if c.hand != nil {
 			return errors.New("the sessions have a lock already")

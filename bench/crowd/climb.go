@@ -30,7 +30,8 @@ func (h Hold) stops(interval float64) string {
 // climb tries ever larger crowds until one is too large, and then bisects the range
 // between the last two.
 func (d *director) climb(ctx context.Context, r *Results) error {
-	try := func(sessions int) (bool, error) {
+	below, above := 0, 0 // the largest crowd that was served, and the smallest that was not
+	try := func(sessions int) error {
 		h := Hold{Sessions: sessions, Asked: d.asked(sessions), Servers: make([]float64, servers)}
 		err := d.with(ctx, sessions, min(sessions, d.climbers), func(c *crowd) {
 			h = d.hold(c, d.rung)
@@ -42,33 +43,21 @@ func (d *director) climb(ctx context.Context, r *Results) error {
 		stopped := h.stops(r.intervalMillis())
 		d.say("%d sessions: %.0f writes a second, p99 %.1f ms, %d lost %s", sessions, h.Writes, h.P99, h.Lost, stopped)
 		r.Rungs = append(r.Rungs, h)
-		return stopped != "", err
+		if stopped == "" {
+			below = sessions
+		} else {
+			above = sessions
+		}
+		return err
 	}
-	below, above := 0, 0
 	for i := 0; i < len(d.ladder) && above == 0; i++ {
-		stops, err := try(d.ladder[i])
-		if err != nil {
+		if err := try(d.ladder[i]); err != nil {
 			return err
-		}
-		if stops {
-			above = d.ladder[i]
-		} else {
-			below = d.ladder[i]
 		}
 	}
-	for range d.halves {
-		if above == 0 {
-			break
-		}
-		middle := (below + above) / 2
-		stops, err := try(middle)
-		if err != nil {
+	for i := 0; i < d.halves && above > 0; i++ {
+		if err := try((below + above) / 2); err != nil {
 			return err
-		}
-		if stops {
-			above = middle
-		} else {
-			below = middle
 		}
 	}
 	slices.SortFunc(r.Rungs, func(a, b Hold) int { return a.Sessions - b.Sessions })

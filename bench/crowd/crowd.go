@@ -48,7 +48,7 @@ func gather(ctx context.Context, command func() *exec.Cmd, of size, as opening) 
 		part := as
 		part.First = i * of.sessions / of.processes
 		part.N, part.Of = (i+1)*of.sessions/of.processes-part.First, of.sessions
-		return order{Verb: verbOpen, Opening: &part}
+		return order{Verb: verbOpen, Opening: part}
 	})
 	return c
 }
@@ -118,7 +118,7 @@ func (c *crowd) holding() report {
 	return c.until("every session holds", func(r report) bool { return r.Holding == c.sessions })
 }
 
-func (c *crowd) rest(d time.Duration) { c.do(func() error { return pause(c.ctx, d) }) }
+func (c *crowd) rest(d time.Duration) { c.do(func() error { return peers.Pause(c.ctx, d) }) }
 
 // sum adds up a usage over the processes.
 func sum[T int64 | time.Duration](c *crowd, used func(*peers.Process) (T, error)) (all T, _ error) {
@@ -134,16 +134,4 @@ func sum[T int64 | time.Duration](c *crowd, used func(*peers.Process) (T, error)
 
 func (c *crowd) close() error {
 	return peers.Together(len(c.processes), func(i int) error { return c.processes[i].Close() })
-}
-
-// pause waits for d, unless ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

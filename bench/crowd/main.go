@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -28,14 +27,8 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 	again := flags.Bool("draw", false, "write the page and the plot of crowd.json again, without measuring")
 	processes := flags.Int("processes", 0, "in how many processes; 0 for as many as fit into half of the free memory")
 	folder := flags.String("o", ".", "the `folder` of crowd.json, CROWD.md and crowd.svg")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil
-		}
+	if over, err := figures.Parse(flags, args); over {
 		return err
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("there is no argument %q", flags.Arg(0))
 	}
 	if *processes < 0 {
 		return errors.New("-processes must not be negative")

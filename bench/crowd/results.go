@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"image/color"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -79,20 +77,10 @@ func (r *Results) intervalMillis() float64 { return millis(r.Interval.Nanosecond
 func (r *Results) page() string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	length, disk := "full", "on a RAM disk"
-	if r.Quick {
-		length = "quick"
-	}
-	if !r.RAMDisk {
-		disk = "among the temporary files, as there was no RAM disk"
-	}
-	var versions []string
-	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
-		versions = append(versions, name+" "+r.Versions[name])
-	}
+	length, disk, versions := figures.Run(r.Quick, r.RAMDisk, r.Versions)
 	p("# A crowd of sessions\n\nWritten by `go run ./crowd` in bench. [crowd/doc.go](crowd/doc.go) says what is measured, and how.\n")
 	p("- a %s run on %d cores, which %d servers and all sessions share; the servers' data is %s, without fsync", length, r.Cores, servers, disk)
-	p("- %s", strings.Join(versions, ", "))
+	p("- %s", versions)
 	p("- %d sessions in %d processes, T = %v, tick %v, a probe each %v; %.0f kB of memory a session, its share of a process included",
 		r.Sessions, r.Processes, r.Timeout, r.Tick, r.Interval, float64(r.Memory)/1e3)
 	p("- no limit of connections for each address (maxClientCnxns=0); a process may have %d descriptors", r.Descriptors)
@@ -165,32 +153,12 @@ func (r *Results) extrapolate(p func(string, ...any), served *Hold) {
 }
 
 func (r *Results) draw(folder string) error {
-	p := figures.NewPlot("Time of a probe", "ms")
-	p.X.Label.Text = "sessions"
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Add(plotter.NewGrid())
-	var err error
-	drawn := false
-	for _, line := range []struct {
-		name  string
-		color color.Color
-		of    func(Hold) float64
-	}{
-		{"p50", color.RGBA{G: 0x72, B: 0xb2, A: 0xff}, func(h Hold) float64 { return h.P50 }},
-		{"p99", color.RGBA{R: 0xd5, G: 0x5e, A: 0xff}, func(h Hold) float64 { return h.P99 }},
-	} {
-		var points plotter.XYs
-		for _, h := range r.Rungs {
-			if y := line.of(h); y > 0 { // a logarithmic scale has no 0
-				points = append(points, plotter.XY{X: float64(h.Sessions), Y: y})
-			}
-		}
-		if len(points) > 0 && err == nil {
-			drawn, err = true, figures.AddLine(p, line.name, line.color, points)
-		}
+	p50 := figures.Line{Name: "p50", Color: color.RGBA{G: 0x72, B: 0xb2, A: 0xff}}
+	p99 := figures.Line{Name: "p99", Color: color.RGBA{R: 0xd5, G: 0x5e, A: 0xff}}
+	for _, h := range r.Rungs {
+		p50.Points = append(p50.Points, plotter.XY{X: float64(h.Sessions), Y: h.P50})
+		p99.Points = append(p99.Points, plotter.XY{X: float64(h.Sessions), Y: h.P99})
 	}
-	if drawn {
-		figures.Logarithmic(p)
-	}
+	p, err := figures.Lines("Time of a probe", "ms", "sessions", []figures.Line{p50, p99})
 	return figures.SaveAs(folder, "crowd.svg", p, err)
 }

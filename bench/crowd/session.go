@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/coordinator/hooks"
 	"github.com/zkgrant/zkgrant/events"
@@ -100,7 +101,7 @@ func (s *session) live(ctx context.Context) {
 		select {
 		case w := <-s.wishes:
 			s.rest(false)
-			if pause(ctx, w.after) != nil {
+			if peers.Pause(ctx, w.after) != nil {
 				return
 			}
 			for again := true; again; {

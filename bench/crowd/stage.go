@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -89,17 +88,8 @@ func measure(ctx context.Context, e effort, quick bool, command func() *exec.Cmd
 	}
 	disk := peers.RAMDisk()
 	r.RAMDisk = disk != ""
-	folder, err := os.MkdirTemp(disk, "zkgrant-crowd")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	installation, err := ensemble.Find()
-	if err != nil {
-		return nil, err
-	}
 	d.say("starting %d servers", servers)
-	d.e, err = ensemble.Launch(ctx, installation, folder, servers, ensemble.Tick(e.tick), ensemble.Heap("1g"),
+	server, err := peers.StartServer(ctx, disk, servers, ensemble.Tick(e.tick), ensemble.Heap("1g"),
 		ensemble.Line("maxClientCnxns", "0"), // all clients have the same address
 		// With ensemble's setting for tests, the server would keep removing empty
 		// containers.
@@ -107,13 +97,9 @@ func measure(ctx context.Context, e effort, quick bool, command func() *exec.Cmd
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, d.e.Close()) }()
-	if r.Versions["ZooKeeper"], err = d.e.Version(ctx, 0); err != nil {
-		return nil, err
-	}
-	if r.Versions["Java"], err = peers.JavaVersion(ctx, installation.Java); err != nil {
-		return nil, err
-	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	d.e = server.Servers
+	r.Versions["ZooKeeper"], r.Versions["Java"] = server.Version, server.JavaVersion
 	if err := d.stages(ctx, r); err != nil {
 		return nil, err
 	}
@@ -177,7 +163,7 @@ func (d *director) with(ctx context.Context, sessions, processes int, f func(*cr
 	// If no server hears that the sessions end, wait until they have expired.
 	if left := c.close(); left != nil {
 		d.say("closing: %.300v", left)
-		c.err = errors.Join(c.err, pause(ctx, d.timeout+2*d.tick))
+		c.err = errors.Join(c.err, peers.Pause(ctx, d.timeout+2*d.tick))
 	}
 	return c.err
 }

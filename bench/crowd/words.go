@@ -32,10 +32,10 @@ const (
 
 // order is an order to a process: a line of JSON.
 type order struct {
-	Verb    verb     `json:"verb"`
-	Opening *opening `json:"opening,omitempty"` // for verbOpen
-	Path    string   `json:"path,omitempty"`    // for verbHold: the parent of each session's lock
-	Shared  bool     `json:"shared,omitempty"`  // for verbHold: Path is one lock for all sessions
+	Verb    verb    `json:"verb"`
+	Opening opening `json:"opening,omitzero"` // for verbOpen
+	Path    string  `json:"path,omitempty"`   // for verbHold: the parent of each session's lock
+	Shared  bool    `json:"shared,omitempty"` // for verbHold: Path is one lock for all sessions
 
 	// Spread, for verbHold, is the time over which the sessions' requests are spread.
 	Spread time.Duration `json:"spread,omitempty"`

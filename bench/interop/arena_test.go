@@ -121,7 +121,7 @@ func (a *arena) open(ctx context.Context) (err error) {
 	if a.folder, err = os.MkdirTemp("", "zkgrant-interop"); err != nil {
 		return err
 	}
-	if a.server, err = peers.StartServer(ctx, peers.RAMDisk(), ensemble.Tick(serverTick)); err != nil {
+	if a.server, err = peers.StartServer(ctx, peers.RAMDisk(), 1, ensemble.Tick(serverTick)); err != nil {
 		return err
 	}
 	a.addr = a.server.Addr

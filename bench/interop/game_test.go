@@ -68,7 +68,7 @@ type game struct {
 // three of the quick ones for each commit. TestMatrix runs each library every time.
 func played(all []workload) []workload {
 	return slices.DeleteFunc(all, func(w workload) bool {
-		return !eventstest.Full() && (w.tier == fullLength || !eventstest.InTurn(w.name, 3))
+		return !eventstest.Full() && (w.tier == fullLength || !eventstest.InTurn(w.name))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
+	"github.com/zkgrant/zkgrant/bench/peers"
 )
 
 // act is a contestant's part in a round. After the first error its methods do nothing.
@@ -72,13 +73,8 @@ func (a *act) queued(watches float64) {
 }
 
 func (a *act) rest(d time.Duration) {
-	if a.err != nil {
-		return
-	}
-	select {
-	case <-time.After(d):
-	case <-a.ctx.Done():
-		a.err = context.Cause(a.ctx)
+	if a.err == nil {
+		a.err = peers.Pause(a.ctx, d)
 	}
 }
 

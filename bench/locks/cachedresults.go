@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -71,16 +70,13 @@ func (r *Cached) rows() []row {
 }
 
 // write writes the section about cached locks.
-func (r *Cached) write(output io.Writer) error {
-	var b strings.Builder
+func (r *Cached) write(b *strings.Builder) {
 	b.WriteString("\n## Cached locks\n\n")
-	r.writeRun(&b)
+	r.writeRun(b)
 	b.WriteString("\n### Goals of cached locks\n\n")
-	r.writeGoals(&b, r.goals())
+	r.writeGoals(b, r.goals())
 	b.WriteString("\n### Cached and not\n\n" + multiples)
-	r.writeTable(&b, r.rows())
-	_, err := io.WriteString(output, b.String())
-	return err
+	r.writeTable(b, r.rows())
 }
 
 func (*Cached) draw(string) error { return nil }

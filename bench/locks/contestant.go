@@ -74,7 +74,7 @@ func openArena(ctx context.Context) (a *arena, err error) {
 			err = errors.Join(err, a.close())
 		}
 	}()
-	zookeeper, err := peers.StartServer(ctx, a.disk, serverSettings()...)
+	zookeeper, err := peers.StartServer(ctx, a.disk, 1, serverSettings()...)
 	if err != nil {
 		return a, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkgrant/zkgrant/bench/peers"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
@@ -72,10 +73,8 @@ func (p *place) queued(ctx context.Context, l library, watches float64) error {
 	var before counts
 	wait, quiet := time.Millisecond, 0
 	for quiet < 2 {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := peers.Pause(ctx, wait); err != nil {
+			return err
 		}
 		now, err := p.counted(ctx, l)
 		if err != nil || now.watches < watches {

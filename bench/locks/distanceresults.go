@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -43,27 +42,24 @@ func placesFar() []struct{ key, name, plot string } {
 }
 
 // write writes the section about distance.
-func (s *Distance) write(output io.Writer) error {
-	var b strings.Builder
+func (s *Distance) write(b *strings.Builder) {
 	var asked, echoed []string
 	for _, ms := range distances() {
 		asked = append(asked, fmt.Sprint(ms))
 		echoed = append(echoed, figures.Number(figures.Median(s.Echo[ms])/1000))
 	}
-	fmt.Fprintf(&b, "\n## By distance\n\nRound trips of %s ms, made by one proxy for all libraries. An echo through it takes %s ms.\n"+
+	fmt.Fprintf(b, "\n## By distance\n\nRound trips of %s ms, made by one proxy for all libraries. An echo through it takes %s ms.\n"+
 		"*Standalone server*: the clients are that far away from it. *Beside a follower*: the clients are near one of three\n"+
 		"servers, and its leader is that far away.\n\n", list(asked), list(echoed))
-	s.writeRun(&b)
+	s.writeRun(b)
 	b.WriteString("\n### Cost in round trips\n\nHow the time grows with an echo's, by least squares over all distances. " +
 		"2.0 is two round trips.\n–: the library has no such lock. Only zkgrant has a release that need not be awaited.\n\n")
-	s.writeTrips(&b)
+	s.writeTrips(b)
 	for _, place := range placesFar() {
-		fmt.Fprintf(&b, "\n![cost in round trips, %s](%s)", place.name, place.plot)
+		fmt.Fprintf(b, "\n![cost in round trips, %s](%s)", place.name, place.plot)
 	}
 	b.WriteString("\n\n### Time by distance\n\n" + multiples)
-	s.writeTable(&b, s.rows())
-	_, err := io.WriteString(output, b.String())
-	return err
+	s.writeTable(b, s.rows())
 }
 
 // tenths formats a number of round trips. A number near zero is 0.0, whatever its sign.

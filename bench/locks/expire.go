@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -43,15 +44,7 @@ func (p *player) expire(ctx context.Context, path string, n int) ([]int64, error
 	// except for watched nodes.
 	p.meter.cut(session)
 	all.Wait()
-	first, last := told[0], told[0]
-	for _, at := range told {
-		if at.Before(first) {
-			first = at
-		}
-		if at.After(last) {
-			last = at
-		}
-	}
+	first, last := slices.MinFunc(told, time.Time.Compare), slices.MaxFunc(told, time.Time.Compare)
 	return []int64{last.Sub(first).Nanoseconds()}, nil
 }
 
@@ -94,13 +87,16 @@ func tryToEnd(ctx context.Context, addr string, opening []byte) (ended bool, _ e
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 
-	var both bytes.Buffer
-	// Protocol version and last zxid seen, both zero; timeout, ID, password length,
-	// password.
-	connect := append(make([]byte, 4+8, 4+8+32), opening[8:40]...)
-	appendFrame(&both, connect)
-	appendFrame(&both, []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}) // request 1, operation -11: close the session
-	if _, err := conn.Write(both.Bytes()); err != nil {
+	var both []byte
+	for _, frame := range [][]byte{
+		// Protocol version and last zxid seen, both zero; timeout, ID, password length,
+		// password.
+		append(make([]byte, 4+8), opening[8:40]...),
+		{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}, // request 1, operation -11: close the session
+	} {
+		both = append(binary.BigEndian.AppendUint32(both, uint32(len(frame))), frame...)
+	}
+	if _, err := conn.Write(both); err != nil {
 		return false, err
 	}
 	// The server closes the connection in any case. A reset, or no answer, means that the
@@ -115,10 +111,4 @@ func tryToEnd(ctx context.Context, addr string, opening []byte) (ended bool, _ e
 	}
 	_, _ = io.Copy(io.Discard, conn)
 	return !bytes.Equal(answer[8:16], opening[12:20]), nil
-}
-
-// appendFrame appends a length-prefixed ZooKeeper packet.
-func appendFrame(to *bytes.Buffer, body []byte) {
-	to.Write(binary.BigEndian.AppendUint32(nil, uint32(len(body))))
-	to.Write(body)
 }

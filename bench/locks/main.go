@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -11,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/zkgrant/zkgrant/bench/internal/figures"
 )
@@ -39,14 +39,8 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 		}
 	}
 	folder := flags.String("o", ".", "the `folder` of the results, RESULTS.md and the plots")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil
-		}
+	if over, err := figures.Parse(flags, args); over {
 		return err
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("there is no argument %q", flags.Arg(0))
 	}
 	everything := !slices.Contains(chosen, true)
 	for i, p := range all {
@@ -66,7 +60,7 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 
 // section has the measurements of a part, which become a section of the page.
 type section interface {
-	write(page io.Writer) error
+	write(page *strings.Builder)
 	draw(folder string) error
 }
 
@@ -89,7 +83,7 @@ func parts() []part {
 // render writes the page and the plots from the results in the folder. A part may be
 // missing.
 func render(folder string, output io.Writer) error {
-	var page bytes.Buffer
+	var page strings.Builder
 	page.WriteString(title)
 	var missing []error
 	all := parts()
@@ -100,7 +94,8 @@ func render(folder string, output io.Writer) error {
 			continue
 		}
 		if err == nil {
-			err = errors.Join(p.results.write(&page), p.results.draw(folder))
+			p.results.write(&page)
+			err = p.results.draw(folder)
 		}
 		if err != nil {
 			return err
@@ -109,9 +104,9 @@ func render(folder string, output io.Writer) error {
 	if len(missing) == len(all) {
 		return errors.Join(missing...)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "RESULTS.md"), page.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "RESULTS.md"), []byte(page.String()), 0o644); err != nil {
 		return err
 	}
-	_, err := page.WriteTo(output)
+	_, err := io.WriteString(output, page.String())
 	return err
 }

@@ -53,7 +53,7 @@ func directorOf(t *testing.T, e effort) *director {
 	a := &arena{
 		place:    place{zookeeper: endpoint{inProcess{srv, requests}, srv.Addr()}},
 		commands: map[string]func(string) *exec.Cmd{},
-		leftOut:  map[string]error{keyCurator: peers.ErrNotFound, keyKazoo: peers.ErrNoKazoo, keyEtcd: errors.New("in /home/me it broke")},
+		leftOut:  map[string]error{keyCurator: peers.ErrNotFound, keyKazoo: peers.ErrNotFound, keyEtcd: errors.New("in /home/me it broke")},
 	}
 	for _, key := range []string{keyOurs, keyCached, keyStock, keyBare} {
 		a.commands[key] = func(addr string) *exec.Cmd { return benchtest.Command(playCommand, key, addr) }
@@ -88,14 +88,13 @@ func TestStages(t *testing.T) {
 	}
 	asks(t, r, map[string]float64{keyOurs: 2, keyStock: 4, keyBare: 2})
 	var page strings.Builder
-	eventstest.Must(t, errors.Join(r.write(&page), r.draw(t.TempDir())))
+	r.write(&page)
+	eventstest.Must(t, r.draw(t.TempDir()))
 	for _, want := range []string{
 		"- a quick run of 1 rounds", "- **without kazoo**: it was not there; bench/deps fetches it\n",
 		"- **without etcd**: it was there and could not be run\n", "| uncontended cycle ÷ kazoo | ≤ 0.25 | – | not measured |\n",
 	} {
-		if !strings.Contains(page.String(), want) {
-			t.Errorf("want %q in\n%s", want, page.String())
-		}
+		eventstest.Contains(t, page.String(), want, "the page")
 	}
 	if strings.Contains(page.String(), "NaN") || strings.Contains(page.String(), "Inf") {
 		t.Errorf("what was not measured is in\n%s", page.String())
@@ -158,7 +157,8 @@ func TestErrands(t *testing.T) {
 			}
 		}
 	}
-	eventstest.Check(t, errors.Join(s.write(&strings.Builder{}), s.draw(t.TempDir())))
+	s.write(&strings.Builder{})
+	eventstest.Check(t, s.draw(t.TempDir()))
 }
 
 // When a session is ended on a real server, its owner is notified on its own connection,

@@ -115,10 +115,8 @@ func (d *director) results(quick bool, all []library) *Results {
 // reason returns what the page says about a library that was left out. The error itself
 // is longer, and contains paths of this machine.
 func reason(why error) string {
-	for _, missing := range []error{peers.ErrNotFound, peers.ErrNoKazoo, peers.ErrNoEtcd} {
-		if errors.Is(why, missing) {
-			return "it was not there; bench/deps fetches it"
-		}
+	if errors.Is(why, peers.ErrNotFound) {
+		return "it was not there; bench/deps fetches it"
 	}
 	return "it was there and could not be run"
 }

@@ -107,30 +107,19 @@ func addBar(p *plot.Plot, at barAt, key string, value float64) (*plotter.BarChar
 // lines draws a figure over the length of the queue, with a line for each library, on
 // logarithmic scales.
 func (r *Results) lines(title, unit string, figure func(queue int) string) (*plot.Plot, error) {
-	p := figures.NewPlot(title, unit)
-	p.X.Label.Text = "waiting"
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.Padding = vg.Points(2)
-	p.Add(plotter.NewGrid())
-	drawn := false
+	var lines []figures.Line
 	for _, m := range r.Libraries {
-		var points plotter.XYs
+		line := figures.Line{Name: m.Name, Color: colourOf(m.Key)}
 		for _, queue := range r.queues() {
-			// A logarithmic scale has no 0.
-			if value, ok := r.value(m.Key, figure(queue)); ok && value > 0 {
-				points = append(points, plotter.XY{X: float64(queue), Y: value})
+			if value, ok := r.value(m.Key, figure(queue)); ok {
+				line.Points = append(line.Points, plotter.XY{X: float64(queue), Y: value})
 			}
 		}
-		if len(points) == 0 {
-			continue
-		}
-		if err := figures.AddLine(p, m.Name, colourOf(m.Key), points); err != nil {
-			return nil, err
-		}
-		drawn = true
+		lines = append(lines, line)
 	}
-	if drawn {
-		figures.Logarithmic(p)
+	p, err := figures.Lines(title, unit, "waiting", lines)
+	if err == nil {
+		p.Legend.Padding = vg.Points(2)
 	}
-	return p, nil
+	return p, err
 }

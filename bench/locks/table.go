@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -153,35 +152,29 @@ func (r *Results) rows() []row {
 		{"processor time of the server per cycle, 64 locks, release awaited", figureAwaitedServer(64), "µs"},
 		{"processor time of the client per cycle, 64 locks, release awaited", figureAwaitedClient(64), "µs"},
 	}
-	for _, each := range []struct {
-		what   string
-		figure func(int) string
-		unit   string
-	}{
-		{"processor time of the server per cycle", figureServer, "µs"}, {"processor time of the client per cycle", figureClient, "µs"},
-		{"write calls per cycle", figureWrites, ""}, {"read calls per cycle", figureReads, ""},
-	} {
-		all = append(all,
-			row{each.what + ", 1 lock", each.figure(1), each.unit},
-			row{each.what + ", 64 locks", each.figure(64), each.unit}, row{each.what + ", 512 locks", each.figure(512), each.unit})
+	each := func(what string, figure func(int) string, unit, of string, numbers ...int) {
+		for _, n := range numbers {
+			all = append(all, row{fmt.Sprintf("%s, %d %s", what, n, of), figure(n), unit})
+		}
 	}
+	perCycle := func(what string, figure func(int) string, unit string) {
+		each(what+" per cycle", figure, unit, "lock", 1)
+		each(what+" per cycle", figure, unit, "locks", 64, 512)
+	}
+	perCycle("processor time of the server", figureServer, "µs")
+	perCycle("processor time of the client", figureClient, "µs")
+	perCycle("write calls", figureWrites, "")
+	perCycle("read calls", figureReads, "")
 	all = append(all,
 		row{"allocations per cycle, 1 lock", figureAllocs(1), ""},
 		row{"handoff to the only waiter, another session", figureCross(1), "µs"},
 		row{"the same after three probe intervals of waiting", figurePatient, "µs"},
 		row{fmt.Sprintf("handoff to the next of %d, two sessions", crossCrowd), figureCross(crossCrowd), "µs"})
-	for _, each := range []struct {
-		what   string
-		figure func(int) string
-		unit   string
-	}{
-		{"handoff", figureHandoff, "µs"}, {"bytes per handoff", figureBytes, "B"},
-		{"requests per handoff", figureAsked, ""}, {"watches fired per handoff", figureWakeUps, ""},
-	} {
-		for _, queue := range r.queues() {
-			all = append(all, row{fmt.Sprintf("%s, %d waiting", each.what, queue), each.figure(queue), each.unit})
-		}
-	}
+	queues := r.queues()
+	each("handoff", figureHandoff, "µs", "waiting", queues...)
+	each("bytes per handoff", figureBytes, "B", "waiting", queues...)
+	each("requests per handoff", figureAsked, "", "waiting", queues...)
+	each("watches fired per handoff", figureWakeUps, "", "waiting", queues...)
 	return append(all,
 		row{"memory of a held lock", figureMemory, "B"},
 		row{"locks held for that", figureHeld, ""},
@@ -195,36 +188,21 @@ const title = "# Results\n\nWritten by `go run ./locks` in bench. " +
 	"in which all libraries used the same servers.\n"
 
 // write writes the sections about locks near the servers.
-func (r *Results) write(output io.Writer) error {
-	var b strings.Builder
+func (r *Results) write(b *strings.Builder) {
 	b.WriteString("\n")
-	r.writeRun(&b)
+	r.writeRun(b)
 	b.WriteString("\n## Goals\n\n")
-	r.writeGoals(&b, r.goals())
+	r.writeGoals(b, r.goals())
 	b.WriteString("\n## Everything\n\n" + multiples)
-	r.writeTable(&b, r.rows())
+	r.writeTable(b, r.rows())
 	b.WriteString("\n![cycle latency](cycle.svg)\n![handoff cost](handoff.svg)\n![bytes per handoff](bytes.svg)\n" +
 		"![memory per lock](memory.svg)\n")
-	_, err := io.WriteString(output, b.String())
-	return err
 }
 
 func (r *Results) writeRun(b *strings.Builder) {
-	length, disk := "full", "on a RAM disk"
-	if r.Quick {
-		length = "quick"
-	}
-	if !r.RAMDisk {
-		disk = "among the temporary files, as there was no RAM disk"
-	}
-	fmt.Fprintf(b, "- a %s run of %d rounds, on %d cores\n- the servers are alone, with their data %s\n",
-		length, r.Rounds, r.Cores, disk)
-	var versions []string
-	for name, version := range r.Versions {
-		versions = append(versions, name+" "+version)
-	}
-	slices.Sort(versions)
-	fmt.Fprintf(b, "- %s\n", strings.Join(versions, ", "))
+	length, disk, versions := figures.Run(r.Quick, r.RAMDisk, r.Versions)
+	fmt.Fprintf(b, "- a %s run of %d rounds, on %d cores\n- the servers are alone, with their data %s\n- %s\n",
+		length, r.Rounds, r.Cores, disk, versions)
 	for _, l := range libraries() {
 		if why, out := r.LeftOut[l.Key]; out {
 			fmt.Fprintf(b, "- **without %s**: %s\n", l.Name, why)

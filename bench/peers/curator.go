@@ -15,12 +15,9 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// ErrNotFound means that this machine has no Apache Curator. [FindCurator] wraps it with
-// what is missing.
-var ErrNotFound = errors.New("peers: no Apache Curator to run")
-
-// howToGet is the end of every message about a missing Curator.
-const howToGet = "run bench/deps, or set CURATOR_HOME to a folder with its jars (recipes, framework, client) and guava"
+// ErrNotFound means that this machine lacks a library or a server. It is wrapped with how
+// to get what is missing.
+var ErrNotFound = errors.New("peers: not found; run bench/deps")
 
 const (
 	systemJars = "/usr/share/java" // where Debian installs them
@@ -38,8 +35,7 @@ type Curator struct {
 // FindCurator finds Curator, to run with the Java and the client of zookeeper. It looks
 // in CURATOR_HOME, which must have it if set, then where Debian's packages install it,
 // then in .deps of the working directory's project. If CURATOR_HOME also has a ZooKeeper
-// client, that one is used. The error wraps [ErrNotFound] and says how to get what is
-// missing.
+// client, that one is used. If there is no Curator, the error wraps [ErrNotFound].
 func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
@@ -47,7 +43,8 @@ func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	}
 	recipes, err := findJar("curator-recipes", os.Getenv("CURATOR_HOME"), systemJars, inDeps(deps, "curator"))
 	if err != nil {
-		return Curator{}, fmt.Errorf("%w: %w; %s", ErrNotFound, err, howToGet)
+		return Curator{}, fmt.Errorf("%w, or set CURATOR_HOME to a folder with Curator's jars (recipes, framework, client) and guava: %w",
+			ErrNotFound, err)
 	}
 	version, err := versionOf(recipes)
 	if err != nil {
@@ -63,15 +60,10 @@ func FindCurator(zookeeper ensemble.Installation) (Curator, error) {
 	return Curator{Java: zookeeper.Java, Classpath: classpath, Version: version}, nil
 }
 
-// ErrNoWriteLock means that this machine has no WriteLock. [FindWriteLock] wraps it with
-// where it has looked.
-var ErrNoWriteLock = errors.New("peers: no WriteLock to run; " +
-	"run bench/deps, or set WRITELOCK_HOME to a folder with zookeeper-recipes-lock.jar")
-
 // FindWriteLock returns the jar with ZooKeeper's own WriteLock, which is not part of the
 // client's jar. It looks in WRITELOCK_HOME, which must have it if set, then where
 // Debian's package installs it, then in .deps of the working directory's project. If
-// there is none, the error wraps [ErrNoWriteLock].
+// there is none, the error wraps [ErrNotFound].
 func FindWriteLock() (string, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
@@ -79,7 +71,7 @@ func FindWriteLock() (string, error) {
 	}
 	jar, err := findJar("zookeeper-recipes-lock", os.Getenv("WRITELOCK_HOME"), systemJars, inDeps(deps, "writelock"))
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrNoWriteLock, err)
+		return "", fmt.Errorf("%w, or set WRITELOCK_HOME to a folder with zookeeper-recipes-lock.jar: %w", ErrNotFound, err)
 	}
 	return jar, nil
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// ErrNoEtcd means that this machine has no etcd. [StartEtcd] wraps it.
-var ErrNoEtcd = errors.New("peers: no etcd to run; run bench/deps, or set ETCD to the program")
-
 // Etcd is a running etcd server, alone or with others.
 type Etcd struct {
 	Addr    string // host:port, for clients
@@ -33,7 +30,7 @@ type Etcd struct {
 }
 
 // FindEtcd returns the program named by ETCD, the one on PATH, or the one in .deps of the
-// working directory's project. If there is none, the error is [ErrNoEtcd].
+// working directory's project. If there is none, the error wraps [ErrNotFound].
 func FindEtcd() (string, error) {
 	if program := os.Getenv("ETCD"); program != "" {
 		return program, nil
@@ -48,7 +45,7 @@ func FindEtcd() (string, error) {
 	if program := filepath.Join(deps, "etcd", "etcd"); deps != "" && isFile(program) {
 		return program, nil
 	}
-	return "", ErrNoEtcd
+	return "", fmt.Errorf("%w, or set ETCD to the program of etcd", ErrNotFound)
 }
 
 // StartEtcd starts a server with its own data folder below parent, and returns once it

@@ -64,7 +64,7 @@ func (f *Follower) start(ctx context.Context, parent string, settings []ensemble
 	if err = errors.Join(append(failed, err)...); err != nil {
 		return err
 	}
-	if f.leader, err = f.servers.Leader(ctx); err != nil {
+	if f.leader, err = f.Servers.Leader(ctx); err != nil {
 		return err
 	}
 	return f.describe(ctx, (f.leader+1)%members)

@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,10 +10,6 @@ import (
 
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
-
-// ErrNoKazoo means that this machine lacks kazoo or Python. [FindKazoo] wraps it with the
-// reason.
-var ErrNoKazoo = errors.New("peers: no kazoo to run; run bench/deps, or install it, or set KAZOO_HOME to its folder")
 
 // Kazoo is an installation of kazoo.
 type Kazoo struct {
@@ -26,17 +21,18 @@ type Kazoo struct {
 
 // FindKazoo looks for Python on PATH and in .deps of the working directory's project. It
 // looks for kazoo in KAZOO_HOME, in the same .deps, and on Python's own path. If there is
-// none, the error wraps [ErrNoKazoo].
+// none, the error wraps [ErrNotFound].
 func FindKazoo(ctx context.Context) (Kazoo, error) {
 	deps, err := ensemble.Deps()
 	if err != nil {
 		return Kazoo{}, err
 	}
+	missing := fmt.Errorf("%w, or install kazoo, or set KAZOO_HOME to its folder", ErrNotFound)
 	var k Kazoo
 	if k.Python, err = exec.LookPath("python3"); err != nil {
 		k.Python = filepath.Join(deps, "python", "usr", "bin", "python3")
 		if deps == "" || !isFile(k.Python) {
-			return Kazoo{}, fmt.Errorf("%w: there is no python3", ErrNoKazoo)
+			return Kazoo{}, fmt.Errorf("%w: there is no python3", missing)
 		}
 	}
 	k.Path = os.Getenv("KAZOO_HOME")
@@ -49,11 +45,11 @@ func FindKazoo(ctx context.Context) (Kazoo, error) {
 	cmd.Env = k.environment()
 	said, err := cmd.Output()
 	if err != nil {
-		return Kazoo{}, fmt.Errorf("%w: %s cannot import it: %w", ErrNoKazoo, k.Python, err)
+		return Kazoo{}, fmt.Errorf("%w: %s cannot import it: %w", missing, k.Python, err)
 	}
 	versions := strings.Fields(string(said))
 	if len(versions) != 2 {
-		return Kazoo{}, fmt.Errorf("%w: asked for its version it says %q", ErrNoKazoo, said)
+		return Kazoo{}, fmt.Errorf("%w: asked for its version it says %q", missing, said)
 	}
 	k.Version, k.PythonVersion = versions[0], versions[1]
 	return k, nil

@@ -76,7 +76,7 @@ func TestKazooIsFoundAndRun(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Chdir(t.TempDir())
 	_, err = FindKazoo(t.Context())
-	eventstest.ErrorIs(t, err, ErrNoKazoo, "without Python")
+	eventstest.ErrorIs(t, err, ErrNotFound, "without Python")
 }
 
 // far is a round trip that takes longer than anything else in these tests.
@@ -134,7 +134,7 @@ func TestAFollowerOfEtcdHasItsLeaderFarAway(t *testing.T) {
 	eventstest.NeedsServers(t)
 	parent := t.TempDir()
 	f, err := StartEtcdFollower(t.Context(), parent)
-	if errors.Is(err, ErrNoEtcd) {
+	if errors.Is(err, ErrNotFound) {
 		t.Skip(err)
 	}
 	eventstest.Must(t, err)

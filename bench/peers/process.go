@@ -2,6 +2,7 @@ package peers
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -156,6 +157,18 @@ func (p *Process) ProcessorTime() (time.Duration, error) { return ProcessorTime(
 
 // Memory returns the process's memory in bytes; see [Memory].
 func (p *Process) Memory() (int64, error) { return Memory(p.cmd.Process.Pid) }
+
+// Pause waits for d, unless ctx ends first.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
 
 // Together calls f concurrently with each number below n, and returns once all calls have
 // returned.

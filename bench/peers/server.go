@@ -19,10 +19,10 @@ type Server struct {
 	Addr         string                // host:port
 	Version      string                // of ZooKeeper, such as 3.8.0
 	JavaVersion  string                // such as 17.0.15
+	Servers      *ensemble.Ensemble    // this one, and those beside it
 
-	servers *ensemble.Ensemble
-	index   int // in servers
-	folder  string
+	index  int // in Servers
+	folder string
 }
 
 // RAMDisk returns a folder whose files are in memory, or "" if none is known on this
@@ -37,12 +37,13 @@ func RAMDisk() string {
 	return shared
 }
 
-// StartServer starts a server in its own folder below parent, or in the default temporary
-// directory if parent is empty, and returns once it serves. The caller must Close it. The
-// error wraps [ensemble.ErrNotFound] if there is no ZooKeeper on this machine.
-func StartServer(ctx context.Context, parent string, settings ...ensemble.Setting) (*Server, error) {
+// StartServer starts n servers in a folder below parent, or in the default temporary
+// directory if parent is empty, and returns the first one once all serve. The caller must
+// Close it, which stops all of them. The error wraps [ensemble.ErrNotFound] if there is no
+// ZooKeeper on this machine.
+func StartServer(ctx context.Context, parent string, n int, settings ...ensemble.Setting) (*Server, error) {
 	s := new(Server)
-	err := s.launch(ctx, parent, 1, settings)
+	err := s.launch(ctx, parent, n, settings)
 	if err == nil {
 		err = s.describe(ctx, 0)
 	}
@@ -61,40 +62,40 @@ func (s *Server) launch(ctx context.Context, parent string, n int, settings []en
 	if s.folder, err = os.MkdirTemp(parent, "zkgrant-bench"); err != nil {
 		return err
 	}
-	s.servers, err = ensemble.Launch(ctx, s.Installation, s.folder, n, settings...)
+	s.Servers, err = ensemble.Launch(ctx, s.Installation, s.folder, n, settings...)
 	return err
 }
 
 // describe fills in s for the server with that index.
 func (s *Server) describe(ctx context.Context, i int) (err error) {
-	s.index, s.Addr = i, s.servers.Addr(i)
-	if s.Version, err = s.servers.Version(ctx, i); err != nil {
+	s.index, s.Addr = i, s.Servers.Addr(i)
+	if s.Version, err = s.Servers.Version(ctx, i); err != nil {
 		return err
 	}
-	s.JavaVersion, err = JavaVersion(ctx, s.Installation.Java)
+	s.JavaVersion, err = javaVersion(ctx, s.Installation.Java)
 	return err
 }
 
 // ProcessorTime returns the server's CPU time so far. If the system does not report it,
 // the error wraps [errors.ErrUnsupported].
-func (s *Server) ProcessorTime() (time.Duration, error) { return ProcessorTime(s.servers.Pid(s.index)) }
+func (s *Server) ProcessorTime() (time.Duration, error) { return ProcessorTime(s.Servers.Pid(s.index)) }
 
 // Counters returns the numbers in the server's answer to mntr.
 func (s *Server) Counters(ctx context.Context) (map[string]float64, error) {
-	return s.servers.Counters(ctx, s.index)
+	return s.Servers.Counters(ctx, s.index)
 }
 
-// Close ends the server and removes its data.
+// Close ends the server and those beside it, and removes their data.
 func (s *Server) Close() error {
 	var killed error
-	if s.servers != nil {
-		killed = s.servers.Close()
+	if s.Servers != nil {
+		killed = s.Servers.Close()
 	}
 	return errors.Join(killed, os.RemoveAll(s.folder)) // a missing folder is not an error
 }
 
-// JavaVersion returns the version of a java program.
-func JavaVersion(ctx context.Context, java string) (string, error) {
+// javaVersion returns the version of a java program.
+func javaVersion(ctx context.Context, java string) (string, error) {
 	said, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s -version: %w", java, err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +18,16 @@ import (
 
 // seat is where a contender finds its lock.
 type seat struct {
-	addr    string
-	path    string
-	timeout time.Duration // of its session
-	tick    time.Duration // of the server
+	Addr    string
+	Path    string
+	Timeout time.Duration // of its session
+	Tick    time.Duration // of the server
+}
+
+// arguments returns the arguments that make the program a contender with the library.
+func (at seat) arguments(library string) []string {
+	text, _ := json.Marshal(at) // it cannot fail
+	return []string{contendCommand, library, string(text)}
 }
 
 type say func(w what, own string)
@@ -56,15 +63,15 @@ func contend(ctx context.Context, library string, at seat, input io.Reader, outp
 const askEvery = time.Millisecond
 
 func contendOurs(ctx context.Context, at seat, tell say) (err error) {
-	c, err := coordinator.Connect(ctx, at.addr,
-		coordinator.WithSessionTimeout(at.timeout), coordinator.WithTickTime(at.tick))
+	c, err := coordinator.Connect(ctx, at.Addr,
+		coordinator.WithSessionTimeout(at.Timeout), coordinator.WithTickTime(at.Tick))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	tell(toldConnected, "Connect returned")
 	news := c.Events(ctx)
-	lock := c.Mutex(at.path).Acquire(ctx)
+	lock := c.Mutex(at.Path).Acquire(ctx)
 	var ask <-chan time.Time // while the contender believes that it holds the lock
 	check := func() {
 		if ask != nil && !lock.Valid() {
@@ -115,13 +122,13 @@ func tellEvent(tell say, event events.Event) {
 }
 
 func contendStock(ctx context.Context, at seat, tell say) error {
-	conn, news, err := zk.Connect([]string{at.addr}, at.timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
+	conn, news, err := zk.Connect([]string{at.Addr}, at.Timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		return err
 	}
 	defer conn.Close() // also ends a pending Lock
 	go func() {
-		if err := zk.NewLock(conn, at.path, zk.WorldACL(zk.PermAll)).Lock(); err != nil {
+		if err := zk.NewLock(conn, at.Path, zk.WorldACL(zk.PermAll)).Lock(); err != nil {
 			tell(toldFailed, "Lock: "+err.Error())
 			return
 		}

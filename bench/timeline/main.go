@@ -3,9 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -27,24 +26,18 @@ const (
 )
 
 func run(ctx context.Context, args []string, input io.Reader, output io.Writer) error {
-	if len(args) > 0 && args[0] == contendCommand {
-		library, at, err := parseSeat(args[1:])
-		if err != nil {
+	if len(args) == 3 && args[0] == contendCommand {
+		var at seat
+		if err := json.Unmarshal([]byte(args[2]), &at); err != nil {
 			return err
 		}
-		return contend(ctx, library, at, input, output)
+		return contend(ctx, args[1], at, input, output)
 	}
 	flags := flag.NewFlagSet("timeline", flag.ContinueOnError)
 	folder := flags.String("o", ".", "the `folder` of timeline.json and timeline.svg")
 	again := flags.Bool("draw", false, "draw timeline.json again, without measuring")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil
-		}
+	if over, err := figures.Parse(flags, args); over {
 		return err
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("there is no argument %q", flags.Arg(0))
 	}
 	f := new(Figures)
 	var err error
@@ -65,20 +58,4 @@ func run(ctx context.Context, args []string, input io.Reader, output io.Writer) 
 		return err
 	}
 	return f.print(output)
-}
-
-func formatSeat(library string, at seat) []string {
-	return []string{library, at.addr, at.path, at.timeout.String(), at.tick.String()}
-}
-
-// parseSeat parses the arguments from formatSeat.
-func parseSeat(args []string) (library string, at seat, err error) {
-	if len(args) != 5 {
-		return "", seat{}, fmt.Errorf("%s takes library, address, path, timeout and tick, not %q", contendCommand, args)
-	}
-	at = seat{addr: args[1], path: args[2]}
-	var wrong error
-	at.timeout, err = time.ParseDuration(args[3])
-	at.tick, wrong = time.ParseDuration(args[4])
-	return args[0], at, errors.Join(err, wrong)
 }

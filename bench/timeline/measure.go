@@ -26,7 +26,7 @@ const contenderClass = "Contender"
 
 func measure(ctx context.Context, progress io.Writer) (f *Figures, err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(progress, "timeline: "+format+"\n", args...) }
-	server, err := peers.StartServer(ctx, "", ensemble.Tick(tick))
+	server, err := peers.StartServer(ctx, "", 1, ensemble.Tick(tick))
 	if err != nil {
 		return nil, err
 	}
@@ -68,9 +68,9 @@ func measure(ctx context.Context, progress io.Writer) (f *Figures, err error) {
 		server: server.Addr, timeout: timeout, tick: tick, healed: heal, say: say,
 		command: func(l library, at seat) *exec.Cmd {
 			if l.Key == keyCurator {
-				return curator.Command(classes, contenderClass, at.addr, at.path, fmt.Sprint(at.timeout.Milliseconds()))
+				return curator.Command(classes, contenderClass, at.Addr, at.Path, fmt.Sprint(at.Timeout.Milliseconds()))
 			}
-			return exec.Command(self, append([]string{contendCommand}, formatSeat(l.Key, at)...)...)
+			return exec.Command(self, at.arguments(l.Key)...)
 		},
 	}
 	for _, l := range libraries() {

@@ -123,7 +123,7 @@ func (c *cast) enter(ctx context.Context, proxy string, watch *peers.Watcher) er
 }
 
 func (c *cast) start(l library, role who, addr string) error {
-	at := seat{addr: addr, path: c.path(l), timeout: c.script.timeout, tick: c.script.tick}
+	at := seat{Addr: addr, Path: c.path(l), Timeout: c.script.timeout, Tick: c.script.tick}
 	p, err := peers.Start(c.script.command(l, at), func(line peers.Line) {
 		if told, own, ok := parseTold(line.Text); ok {
 			c.recorder.hear(note{at: line.At, library: l.Key, who: role, what: told, own: own})

@@ -26,11 +26,7 @@ type cue struct {
 // When calls then once, as soon as the text was printed count times. The program waits
 // for then in its Write.
 func (s *Screen) When(text string, count int, then func()) {
-	s.mu.Lock()
-	s.waiting = append(s.waiting, cue{text, count, then})
-	due := s.due()
-	s.mu.Unlock()
-	run(due)
+	s.change(func() { s.waiting = append(s.waiting, cue{text, count, then}) })
 }
 
 // Await returns once the text was printed count times. It fails the test if that never
@@ -44,17 +40,16 @@ func (s *Screen) Await(tb testing.TB, text string, count int) {
 
 // Write implements io.Writer for the program.
 func (s *Screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	s.printed.Write(p)
-	due := s.due()
-	s.mu.Unlock()
-	run(due)
+	s.change(func() { s.printed.Write(p) })
 	return len(p), nil
 }
 
-// due removes the cues whose text was printed often enough, and returns their functions.
-// It is called with mu held.
-func (s *Screen) due() (due []func()) {
+// change changes what was printed, or the cues. It removes the cues whose text was printed
+// often enough, and calls their functions.
+func (s *Screen) change(do func()) {
+	s.mu.Lock()
+	do()
+	var due []func()
 	text := s.printed.String()
 	s.waiting = slices.DeleteFunc(s.waiting, func(c cue) bool {
 		is := strings.Count(text, c.text) >= c.count
@@ -63,10 +58,7 @@ func (s *Screen) due() (due []func()) {
 		}
 		return is
 	})
-	return due
-}
-
-func run(due []func()) {
+	s.mu.Unlock()
 	for _, then := range due {
 		then()
 	}
@@ -86,9 +78,7 @@ func (s *Screen) Count(text string) int { return strings.Count(s.String(), text)
 func (s *Screen) Must(tb testing.TB, texts ...string) {
 	tb.Helper()
 	for _, text := range texts {
-		if s.Count(text) == 0 {
-			tb.Errorf("printed %s\nwant a line with %q", s, text)
-		}
+		Contains(tb, s.String(), text, "what is printed")
 	}
 }
 

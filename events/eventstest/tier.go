@@ -39,7 +39,7 @@ func Many(quick, full int) int {
 func NeedsServers(tb testing.TB) {
 	tb.Helper()
 	NeedsServersEachTime(tb)
-	if !InTurn(tb.Name(), 3) {
+	if !InTurn(tb.Name()) {
 		tb.Skip("runs for one commit in 3, and at full length")
 	}
 }
@@ -53,11 +53,11 @@ func NeedsServersEachTime(tb testing.TB) {
 }
 
 // InTurn reports whether it is the turn of the named test, or part of a test. Its turn
-// comes for one commit in `of`. `make test` names the commit. At full length, or if no
+// comes for one commit in three. `make test` names the commit. At full length, or if no
 // commit is named, it is always its turn.
-func InTurn(name string, of uint32) bool {
+func InTurn(name string) bool {
 	commit := os.Getenv(turnVariable)
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(commit + name)) // it cannot fail
-	return commit == "" || Full() || hash.Sum32()%of == 0
+	return commit == "" || Full() || hash.Sum32()%3 == 0
 }

@@ -50,9 +50,7 @@ func TestAHangIsToldByTheLineThatWaits(t *testing.T) {
 			t.Fatalf("%s: the hanging test ended with %v:\n%s", how, err, out)
 		}
 		for _, want := range append(why, "\tthe seventh step\n", line) {
-			if got := string(out); !strings.Contains(got, want) {
-				t.Errorf("%s: got %s\nwant a line with %q", how, got, want)
-			}
+			eventstest.Contains(t, string(out), want, "the hanging test, %s", how)
 		}
 	}
 }

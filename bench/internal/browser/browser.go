@@ -21,14 +21,17 @@ var shared chromium
 type chromium struct {
 	mu  sync.Mutex
 	ctx context.Context // of the browser; nil before the start
-	end func() error
+	end func() error    // nil before the start
 }
 
 // Main runs the tests of a package, ends Chromium, and exits. A leaked goroutine is a
 // failure. TestMain calls it.
 func Main(m *testing.M) {
 	code := m.Run()
-	err := shared.close()
+	var err error
+	if shared.end != nil {
+		err = shared.end()
+	}
 	if code == 0 {
 		err = errors.Join(err, goleak.Find())
 	}
@@ -89,17 +92,4 @@ func (c *chromium) context(tb testing.TB) context.Context {
 	}
 	c.ctx, c.end = ctx, end
 	return ctx
-}
-
-func (c *chromium) close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx == nil {
-		return nil
-	}
-	c.ctx = nil
-	if err := c.end(); err != nil {
-		return fmt.Errorf("ending Chromium: %w", err)
-	}
-	return nil
 }

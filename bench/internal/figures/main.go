@@ -2,6 +2,8 @@ package figures
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -18,4 +20,17 @@ func Main(name string, run func(ctx context.Context, args []string, input io.Rea
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
+}
+
+// Parse parses a command line, in which everything is a flag. over means that the command
+// ends here: with the error, or after its help was printed.
+func Parse(flags *flag.FlagSet, args []string) (over bool, err error) {
+	err = flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return true, nil
+	}
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("there is no argument %q", flags.Arg(0))
+	}
+	return err != nil, err
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -59,27 +60,44 @@ func NewPlot(title, unit string) *plot.Plot {
 	return p
 }
 
-// AddLine adds a line with a dot at each point, and its name to the legend.
-func AddLine(p *plot.Plot, name string, c color.Color, points plotter.XYs) error {
-	line, dots, err := plotter.NewLinePoints(points)
-	if err != nil {
-		return err
-	}
-	line.Color, dots.Color = c, c
-	line.Width = vg.Points(2)
-	dots.Shape = draw.CircleGlyph{}
-	p.Add(line, dots)
-	p.Legend.Add(name, line, dots)
-	return nil
+// Line is a line of a plot. Points are in the order of X.
+type Line struct {
+	Name   string // in the legend
+	Color  color.Color
+	Points plotter.XYs
 }
 
-// Logarithmic makes both scales logarithmic, from one power of ten to another, so that
-// both ends are labelled and the legend has room.
-func Logarithmic(p *plot.Plot) {
-	p.X.Min, p.X.Max = decades(p.X.Min, p.X.Max)
-	p.Y.Min, p.Y.Max = decades(p.Y.Min, 2*p.Y.Max)
-	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
+// Lines draws lines with a dot at each point, on two logarithmic scales. Such a scale has
+// no 0, so points at 0 are left out, and so are lines without any other point.
+func Lines(title, unit, label string, lines []Line) (*plot.Plot, error) {
+	p := NewPlot(title, unit)
+	p.X.Label.Text = label
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Add(plotter.NewGrid())
+	drawn := false
+	for _, l := range lines {
+		points := slices.DeleteFunc(l.Points, func(at plotter.XY) bool { return at.Y <= 0 })
+		if len(points) == 0 {
+			continue
+		}
+		line, dots, err := plotter.NewLinePoints(points)
+		if err != nil {
+			return nil, err
+		}
+		line.Color, dots.Color = l.Color, l.Color
+		line.Width = vg.Points(2)
+		dots.Shape = draw.CircleGlyph{}
+		p.Add(line, dots)
+		p.Legend.Add(l.Name, line, dots)
+		drawn = true
+	}
+	if drawn { // from one power of ten to another, so that both ends are labelled and the legend has room
+		p.X.Min, p.X.Max = decades(p.X.Min, p.X.Max)
+		p.Y.Min, p.Y.Max = decades(p.Y.Min, 2*p.Y.Max)
+		p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+		p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
+	}
+	return p, nil
 }
 
 // decades returns the powers of ten around the range.

@@ -1,10 +1,30 @@
 package figures
 
 import (
+	"maps"
 	"math"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 )
+
+// Run returns what a page says about a run: how long it was, where the servers' data was,
+// and the versions of everything.
+func Run(quick, onRAMDisk bool, versions map[string]string) (length, disk, all string) {
+	length, disk = "full", "on a RAM disk"
+	if quick {
+		length = "quick"
+	}
+	if !onRAMDisk {
+		disk = "among the temporary files, as there was no RAM disk"
+	}
+	var each []string
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		each = append(each, name+" "+versions[name])
+	}
+	return length, disk, strings.Join(each, ", ")
+}
 
 // Number formats a number with two or three significant digits, or a large one as an
 // integer.

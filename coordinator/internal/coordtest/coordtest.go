@@ -6,6 +6,7 @@ package coordtest
 import (
 	"context"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -132,9 +133,9 @@ func Admin(t *testing.T, addr string, dial func(ctx context.Context, network, ad
 	}))
 }
 
-func client(t *testing.T, addr string, dial func(*zk.Conn)) *zk.Conn {
+func client(t *testing.T, servers string, dial func(*zk.Conn)) *zk.Conn {
 	t.Helper()
-	conn, news, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false), dial)
+	conn, news, err := zk.Connect(strings.Split(servers, ","), 10*time.Second, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false), dial)
 	eventstest.Must(t, err)
 	t.Cleanup(func() {
 		conn.Close()

@@ -37,10 +37,10 @@ func ConnectReal(t *testing.T, servers string, options ...coordinator.Option) *c
 	return c
 }
 
-// RawClient returns a plain client of a real server.
-func RawClient(t *testing.T, addr string) *zk.Conn {
+// RawClient returns a plain client of real servers. It is closed at the end of the test.
+func RawClient(t *testing.T, servers string) *zk.Conn {
 	t.Helper()
-	return client(t, addr, zk.WithDialer(net.DialTimeout))
+	return client(t, servers, zk.WithDialer(net.DialTimeout))
 }
 
 // Queued waits until n nodes are in the lock's directory, and returns their names in the

@@ -17,6 +17,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 	"github.com/zkgrant/zkgrant/events"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -80,7 +81,7 @@ func TestRealHolderIsKilled(t *testing.T) {
 	t.Parallel()
 	eventstest.NeedsServers(t)
 	e := ensemble.Start(t, 1)
-	c, conn := connect(t, e.Connect(), transferTimeout, 0), stock(t, []string{e.Addr(0)}, 10*time.Second)
+	c, conn := connect(t, e.Connect(), transferTimeout, 0), coordtest.RawClient(t, e.Connect())
 	create := func(node string) {
 		_, err := conn.Create(node, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
 		eventstest.Must(t, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -79,7 +80,7 @@ func TestSilentPartition(t *testing.T) {
 
 // silences runs one trial of each entry of kinds, all at the same time.
 func silences(t *testing.T, e *ensemble.Ensemble, leads, round int, kinds []*kind) {
-	raw := stock(t, []string{e.Addr(leads)}, 10*time.Second)
+	raw := coordtest.RawClient(t, e.Addr(leads))
 	var next []*coordinator.Coordinator
 	for i := range 4 {
 		next = append(next, connect(t, e.Addr(i%e.Size()), 10*time.Second, silentTick))

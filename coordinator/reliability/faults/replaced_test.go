@@ -26,7 +26,7 @@ func TestAServerIsReplaced(t *testing.T) {
 	l := startLoad(t, before, timeout)
 	old := connect(t, before, timeout, killedTick)
 	held, first := coordtest.HoldReal(t, old.Mutex(lock))
-	raw := stock(t, []string{e.Addr(1), e.Addr(2)}, timeout) // these servers stay
+	raw := coordtest.RawClient(t, addresses(e, 1, 2)) // these servers stay
 
 	r := replacement{t, e, l, 0}
 	eventstest.Must(t, e.List(0, 1, 2, 3))

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkgrant/zkgrant/coordinator"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -77,26 +75,6 @@ func open(
 	eventstest.Must(t, err)
 	t.Cleanup(func() { eventstest.Check(t, c.Close()) })
 	return c
-}
-
-// stock connects with the client library alone. The connection is closed at the end of
-// the test.
-func stock(t *testing.T, servers []string, timeout time.Duration) *zk.Conn {
-	t.Helper()
-	conn, closed := dial(t, servers, timeout)
-	t.Cleanup(closed)
-	return conn
-}
-
-func dial(t *testing.T, servers []string, timeout time.Duration) (conn *zk.Conn, closed func()) {
-	t.Helper()
-	conn, news, err := zk.Connect(servers, timeout, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
-	eventstest.Must(t, err)
-	return conn, func() {
-		conn.Close()
-		for range news { // until the client's goroutines have ended
-		}
-	}
 }
 
 // leader returns the leading server, and the others.

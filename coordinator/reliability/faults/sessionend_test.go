@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkgrant/zkgrant/coordinator"
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 	"github.com/zkgrant/zkgrant/session/zktest/faultnet"
@@ -72,7 +73,7 @@ func TestFullSessionsEnd(t *testing.T) {
 func fullSessionsEnd(t *testing.T, e *ensemble.Ensemble, readable int, options ...coordinator.Option) {
 	t.Helper()
 	timeout := time.Duration(eventstest.Amount(2, 10)) * time.Second
-	raw := stock(t, strings.Split(e.Connect(), ","), 10*time.Second)
+	raw := coordtest.RawClient(t, e.Connect())
 	for _, create := range []zk.CreateRequest{{Path: keptNode, Data: []byte("data")}, {Path: otherNode, Flags: zk.FlagEphemeral}} {
 		_, err := raw.Create(create.Path, create.Data, create.Flags, zk.WorldACL(zk.PermAll))
 		eventstest.Must(t, err)
@@ -192,7 +193,7 @@ func anEndTooLarge(t *testing.T, e *ensemble.Ensemble, readable int) {
 func endOf(t *testing.T, e *ensemble.Ensemble, bytes int) {
 	t.Helper()
 	const path, most = 100, 60 // nodes in one request
-	conn := stock(t, strings.Split(e.Connect(), ","), 10*time.Second)
+	conn := coordtest.RawClient(t, e.Connect())
 	made := 0
 	for bytes > 0 {
 		var ops []any
@@ -215,7 +216,7 @@ func endOf(t *testing.T, e *ensemble.Ensemble, bytes int) {
 // left nothing else, and that nothing else is lost.
 func allIsWell(t *testing.T, e *ensemble.Ensemble, when string) {
 	t.Helper()
-	raw := stock(t, strings.Split(e.Connect(), ","), 10*time.Second)
+	raw := coordtest.RawClient(t, e.Connect())
 	eventstest.Eventually(t, "there is a session "+when, func() bool {
 		data, _, err := raw.Get(keptNode)
 		kept := err != nil || string(data) == "data"

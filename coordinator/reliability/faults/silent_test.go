@@ -107,11 +107,14 @@ func slowestAnswer(t *testing.T, server string, connected <-chan struct{}) time.
 		all.Go(func() {
 			for {
 				begun := time.Now()
-				conn, closed := dial(t, []string{server}, 10*time.Second)
-				_, err := conn.Create("/answer-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+				conn, news, err := zk.Connect([]string{server}, 10*time.Second, zk.WithLogger(eventstest.Quiet{}), zk.WithLogInfo(false))
+				eventstest.Must(t, err)
+				_, err = conn.Create("/answer-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 				slowest[i] = max(slowest[i], time.Since(begun))
 				eventstest.Check(t, err)
-				closed()
+				conn.Close()
+				for range news { // until the client's goroutines have ended
+				}
 				if coordtest.IsClosed(connected) {
 					return
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -40,7 +41,7 @@ func TestSlowServer(t *testing.T) {
 		{name: "requests and answers up to 0.9 T late, changing", ways: both, most: 0.9},
 	}
 	e := ensemble.Start(t, 1, ensemble.Tick(tick))
-	raw := stock(t, []string{e.Addr(0)}, 8*time.Second)
+	raw := coordtest.RawClient(t, e.Connect())
 	near := connect(t, e.Connect(), 8*time.Second, tick)
 	for round := range reliability.Trials(1, 1, 3) {
 		var all []*trial

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/events/eventstest"
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
@@ -50,7 +51,7 @@ func TestStaleFollower(t *testing.T) {
 func staleRound(t *testing.T, e *ensemble.Ensemble, links *ensemble.Links, round int, kinds []*kind, late func(*kind) bool) {
 	ctx := patiently(t)
 	leads, others := leader(t, e)
-	raw := stock(t, []string{e.Addr(leads)}, 10*time.Second)
+	raw := coordtest.RawClient(t, e.Addr(leads))
 	near := connect(t, e.Addr(leads), 10*time.Second, staleTick)
 	var all []*trial
 	for i, k := range kinds {

@@ -27,7 +27,7 @@ func holdJob(ctx context.Context, c *coordinator.Coordinator, j job, up *parent)
 		case <-continued: // the previous signal, if it came after the loss
 		default:
 		}
-		if err := up.out.Encode(message{Kind: "granted", Token: grant.Token}); err != nil {
+		if err := up.out.Encode(message{Kind: "granted", fence: fence{Token: grant.Token}}); err != nil {
 			return err
 		}
 		// The first goroutine that is awake after the pause calls Valid at once, and

@@ -141,7 +141,7 @@ func (t *tenure) add(k kind, call int64, changes ...func(*operation)) {
 // granted records a Grant that was read, and calls valid on every tenure that believes
 // that it holds the lock.
 func (t *tenure) granted(grant events.Grant) {
-	t.op.Token, t.op.Turn = grant.Token, grant.Turn
+	t.op.fence = fence{grant.Token, grant.Turn}
 	t.add(kindAcquire, t.asked)
 	h := t.history
 	h.mu.Lock()

@@ -48,30 +48,27 @@ type operation struct {
 	With    int   // the number of other members of the multi-lock
 	Revoked bool  // of a loss: the grace of a Revoke ran out
 
-	Token    int64  // of the Grant
-	Turn     uint64 // of the Grant: 0 unless the lock is cached
-	Accepted bool   // of a write and a transaction
+	fence         // of the Grant
+	Accepted bool // of a write and a transaction
 
 	Call, Return int64
 }
 
 func (op operation) String() string {
 	return fmt.Sprintf("%v of %d/%d at %v, value %#x (accepted %t, shares %t, with %d more, revoked %t), %d to %d",
-		op.Kind, op.Worker, op.Round, op.fence(), op.Value, op.Accepted, op.Shares, op.With, op.Revoked,
+		op.Kind, op.Worker, op.Round, op.fence, op.Value, op.Accepted, op.Shares, op.With, op.Revoked,
 		op.Call, op.Return)
 }
 
 // fence grows from Grant to Grant. Holders of a cached lock that share a node have the
 // same token, and different turns.
 type fence struct {
-	token int64
-	turn  uint64
+	Token int64
+	Turn  uint64 // 0 unless the lock is cached
 }
 
-func (op operation) fence() fence { return fence{op.Token, op.Turn} }
-
 func (f fence) after(other fence) bool {
-	return f.token > other.token || f.token == other.token && f.turn > other.turn
+	return f.Token > other.Token || f.Token == other.Token && f.Turn > other.Turn
 }
 
 func (f fence) or(other fence) fence {
@@ -131,17 +128,17 @@ func (m state) admits(op operation) bool {
 		for _, n := range m.permits {
 			taken += n
 		}
-		return m.held[toWrite][op.Worker] == 0 && op.fence().after(m.wrote) && taken <= mostPermits
+		return m.held[toWrite][op.Worker] == 0 && op.fence.after(m.wrote) && taken <= mostPermits
 	case m.kind != readWrite: // the model does not know which contender is next
-		return free && op.fence().after(m.wrote)
+		return free && op.fence.after(m.wrote)
 	case op.Shares && op.Writer != 0: // the writer may still hold, and no other has written after it
 		others := m.held[toWrite]
 		others[op.Worker] = 0
-		return m.wrote.token == op.Writer && op.Token == op.Writer && others == none
+		return m.wrote.Token == op.Writer && op.Token == op.Writer && others == none
 	case op.Shares:
-		return m.held[toWrite] == none && op.fence().after(m.wrote)
+		return m.held[toWrite] == none && op.fence.after(m.wrote)
 	default:
-		return free && op.fence().after(m.wrote.or(m.read))
+		return free && op.fence.after(m.wrote.or(m.read))
 	}
 }
 
@@ -159,9 +156,9 @@ func (m state) step(op operation) (state, bool) {
 		m.granted[op.Worker] = max(m.granted[op.Worker], op.Round)
 		m.held[side][op.Worker], m.permits[op.Worker] = op.Round, op.Permits
 		if op.Shares {
-			m.read = m.read.or(op.fence())
+			m.read = m.read.or(op.fence)
 		} else {
-			m.wrote = op.fence()
+			m.wrote = op.fence
 		}
 		return m, legal
 	case kindHold:
@@ -185,18 +182,18 @@ func (m state) use(op operation) (state, bool) {
 	case m.kind == semaphore:
 		return m, false
 	case op.Kind == kindWrite && !op.Accepted:
-		return m, m.seen.after(op.fence())
+		return m, m.seen.after(op.fence)
 	case op.Kind == kindWrite:
-		legal := !m.seen.after(op.fence())
-		m.seen, m.value = op.fence(), op.Token
+		legal := !m.seen.after(op.fence)
+		m.seen, m.value = op.fence, op.Token
 		return m, legal
 	case op.Kind == kindRead && m.kind == readWrite: // other locks have no readers
-		m.seen = m.seen.or(op.fence())
+		m.seen = m.seen.or(op.fence)
 		return m, op.Value == m.value
 	case op.Kind == kindTxn && m.kind != readWrite:
 		// The node may stay for a while after its owner was notified of a loss, but not
 		// beside a newer Grant.
-		return m, !op.Accepted || op.fence() == m.wrote
+		return m, !op.Accepted || op.fence == m.wrote
 	default:
 		return m, false
 	}

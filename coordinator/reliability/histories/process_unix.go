@@ -67,15 +67,12 @@ type message struct {
 	Kind                  string
 	Time, Awake, Believed int64 // times of the machine
 	Reason                string
-	Token                 int64
-	Turn                  uint64
-	Register              string
-	Set                   []int
-	Accepted              bool
-	Section               *section
+	fence
+	Register string
+	Set      []int
+	Accepted bool
+	Section  *section
 }
-
-func (m message) fence() fence { return fence{m.Token, m.Turn} }
 
 // parent is the child's end of the link. One goroutine uses each direction.
 type parent struct {

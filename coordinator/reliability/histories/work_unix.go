@@ -37,15 +37,12 @@ func nodeOf(register string) string {
 
 // section is one stay in the critical section.
 type section struct {
-	Element        int // the element that only this section adds
-	Token          int64
-	Turn           uint64
+	Element int // the element that only this section adds
+	fence
 	Granted, Ended int64 // when the Grant was read, and when the lock was released, or Lost was read
 	Writes         []written
 	Ops            []operation
 }
-
-func (s *section) fence() fence { return fence{s.Token, s.Turn} }
 
 // written is the result of adding the element.
 type written struct {
@@ -122,7 +119,7 @@ func (w *worksite) enter(ctx context.Context) error {
 	}
 	w.tenure.granted(grant)
 	const most = 1_000_000 // rounds
-	w.section = &section{Element: w.number*most + int(w.round), Token: grant.Token, Turn: grant.Turn, Granted: machineTime()}
+	w.section = &section{Element: w.number*most + int(w.round), fence: fence{grant.Token, grant.Turn}, Granted: machineTime()}
 	var lostAt atomic.Int64
 	over := make(chan struct{})
 	go func() {
@@ -133,7 +130,7 @@ func (w *worksite) enter(ctx context.Context) error {
 		case <-lock.Done():
 		}
 	}()
-	if _, err := w.up.ask(message{Kind: "granted", Token: grant.Token, Turn: grant.Turn}); err != nil {
+	if _, err := w.up.ask(message{Kind: "granted", fence: w.section.fence}); err != nil {
 		return err
 	}
 	if err := w.add(ctx, lock); err != nil {
@@ -160,7 +157,7 @@ func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error
 	sets := map[string][]int{}
 	for _, register := range memoryRegisters() {
 		sent := w.history.now()
-		answer, err := w.up.ask(message{Kind: "read", Register: register, Token: w.section.Token, Turn: w.section.Turn})
+		answer, err := w.up.ask(message{Kind: "read", Register: register, fence: w.section.fence})
 		if err != nil {
 			return err
 		}
@@ -181,9 +178,7 @@ func (w *worksite) add(ctx context.Context, lock *coordinator.Acquisition) error
 			continue
 		}
 		sent := w.history.now()
-		answer, err := w.up.ask(message{
-			Kind: "write", Register: register, Token: w.section.Token, Turn: w.section.Turn, Set: sets[register],
-		})
+		answer, err := w.up.ask(message{Kind: "write", Register: register, fence: w.section.fence, Set: sets[register]})
 		if err != nil {
 			return err
 		}

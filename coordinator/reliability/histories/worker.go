@@ -53,7 +53,7 @@ func (r *resource) write(under fence) (accepted bool) {
 	if r.seen.after(under) {
 		return false
 	}
-	r.seen, r.value = under, under.token
+	r.seen, r.value = under, under.Token
 	return true
 }
 
@@ -281,9 +281,9 @@ func (w *worker) use(of *tenure) {
 		switch {
 		case kindAt(part.op.Path) == semaphore:
 		case !part.op.Shares:
-			part.wrote(kindWrite, sent, resource.write(part.op.fence()))
+			part.wrote(kindWrite, sent, resource.write(part.op.fence))
 		default:
-			value := resource.read(part.op.fence())
+			value := resource.read(part.op.fence)
 			part.add(kindRead, sent, func(op *operation) { op.Value = value })
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkgrant/zkgrant/coordinator/internal/coordtest"
 	"github.com/zkgrant/zkgrant/coordinator/reliability"
 	"github.com/zkgrant/zkgrant/coordinator/reliability/child"
 	"github.com/zkgrant/zkgrant/events/eventstest"
@@ -39,9 +40,7 @@ func TestRealWorkloads(t *testing.T) {
 	eventstest.NeedsServers(t)
 	pauses := reliability.Trials(3, 3, 30)
 	e := ensemble.Start(t, 3, ensemble.Tick(tick))
-	raw, err := rawClient(e.Connect(), 20*tick)
-	eventstest.Must(t, err)
-	defer raw.Close()
+	raw := coordtest.RawClient(t, e.Connect())
 	nodes := []string{registerPlain, registerTxn}
 	for _, node := range []string{"/registers", "/locks", nodeOf(registerPlain), nodeOf(registerTxn)} {
 		_, err := raw.Create(node, []byte("[]"), 0, zk.WorldACL(zk.PermAll))
@@ -63,7 +62,7 @@ func TestRealWorkloads(t *testing.T) {
 	}
 	holds := func(at latest) bool { return !at.left }
 	idle := func(at latest) bool { // a node that was handed on is kept until another contender arrives
-		if !at.left || at.fence.turn == 0 {
+		if !at.left || at.fence.Turn == 0 {
 			return false
 		}
 		nodes, _, err := raw.Children(cachedPath)
@@ -179,18 +178,18 @@ func (k *keeper) answer(c *child.Child, m message) (answer message) {
 	case "ready":
 		answer.Accepted = !k.finished
 	case "granted":
-		k.latest = latest{holder: c, fence: m.fence(), grants: k.latest.grants + 1}
+		k.latest = latest{holder: c, fence: m.fence, grants: k.latest.grants + 1}
 	case "section":
 		k.sections = append(k.sections, m.Section)
-		k.latest.left = k.latest.left || k.latest.holder == c && k.latest.fence == m.Section.fence()
+		k.latest.left = k.latest.left || k.latest.holder == c && k.latest.fence == m.Section.fence
 	case "read":
 		r := k.registers[m.Register]
-		answer.Accepted = !r.seen.after(m.fence())
-		r.seen = r.seen.or(m.fence())
+		answer.Accepted = !r.seen.after(m.fence)
+		r.seen = r.seen.or(m.fence)
 		answer.Set = r.set
 	case "write":
 		r := k.registers[m.Register]
-		if answer.Accepted = m.Register != registerComparing || !r.seen.after(m.fence()); answer.Accepted {
+		if answer.Accepted = m.Register != registerComparing || !r.seen.after(m.fence); answer.Accepted {
 			r.set = m.Set
 		}
 	}
@@ -288,7 +287,7 @@ func (k *keeper) outcome(register string) outcome {
 			if !slices.Contains(k.registers[register].set, s.Element) {
 				o.lost++
 			}
-			newer := func(other *section) bool { return other.fence().after(s.fence()) && other.Granted < w.Sent }
+			newer := func(other *section) bool { return other.fence.after(s.fence) && other.Granted < w.Sent }
 			if slices.ContainsFunc(k.sections, newer) {
 				o.stale++
 			}

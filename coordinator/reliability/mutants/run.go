@@ -32,10 +32,7 @@ const (
 
 // String returns the verdict in one or two words.
 func (v Verdict) String() string {
-	if names := []string{"", "passed", "failed", "leak", "crash", "time limit", "broken"}; int(v) < len(names) {
-		return names[v]
-	}
-	return "unknown"
+	return [...]string{"none", "passed", "failed", "leak", "crash", "time limit", "broken"}[v]
 }
 
 // Finds reports whether a test with this verdict has found the bug.

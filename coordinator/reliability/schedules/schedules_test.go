@@ -39,7 +39,7 @@ func TestSchedules(t *testing.T) {
 			return false
 		}
 		seed := first + uint64(i)
-		if !eventstest.Raced && !eventstest.InTurn(fmt.Sprint("seed ", seed), 3) {
+		if !eventstest.Raced && !eventstest.InTurn(fmt.Sprint("seed ", seed)) {
 			others.Add(1)
 			return true
 		}

@@ -221,9 +221,7 @@ func (w *world) farewell() {
 	w.expect(n+m == 0, "%d sessions and %d connections left", n, m)
 	w.judgeOrder()
 	w.judgePasses()
-	if w.detects {
-		w.judgeFates()
-	}
+	w.judgeFates()
 	w.judgeStreams()
 }
 
