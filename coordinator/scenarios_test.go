@@ -263,7 +263,7 @@ func reapedBeforeTheCreate(t *testing.T, s *site) {
 			there, _, err := s.raw.Exists(s.root + dir)
 			return err == nil && !there
 		})
-		f.Release()
+		f.Heal()
 		s.owned(t, coordtest.GrantOf(t, a), f.SessionID())
 		coordtest.End(a)
 		s.queued(t, dir, 0)
@@ -285,7 +285,7 @@ func removedDuringAListing(t *testing.T, s *site) {
 		err := s.raw.Delete(s.root+lockPath, -1)
 		return err == nil || errors.Is(err, zk.ErrNoNode) // the server may remove it first
 	})
-	f.Release()
+	f.Heal()
 	expectEqual(t, coordtest.LossOf(t, held).Reason, events.ReasonNodeRemoved, "the reason of the loss")
 	grant := coordtest.GrantOf(t, a)
 	s.owned(t, grant, f.SessionID())
@@ -304,7 +304,7 @@ func closedDuringTheCreate(t *testing.T, s *site) {
 	eventstest.Eventually(t, "Close has begun", func() bool {
 		return errors.Is(f.Mutex("/other").Acquire(t.Context()).Err(), coordinator.ErrClosed)
 	})
-	f.Release()
+	f.Heal()
 	eventstest.Check(t, eventstest.Receive(t, closed, "the end of Close"))
 	expectError(t, coordtest.EndOf(t, a), coordinator.ErrClosed, "the acquisition")
 	names, _, err := s.raw.Children(s.root + lockPath)
@@ -319,7 +319,7 @@ func acquiredAnewDuringTheCreate(t *testing.T, s *site) {
 	eventstest.Receive(t, create, "the create")
 	a.Release()
 	again := f.Mutex(lockPath).Acquire(t.Context())
-	f.Release()
+	f.Heal()
 	expectError(t, coordtest.EndOf(t, a), coordinator.ErrNotAcquired, "the first")
 	grant := coordtest.GrantOf(t, again)
 	s.queued(t, lockPath, 1)
