@@ -110,11 +110,11 @@ func TestDoWaitsForTheAnswerToItsRelease(t *testing.T) {
 // TestAMultiLockNamesTheMemberThatWasRefused, whichever request was refused. The error
 // wraps the server's error.
 func TestAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
-	forEach(t, refusals, func(t *testing.T, srv *zktest.Server, r refusal) { r.play(t, onTheDouble(t, srv)) })
+	forEach(t, refusals(), func(t *testing.T, srv *zktest.Server, r refusal) { r.play(t, onTheDouble(t, srv)) })
 }
 
 func TestRealAMultiLockNamesTheMemberThatWasRefused(t *testing.T) {
-	for name, r := range refusals {
+	for name, r := range refusals() {
 		t.Run(name, func(t *testing.T) { r.play(t, onARealServer(t)) })
 	}
 }
@@ -127,13 +127,16 @@ type refusal struct {
 	held    bool                     // the release is refused
 }
 
-var refusals = map[string]refusal{
-	"create":              {perms: zk.PermAll &^ zk.PermCreate},
-	"make the directory":  {},
-	"read the queue":      {perms: zk.PermAll &^ zk.PermRead},
-	"read the own node":   {perms: zk.PermAll, options: []coordinator.LockOption{somebodyElse()}},
-	"read the node ahead": {perms: zk.PermAll, ahead: []coordinator.LockOption{somebodyElse()}},
-	"delete":              {perms: undeletable, held: true},
+// refusals is no variable, for the reason that denials is none.
+func refusals() map[string]refusal {
+	return map[string]refusal{
+		"create":              {perms: zk.PermAll &^ zk.PermCreate},
+		"make the directory":  {},
+		"read the queue":      {perms: zk.PermAll &^ zk.PermRead},
+		"read the own node":   {perms: zk.PermAll, options: []coordinator.LockOption{somebodyElse()}},
+		"read the node ahead": {perms: zk.PermAll, ahead: []coordinator.LockOption{somebodyElse()}},
+		"delete":              {perms: undeletable, held: true},
+	}
 }
 
 func (r refusal) play(t *testing.T, s *site) {
