@@ -49,7 +49,7 @@ func order(ctx context.Context) error {
 	case <-time.After(20 * time.Millisecond):
 	case <-ctx.Done():
 	}
-	return context.Cause(ctx)
+	return context.Cause(ctx) // nil unless ctx has ended
 }
 
 // run campaigns and serves until ctx ends, even while ZooKeeper is unreachable.
