@@ -52,9 +52,9 @@ import (
 //	gone c             the watch of c that has fired is delivered, and no more
 //	refuse a           a server refuses a's oldest request
 //
-// A command that gives no machine an input stands above the next one. With brief, the
+// A command that gives no machine an input may stand above the next one. With brief, the
 // beginning of a transcript, of one or more commands, prints only where it has led to:
-// other transcripts show each step of a machine in it.
+// other transcripts print in full each of the machines' steps that it leaves out.
 //
 // Scripts in testdata/multi have two directories, p and q. The nodes of one attempt have
 // the same number in both: p1 and q1.
