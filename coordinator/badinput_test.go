@@ -191,7 +191,8 @@ func somebodyElse() coordinator.LockOption {
 	return coordinator.ACL(zk.DigestACL(zk.PermAll, "somebody", "else"))
 }
 
-// denials is no variable, because FIPS 140-only mode would refuse the digest at the start.
+// denials is not a variable: FIPS 140-only mode refuses the digest, so no test of the
+// package would run.
 func denials() map[string]denial {
 	return map[string]denial{
 		"create":                      {perms: zk.PermAll &^ zk.PermCreate, most: 1},

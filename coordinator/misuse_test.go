@@ -127,7 +127,7 @@ type refusal struct {
 	held    bool                     // the release is refused
 }
 
-// refusals is no variable, for the reason that denials is none.
+// refusals is not a variable, for the same reason as denials.
 func refusals() map[string]refusal {
 	return map[string]refusal{
 		"create":              {perms: zk.PermAll &^ zk.PermCreate},

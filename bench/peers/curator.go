@@ -15,8 +15,8 @@ import (
 	"github.com/zkgrant/zkgrant/session/zktest/ensemble"
 )
 
-// ErrNotFound means that this machine lacks a library or a server. It is wrapped with how
-// to get what is missing.
+// ErrNotFound means that this machine lacks a library or a server. The errors that wrap it
+// say how to get what is missing.
 var ErrNotFound = errors.New("peers: not found; run bench/deps")
 
 const (

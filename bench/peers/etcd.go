@@ -45,7 +45,7 @@ func FindEtcd() (string, error) {
 	if program := filepath.Join(deps, "etcd", "etcd"); deps != "" && isFile(program) {
 		return program, nil
 	}
-	return "", fmt.Errorf("%w, or set ETCD to the program of etcd", ErrNotFound)
+	return "", fmt.Errorf("%w, or set ETCD to the etcd program", ErrNotFound)
 }
 
 // StartEtcd starts a server with its own data folder below parent, and returns once it

@@ -40,8 +40,8 @@ func startSystemd(t *testing.T, work string, more ...string) *systemd {
 	folder, err := os.MkdirTemp("", "s") //nolint:usetesting // a socket's path must be short
 	eventstest.Must(t, err)
 	t.Cleanup(func() { eventstest.Check(t, os.RemoveAll(folder)) })
-	// The work has half a second to spare, of which systemd may need 250 ms, because its
-	// timers are that coarse. So times can be halved, but not less.
+	// The work has half a second to spare, and systemd's timers may be 250 ms late. So the
+	// times can be halved, but no further.
 	quicker := time.Duration(eventstest.Amount(2, 1))
 	if nothing(t) > 10*time.Millisecond { // a busy machine needs the times of the page
 		quicker = 1

@@ -35,7 +35,7 @@ func newCertificate(t *testing.T) certificate {
 	return c
 }
 
-// renew replaces the files of all with one new certificate and its key.
+// renew replaces the files of all of them with one new certificate and its key.
 func renew(t *testing.T, all ...certificate) {
 	t.Helper()
 	cert, key := eventstest.PEM(t, &eventstest.NewAuthority(t, "zk.example").Certificate)

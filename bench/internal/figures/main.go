@@ -22,8 +22,8 @@ func Main(name string, run func(ctx context.Context, args []string, input io.Rea
 	}
 }
 
-// Parse parses a command line, in which everything is a flag. over means that the command
-// ends here: with the error, or after its help was printed.
+// Parse parses a command line that has only flags. over means that the command ends here:
+// with the error, or after its help was printed.
 func Parse(flags *flag.FlagSet, args []string) (over bool, err error) {
 	err = flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
