@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,37 @@ func TestAServerThatTurnsRequestsAwayIsNotStormed(t *testing.T) {
 		expect(t, n >= 2 && n <= 50, "%d requests in a second of refusals, want 2 to 50", n)
 		_, err := a.Wait(t.Context())
 		expectError(t, err, nil, "when requests are served again")
+	})
+}
+
+// TestAMovedSessionConnectsAgain: for the leader, the session has moved to another
+// connection, because a slow server has passed on a handshake that the client had given up.
+// Before 3.6, servers refuse every transaction of such a connection, and keep it.
+func TestAMovedSessionConnectsAgain(t *testing.T) {
+	coordtest.Bubble(t, func(t *testing.T, srv *zktest.Server) {
+		c := coordtest.Connect(t, srv)
+		a, _ := coordtest.Hold(t, c.Mutex(lockPath))
+		var moved atomic.Bool
+		srv.Intercept(func(r zktest.Request) zktest.Action {
+			switch {
+			case r.Op == zktest.OpConnect:
+				moved.Store(false)
+			case r.Op == zktest.OpMulti && moved.Load():
+				return zktest.Fail(zktest.SessionMoved)
+			}
+			return zktest.Pass()
+		})
+
+		moved.Store(true)
+		time.Sleep(time.Minute)
+		expect(t, !moved.Load() && a.Valid(), "a minute after the move: moved %t, held %t; want a new connection, and the lock held",
+			moved.Load(), a.Valid())
+
+		coordtest.End(a)
+		moved.Store(true)
+		_, err := c.Mutex(lockPath).Acquire(t.Context()).Wait(within(t, time.Minute))
+		expectError(t, err, nil, "an acquisition in a moved session")
+		expect(t, !moved.Load(), "the lock was granted on the old connection")
 	})
 }
 

@@ -323,9 +323,13 @@ func (s *Session) tend(c *client) {
 func (s *Session) probe(c *client, seat *Seat, node string) {
 	c.probes, c.probed = c.probes+1, s.clock.now()
 	c.inflight++
+	on := c.resumed // the connection on which it is sent
 	s.group.Go(func() {
 		err := c.check(node)
-		s.loop.Hand(func() { s.probed(c, seat, node, err) })
+		s.loop.Hand(func() {
+			s.moved(c, on, err)
+			s.probed(c, seat, node, err)
+		})
 	})
 }
 

@@ -131,6 +131,7 @@ func (s *Session) pump() {
 				if errors.Is(err, zk.ErrSessionExpired) {
 					s.expire(c) // a server said so, which is as good as in a handshake
 				}
+				s.moved(c, on, err)
 				// The machines verify what they know when the session resumes. An older
 				// answer settled after that would never be verified.
 				c.outdated = on != c.resumed
@@ -148,6 +149,25 @@ func (s *Session) pump() {
 			//  4. Because it had to wait, its delete leaves a floor, too.
 			runtime.Gosched()
 		}
+	}
+}
+
+// moved hangs up if the error is a server's word that the session has moved to another
+// connection; on is the one on which the request was sent. That happens as follows:
+//
+//  1. A follower is slow. The client gives up its handshake, and resumes the session at
+//     another server.
+//  2. The follower finds that handshake, and passes it on to the leader.
+//  3. For the leader, the session is now the follower's, and it refuses every write of the
+//     client, until the client makes another handshake.
+//
+// Servers close such a connection themselves, but before 3.6 not if the write is a
+// transaction (ZOOKEEPER-2886). Hardly any of ours is not.
+func (s *Session) moved(c *client, on int, err error) {
+	if errors.Is(err, zk.ErrSessionMoved) && on == c.resumed && c.phase.Load() == phaseUp {
+		c.logger.Info("reconnecting because the session has moved to another connection", zapSession(c),
+			zapServer(c))
+		c.hangUp()
 	}
 }
 

@@ -53,7 +53,7 @@ func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 		node := named(s.Makes(1).Node.Text)
 		var fail zktest.Code
 		r.Server.Intercept(func(q zktest.Request) zktest.Action {
-			if fail != 0 && q.Op != zktest.OpPing {
+			if fail != 0 && q.Op != zktest.OpPing && q.Op != zktest.OpConnect {
 				return zktest.Fail(fail)
 			}
 			return zktest.Pass()
@@ -80,12 +80,13 @@ func TestARefusalSaysWhatWasRefusedAndWhy(t *testing.T) {
 			{zktest.NoAuth, claim, refused(recipes.OpClaim), session.ErrNoAuth},
 			{zktest.NoAuth, remove, refused(recipes.OpDelete), session.ErrNoAuth},
 			{zktest.QuotaExceeded, create, refused(recipes.OpCreate), session.ErrQuota},
-			// The session has moved to another connection, or the server is overloaded.
-			// That says nothing about the request.
-			{zktest.SessionMoved, create, unknown(recipes.OpCreate), nil},
+			// The server is overloaded. That says nothing about the request.
 			{zktest.Throttled, remove, unknown(recipes.OpDelete), nil},
 			{zktest.NoNode, watch, recipes.Gone{Epoch: 1, Node: node}, nil},
 			{zktest.NoNode, remove, recipes.Deleted{Epoch: 1}, nil},
+			// The session has moved to another connection. That says nothing either, and
+			// the session connects again.
+			{zktest.SessionMoved, create, unknown(recipes.OpCreate), nil},
 		} {
 			synctest.Wait()
 			fail = c.fail

@@ -144,10 +144,15 @@ func (c *client) lookAt(t *Seat, x *recipes.Errand) (m recipes.Meaning, _ error)
 
 // Ephemeral reports whether a session owns the node. The owner values of containers and
 // TTL nodes are not sessions.
+//
+// The first byte alone does not identify a TTL node: the sessions of a server with the id
+// 255 have it, too. The next five bytes of a session are a time in milliseconds, counted
+// from the start of the server's machine. So only sessions of such a server are mistaken
+// for a TTL, and only if it was started within five hours of its machine.
 func Ephemeral(stat *zk.Stat) bool {
-	const withTime = 0xff // the highest byte of the owner
+	const withTime, timeBits = 0xff0000, 40
 	owner := stat.EphemeralOwner
-	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != withTime
+	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>timeBits != withTime
 }
 
 // verification checks whether the node is still the one that the seat created, and
