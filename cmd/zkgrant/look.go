@@ -32,7 +32,7 @@ func interrupted(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	late, giveUp := context.WithCancelCause(context.Background())
 	cmd.SetOut(output{cmd.OutOrStdout(), late})
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT) // by default, QUIT exits with 2 after a stack dump
+	catch(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT) // by default, QUIT exits with 2 after a stack dump
 	go func() {
 		defer signal.Stop(signals)
 		select {

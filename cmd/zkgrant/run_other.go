@@ -2,7 +2,13 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
 
 // holdingCommands returns nothing, because this system has neither process groups nor
 // signals to forward.
@@ -10,6 +16,13 @@ func holdingCommands(*settings) []*cobra.Command { return nil }
 
 // superviseIfAsked does nothing, because there is no command to supervise.
 func superviseIfAsked() {}
+
+// catch is signal.Notify, because no signal is ignored when a process starts here.
+func catch(to chan<- os.Signal, signals ...syscall.Signal) {
+	for _, sig := range signals {
+		signal.Notify(to, sig)
+	}
+}
 
 type orphans struct{}
 

@@ -83,6 +83,22 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 	}
 }
 
+// In the background of a script, Ctrl-C is meant for the foreground, and does not end a
+// command that holds no lock either.
+func TestCtrlCIsNotForTheBackground(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"doctor", "queue /a"} {
+		g := double(t)
+		g.MuteAll(true)
+		p := g.situate("background", line)
+		eventstest.Eventually(t, "there is a connection", func() bool { return g.Connections() > 0 })
+		p.Send(syscall.SIGINT)
+		p.Send(syscall.SIGQUIT)
+		g.stop(p.Process, syscall.SIGTERM, codeSignal+int(syscall.SIGTERM))
+		matches(t, "interrupted "+line, p, `^$`)
+	}
+}
+
 // A signal ends zkgrant while a file system does not answer.
 func TestInterruptedWhileAFileIsRead(t *testing.T) {
 	t.Parallel()

@@ -233,27 +233,44 @@ func TestUnits(t *testing.T) {
 }
 
 // A single unit is active while it waits, so it delays nothing. A pair of units is not
-// active while it waits, and the work starts at the grant.
+// active while it waits, and the work starts at the grant. Stopping a unit is not a
+// failure, whether it waits or works.
 func TestUnitsThatWait(t *testing.T) {
 	t.Parallel()
 	s := startSystemd(t, "part work FILE obedient")
 	for unit, want := range map[string]string{indexer: "active", disk: "activating"} {
 		first := s.rig.works("run --session-timeout 10s " + lockPath + " -- part wait")
-		if unit == indexer {
-			s.must("start", unit) // this waits until the unit is active
-		} else {
-			s.must("start", "--no-block", unit)
-		}
-		eventstest.Eventually(t, "it waits", func() bool {
-			return s.control("show", unit, "--value", "-p", "StatusText") == "waiting for "+lockPath+", 1 ahead"
-		}, s.status(unit))
-		eventstest.Equal(t, s.control("is-active", unit), want, "the state of %s, which waits", unit)
-		eventstest.Equal(t, s.control("is-active", "disk-work.service"), "inactive",
-			"the state of the work while the lock is waited for")
+		s.waits(unit, want)
+		s.stops(unit)
+		s.waits(unit, want)
 		s.stop(first, syscall.SIGUSR2, 5)
 		s.works(unit)
-		s.must("stop", unit) // the unit releases the lock once the work has ended
+		s.stops(unit) // the unit releases the lock once the work has ended
 		s.nodes(0, "when the unit is stopped")
 		eventstest.Must(t, os.Remove(s.file))
 	}
+}
+
+// waits starts the unit, whose lock is held, and waits until it is in the queue, and in
+// this state.
+func (s *systemd) waits(unit, state string) {
+	s.t.Helper()
+	if unit == indexer {
+		s.must("start", unit) // this waits until the unit is active
+	} else {
+		s.must("start", "--no-block", unit)
+	}
+	eventstest.Eventually(s.t, unit+" is "+state+", and waits", func() bool { // in this order: a start clears the status
+		return s.control("is-active", unit) == state &&
+			s.control("show", unit, "--value", "-p", "StatusText") == "waiting for "+lockPath+", 1 ahead"
+	}, s.status(unit))
+	eventstest.Equal(s.t, s.control("is-active", "disk-work.service"), "inactive",
+		"the state of the work while the lock is waited for")
+}
+
+// stops stops the unit, and checks that it has not failed.
+func (s *systemd) stops(unit string) {
+	s.t.Helper()
+	s.must("stop", unit)
+	eventstest.Equal(s.t, s.control("is-active", unit), "inactive", "the state of %s, which was stopped", unit)
 }
