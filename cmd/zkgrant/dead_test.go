@@ -86,7 +86,7 @@ func TestTheCommandIsDeadFirst(t *testing.T) {
 		add(1, ending{name: "TERM", command: family, end: sends(syscall.SIGTERM)})
 		add(1, ending{name: "revoked", command: family, end: revokes("")})
 		each := eventstest.Amount(5, 50) / len(leaders())
-		add(each, ending{name: "killed", command: family, end: sends(syscall.SIGKILL), code: -1})
+		add(each, ending{name: "killed", command: family, end: sends(syscall.SIGKILL), code: codeSignal + int(syscall.SIGKILL)})
 		add(each, ending{name: "halted", command: family, end: sends(syscall.SIGSTOP), halts: true, code: codeLost})
 	}
 	add(1, ending{

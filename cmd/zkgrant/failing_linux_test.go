@@ -133,7 +133,7 @@ func TestASupervisorThatCannotEndTheCommand(t *testing.T) {
 	run.Send(syscall.SIGKILL)
 	run.Await(t, `"event":"failed","error":"still running","processes":[`+strconv.Itoa(climber)+`]`, 1)
 	kill()
-	run.Exits(-1)
+	run.Exits(codeSignal + int(syscall.SIGKILL))
 }
 
 // /proc hides the processes of other users. The lock is held as long as kill(2) still

@@ -67,7 +67,7 @@ func TestInAContainer(t *testing.T) {
 	const deaf = "part leader FILE deaf"
 	together(t, []ending{
 		{name: "PID 1, TERM", where: "process-1", command: deaf, end: sends(syscall.SIGTERM)},
-		{name: "PID 1, KILL", where: "process-1", command: deaf, end: sends(syscall.SIGKILL), code: -1},
+		{name: "PID 1, KILL", where: "process-1", command: deaf, end: sends(syscall.SIGKILL), code: codeSignal + int(syscall.SIGKILL)},
 		{name: "--init, TERM", where: "below-init", command: deaf, end: zkgrants(syscall.SIGTERM)},
 		{name: "--init, KILL", where: "below-init", command: deaf, end: zkgrants(syscall.SIGKILL),
 			code: codeSignal + int(syscall.SIGKILL)},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,6 +63,9 @@ func main() {
 	var s settings
 	code := execute(newRoot(&s), &s)
 	s.out.flush(time.Second) // do not wait longer for a slow reader
+	if code == codeSignal+int(syscall.SIGINT) {
+		dieOfInterrupt()
+	}
 	os.Exit(code)
 }
 

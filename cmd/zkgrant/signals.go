@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // signals delivers the signals sent to this process. Like the kernel, it keeps one
@@ -54,6 +55,19 @@ func catch(to chan<- os.Signal, signals ...syscall.Signal) {
 	// and QUIT together.
 	if ignored>>(syscall.SIGINT-1)&1 == 1 {
 		signal.Ignore(syscall.SIGQUIT)
+	}
+}
+
+// dieOfInterrupt ends the process by INT. After Ctrl-C, a shell continues its script or
+// loop if a program exits with 130, because the program may have used Ctrl-C for something
+// else, as editors do. It returns if INT cannot end the process.
+func dieOfInterrupt() {
+	if os.Getpid() == 1 || signal.Ignored(syscall.SIGINT) { // the kernel protects process 1
+		return
+	}
+	signal.Reset(syscall.SIGINT)
+	if syscall.Kill(os.Getpid(), syscall.SIGINT) == nil {
+		<-time.After(time.Second) // another thread may get it
 	}
 }
 

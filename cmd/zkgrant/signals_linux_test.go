@@ -123,7 +123,7 @@ func (c cell) waiting(t *testing.T) {
 		run.Exits(codeSignal + int(c.number()))
 		g.nodes(1, "when the waiter has ended")
 	case "dies":
-		run.Exits(-1)
+		run.Exits(codeSignal + int(c.number()))
 	case "halts", "waits":
 		if c.want == "halts" {
 			halted(t, run.Pid())
@@ -164,7 +164,7 @@ func (c cell) holding(t *testing.T) {
 			halted(t, run.Pid())
 			return
 		case "dies":
-			run.Exits(-1)
+			run.Exits(codeSignal + int(c.number()))
 			return
 		default:
 			t.Errorf("the table wants %s", c.want)
@@ -210,7 +210,7 @@ func (c cell) loses(t *testing.T) bool {
 	case "loses":
 		run.Exits(codeLost)
 	case "dies":
-		run.Exits(-1)
+		run.Exits(codeSignal + int(c.number()))
 	default:
 		t.Errorf("the table wants %s", c.want)
 	}
@@ -272,7 +272,7 @@ func (c chance) play(t *testing.T) {
 	sends.Stop()
 	run.send(syscall.SIGCONT)
 	const dumped = 2 // the Go runtime's exit code for QUIT
-	codes := []int{codeLost, -1, 0, codeSignal + int(cell.number()), dumped}
+	codes := []int{codeLost, codeSignal + int(syscall.SIGKILL), 0, codeSignal + int(cell.number()), dumped}
 	code := run.ExitCode()
 	eventstest.Expect(t, slices.Contains(codes, code), "exit code %d, want one of %v", code, codes)
 }

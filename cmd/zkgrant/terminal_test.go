@@ -117,7 +117,7 @@ func (term *terminal) types(keys string) {
 func (term *terminal) exits(code int) {
 	term.t.Helper()
 	eventstest.Receive(term.t, term.ended, "the end of the program")
-	eventstest.Equal(term.t, term.cmd.ProcessState.ExitCode(), code, "exit code")
+	eventstest.Equal(term.t, eventstest.ExitCode(term.cmd.ProcessState), code, "exit code")
 }
 
 // The command can read from a terminal without colours.

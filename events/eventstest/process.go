@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -63,10 +64,17 @@ func (p *Process) Exits(code int) {
 	}
 }
 
-// ExitCode waits for the end of the process, and returns the exit code, or -1 if a signal
-// ended it.
+// ExitCode waits for the end of the process, and returns the exit code as a shell does.
 func (p *Process) ExitCode() int {
 	p.tb.Helper()
 	Receive(p.tb, p.ended, "the end of the process")
-	return p.cmd.ProcessState.ExitCode()
+	return ExitCode(p.cmd.ProcessState)
+}
+
+// ExitCode returns the exit code of a process, or 128 + n if signal n ended it.
+func ExitCode(state *os.ProcessState) int {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return state.ExitCode()
 }
