@@ -45,7 +45,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	eventstest.Must(t, err)
 	eventstest.Expect(t, running(pid), "the server is not running before its parent is killed")
 	p.Send(os.Kill)
-	p.Exits(-1)
+	p.Exits(128 + int(syscall.SIGKILL))
 	if err := poll(t.Context(), func() (bool, error) { return !running(pid), nil }); err != nil {
 		t.Errorf("server %d outlives its parent (%v); killing it: %v", pid, err, syscall.Kill(pid, syscall.SIGKILL))
 	}
