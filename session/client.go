@@ -65,6 +65,7 @@ type client struct {
 	// Session.Close reads announced once everything is closed.
 	announced  bool         // Opened was sent for the session; never cleared
 	resumed    int          // counts the session's reconnects
+	movedOn    int          // resumed + 1 on the connection last ended because the session had moved
 	outdated   bool         // the answer being settled belongs to a request of an earlier connection
 	pacer      *time.Timer  // runs tend; nil while no seat needs the lease
 	probes     int          // in progress

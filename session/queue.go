@@ -152,8 +152,8 @@ func (s *Session) pump() {
 	}
 }
 
-// moved hangs up if the error is a server's word that the session has moved to another
-// connection; on is the one on which the request was sent. That happens as follows:
+// moved hangs up if a server reports that the session has moved to another connection; on
+// identifies the one that carried the request. That happens as follows:
 //
 //  1. A follower is slow. The client gives up its handshake, and resumes the session at
 //     another server.
@@ -162,9 +162,10 @@ func (s *Session) pump() {
 //     client, until the client makes another handshake.
 //
 // Servers close such a connection themselves, but before 3.6 not if the write is a
-// transaction (ZOOKEEPER-2886). Hardly any of ours is not.
+// transaction (ZOOKEEPER-2886). Almost all of ours are.
 func (s *Session) moved(c *client, on int, err error) {
-	if errors.Is(err, zk.ErrSessionMoved) && on == c.resumed && c.phase.Load() == phaseUp {
+	if errors.Is(err, zk.ErrSessionMoved) && on == c.resumed && on+1 != c.movedOn && c.phase.Load() == phaseUp {
+		c.movedOn = on + 1 // once, because a second hang-up could end the next connection
 		c.logger.Info("reconnecting because the session has moved to another connection", zapSession(c),
 			zapServer(c))
 		c.hangUp()

@@ -501,3 +501,8 @@ func (c *child) code() int {
 	}
 	return c.status.ExitStatus()
 }
+
+// interrupted reports whether INT has ended the command.
+func (c *child) interrupted() bool {
+	return c.status.Signaled() && c.status.Signal() == syscall.SIGINT && !c.orphaned.Load()
+}

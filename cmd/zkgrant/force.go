@@ -49,7 +49,7 @@ func (f *force) confirm(ctx context.Context, s *settings, grace time.Duration) e
 		return err
 	}
 	if len(f.holders) == 0 {
-		return &exit{codeNotHeld, fmt.Errorf("%w: %s", coordinator.ErrNotHeld, f.path)}
+		return &exit{code: codeNotHeld, err: fmt.Errorf("%w: %s", coordinator.ErrNotHeld, f.path)}
 	}
 	for _, c := range f.holders {
 		s.say(report{Event: "forcing", Path: f.path, Node: c.Node, Token: c.Token, Session: sessionID(c.Session), loud: true, always: true, bad: true},

@@ -144,6 +144,8 @@ func (s *stay) end() duty.End {
 	}
 }
 
+func (s *stay) interrupted() bool { return false }
+
 func (s *stay) code() int {
 	if s.failed.Load() {
 		return codeFailed

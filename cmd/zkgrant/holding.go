@@ -51,6 +51,7 @@ type work interface {
 	end() duty.End
 	// code returns the exit code of the ended work.
 	code() int
+	interrupted() bool
 	// reset forgets the work, so that it can be started again.
 	reset()
 }
@@ -224,7 +225,7 @@ func (w *wanted) hold(c *coordinator.Coordinator, signals *signals, job work, wh
 			if h.granted {
 				h.pass(sig)
 			} else if code := signals.whileWaiting(sig, w.console); code != 0 {
-				return code, nil
+				return 0, &exit{code: code, interrupted: sig == syscall.SIGINT}
 			}
 
 		case by := <-job.halts():
@@ -443,7 +444,7 @@ func (h *holding) outcome() (int, error) {
 	if code == 0 {
 		return 0, nil
 	}
-	return 0, &exit{code: code} // not a loss, so no new attempt
+	return 0, &exit{code: code, interrupted: h.job.interrupted()} // not a loss, so no new attempt
 }
 
 // account records how long the attempt has waited or held.

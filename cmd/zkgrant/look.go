@@ -38,7 +38,7 @@ func interrupted(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 		select {
 		case sig := <-signals:
 			number, _ := sig.(syscall.Signal)
-			cause := &exit{code: codeSignal + int(number)}
+			cause := &exit{code: codeSignal + int(number), interrupted: number == syscall.SIGINT}
 			end(cause)
 			time.AfterFunc(patience, func() { giveUp(cause) })
 		case <-ctx.Done():
@@ -339,7 +339,7 @@ func (s *settings) list(ctx context.Context, out io.Writer, c *coordinator.Coord
 		case err != nil:
 			return err
 		case !there:
-			return &exit{codeNotThere, fmt.Errorf("%s does not exist: check the spelling; the path of an unused lock is deleted", root)}
+			return &exit{code: codeNotThere, err: fmt.Errorf("%s does not exist: check the spelling; the path of an unused lock is deleted", root)}
 		}
 	}
 	switch {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,8 +27,9 @@ const (
 
 // exit is an exit code as an error. If err is nil, there is nothing to print.
 type exit struct {
-	code int
-	err  error
+	code        int
+	err         error
+	interrupted bool // INT has ended the command, or the wait
 }
 
 func (e *exit) Error() string {
@@ -61,24 +61,25 @@ func arguments(least, most int, want string) cobra.PositionalArgs {
 func main() {
 	superviseIfAsked()
 	var s settings
-	code := execute(newRoot(&s), &s)
+	code, interrupted := execute(newRoot(&s), &s)
 	s.out.flush(time.Second) // do not wait longer for a slow reader
-	if code == codeSignal+int(syscall.SIGINT) {
+	if interrupted {
 		dieOfInterrupt()
 	}
 	os.Exit(code)
 }
 
-// execute runs the command line, prints the error, and returns the exit code.
-func execute(root *cobra.Command, s *settings) int {
+// execute runs the command line, prints the error, and returns the exit code, and whether
+// it is due to INT.
+func execute(root *cobra.Command, s *settings) (code int, interrupted bool) {
 	err := root.Execute()
 	if err == nil {
-		return 0
+		return 0, false
 	}
-	code := codeOf(err)
+	code = codeOf(err)
 	if end := new(exit); errors.As(err, &end) {
 		if err = end.err; err == nil {
-			return code
+			return code, end.interrupted
 		}
 	}
 	_ = fromEnvironment(root.PersistentFlags()) // cobra refuses a wrong command line before the environment is read
@@ -87,7 +88,7 @@ func execute(root *cobra.Command, s *settings) int {
 		r.usage = wrong.usage
 	}
 	s.say(r, "%s", plainly(err))
-	return code
+	return code, false
 }
 
 // codeOf returns the exit code of an error.

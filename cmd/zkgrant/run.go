@@ -95,9 +95,9 @@ func (f *commandFlags) program(c *child) string { return filepath.Base(c.line[0]
 // notStarted returns err with the exit code for a command that did not start.
 func notStarted(err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return &exit{codeNotFound, err}
+		return &exit{code: codeNotFound, err: err}
 	}
-	return &exit{codeNoStart, err}
+	return &exit{code: codeNoStart, err: err}
 }
 
 const commandText = `

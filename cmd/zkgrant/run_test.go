@@ -83,8 +83,8 @@ func TestInterruptedWhileConnecting(t *testing.T) {
 	}
 }
 
-// In the background of a script, Ctrl-C is meant for the foreground, and does not end a
-// command that holds no lock either.
+// In the background of a script, Ctrl-C is meant for the foreground, and must not end a
+// command that holds no lock, either.
 func TestCtrlCIsNotForTheBackground(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"doctor", "queue /a"} {
@@ -100,7 +100,7 @@ func TestCtrlCIsNotForTheBackground(t *testing.T) {
 }
 
 // Ctrl-C also ends the script that started zkgrant, and not only this command. For that,
-// bash wants it to die of INT, and not to exit with 130.
+// INT must end zkgrant: bash continues if it exits with 130, as the last command does.
 func TestCtrlCEndsTheScript(t *testing.T) {
 	g := double(parallel(t))
 	g.works("run " + lockPath + " -- part wait")
@@ -111,6 +111,9 @@ func TestCtrlCEndsTheScript(t *testing.T) {
 		script.Exits(codeSignal + int(syscall.SIGINT))
 		prints(t, script.String(), "NEXT", false)
 	}
+	cmd := g.command("zkgrant run /locks/free -- sh -c", "exit 130")
+	eventstest.Begin(t, cmd).Exits(codeSignal + int(syscall.SIGINT))
+	eventstest.Expect(t, cmd.ProcessState.Exited(), "a signal has ended zkgrant, want it to exit with the command's 130")
 }
 
 // A signal ends zkgrant while a file system does not answer.

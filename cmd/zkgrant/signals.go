@@ -58,9 +58,9 @@ func catch(to chan<- os.Signal, signals ...syscall.Signal) {
 	}
 }
 
-// dieOfInterrupt ends the process by INT. After Ctrl-C, a shell continues its script or
+// dieOfInterrupt ends the process with INT. After Ctrl-C, a shell continues its script or
 // loop if a program exits with 130, because the program may have used Ctrl-C for something
-// else, as editors do. It returns if INT cannot end the process.
+// else, as editors do. dieOfInterrupt returns if INT cannot end the process.
 func dieOfInterrupt() {
 	if os.Getpid() == 1 || signal.Ignored(syscall.SIGINT) { // the kernel protects process 1
 		return

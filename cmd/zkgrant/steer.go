@@ -48,7 +48,7 @@ terminal, give --yes.`,
 				err := f.revoke(ctx, s, grace)
 				switch {
 				case errors.Is(err, coordinator.ErrNotHeld):
-					return &exit{codeNotHeld, err}
+					return &exit{code: codeNotHeld, err: err}
 				case err != nil:
 					return err
 				}
